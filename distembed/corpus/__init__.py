@@ -1,0 +1,1 @@
+"""Documents to token ids: readers, the tokeniser, the vocabulary."""

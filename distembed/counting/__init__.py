@@ -1,0 +1,1 @@
+"""Token ids to counts: co-occurrences and document-term counts."""

@@ -1,0 +1,1 @@
+"""Vectors to numbers: word and document evaluations."""

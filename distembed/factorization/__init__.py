@@ -1,0 +1,1 @@
+"""Association to vectors: PSDVec, LSA, NMF, clustering."""

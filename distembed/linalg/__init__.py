@@ -1,0 +1,1 @@
+"""Distributed linear algebra shared by the factorizations."""

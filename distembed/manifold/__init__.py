@@ -1,0 +1,1 @@
+"""Vectors to vectors: neighbours, trees, imputation, projection, alignment."""

@@ -1,0 +1,1 @@
+"""What a job is: configuration, stages, runner, cluster, report, command line."""

@@ -1,0 +1,1 @@
+"""What is on disk: schema, workspace, sparse blocks, manifests."""

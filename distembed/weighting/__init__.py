@@ -1,0 +1,1 @@
+"""Counts to association: PMI and its kin, tf-idf, log-entropy."""
