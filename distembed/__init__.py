@@ -1,3 +1,76 @@
-"""Word and document embeddings by matrix methods, out of core, on Dask and Zarr."""
+"""Word and document embeddings by matrix methods, out of core, on Dask and Zarr.
+
+The data path, and the module of each step::
+
+    documents      corpus.readers        read_corpus
+    -> token ids   corpus.tokenizer      Tokenizer, Tokens
+    -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
+    -> counts      counting              count_cooccurrences, count_document_terms
+    -> association weighting             pmi, ppmi, shifted_ppmi
+    -> vectors     factorization         PSDVec
+    -> vectors     manifold              LatentSemanticImputation
+    -> numbers     evaluation            evaluate
+    WordVectors    vectors               neighbours, analogies, and the formats of the field
+
+A name is imported when it is first used, so that `import distembed` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "read_corpus": "corpus.readers",
+    "Tokenizer": "corpus.tokenizer",
+    "build_vocabulary": "corpus.vocabulary",
+    "Vocabulary": "corpus.vocabulary",
+    "count_cooccurrences": "counting.cooccurrence",
+    "count_document_terms": "counting.documents",
+    "PSDVec": "factorization.psdvec",
+    "LatentSemanticImputation": "manifold.imputation",
+    "evaluate": "evaluation.words",
+    "WordVectors": "vectors",
+    "Workspace": "storage.workspace",
+}
+
+__all__ = [
+    "LatentSemanticImputation",
+    "PSDVec",
+    "Tokenizer",
+    "Vocabulary",
+    "WordVectors",
+    "Workspace",
+    "__version__",
+    "build_vocabulary",
+    "count_cooccurrences",
+    "count_document_terms",
+    "evaluate",
+    "read_corpus",
+]
+
+if TYPE_CHECKING:
+    from distembed.corpus.readers import read_corpus
+    from distembed.corpus.tokenizer import Tokenizer
+    from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
+    from distembed.counting.cooccurrence import count_cooccurrences
+    from distembed.counting.documents import count_document_terms
+    from distembed.evaluation.words import evaluate
+    from distembed.factorization.psdvec import PSDVec
+    from distembed.manifold.imputation import LatentSemanticImputation
+    from distembed.storage.workspace import Workspace
+    from distembed.vectors import WordVectors
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'distembed' has no attribute {name!r}")
+    return getattr(import_module(f"distembed.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted(__all__)

@@ -42,7 +42,7 @@ def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
             _fail("stopped; nothing finished is lost, run the same command again to go on", code=1)
         except JobError as error:
             _fail(str(error), code=2)
-        except Exception as error:  # noqa: BLE001 the command line is the last place that can say it in one sentence
+        except Exception as error:
             if os.environ.get(DEBUG_VARIABLE):
                 raise
             text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
@@ -72,8 +72,16 @@ def cli() -> None:
 def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command its job file and the options that change it."""
     for decorate in (
-        click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Override one key of the job."),
-        click.option("--workspace", metavar="DIR", help="Override the job's workspace: a folder or an fsspec URL."),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="SECTION.KEY=VALUE",
+            help="Override one key of the job.",
+        ),
+        click.option(
+            "--workspace", metavar="DIR", help="Override the job's workspace: a folder or an fsspec URL."
+        ),
         click.argument("job_file", metavar="JOB", type=click.Path(dir_okay=False)),
     ):
         command = decorate(command)
@@ -102,13 +110,24 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
 
 @cli.command()
 @_job_options
-@click.option("--scheduler", metavar="ADDRESS", help="tcp://… or tls://… of a Dask scheduler; or processes (default), threads.")
-@click.option("--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's, else one a core).")
-@click.option("--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="tcp://… or tls://… of a Dask scheduler; or processes (default), threads.",
+)
+@click.option(
+    "--workers",
+    "n_workers",
+    type=click.IntRange(min=1),
+    help="Local workers (default: the job's, else one a core).",
+)
+@click.option(
+    "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
+)
 @click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
 @click.option("--tls-key", type=click.Path(exists=True), help="This client's private key.")
 @_one_sentence
-def run(  # noqa: D417
+def run(
     job_file: str,
     settings: tuple[str, ...],
     workspace: str | None,
@@ -173,12 +192,24 @@ def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 
 @cli.command()
 @click.argument("vectors", nargs=-1, required=True)
-@click.option("--sets", "sets", multiple=True, required=True, help="A folder or file of evaluation sets; may be repeated.")
+@click.option(
+    "--sets",
+    "sets",
+    multiple=True,
+    required=True,
+    help="A folder or file of evaluation sets; may be repeated.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
 @click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
 @click.option("--max-words", type=click.IntRange(min=1), help="Read only the first N vectors of a file.")
 @_one_sentence
-def evaluate(vectors: tuple[str, ...], sets: tuple[str, ...], json_file: str | None, same_words: bool, max_words: int | None) -> None:
+def evaluate(
+    vectors: tuple[str, ...],
+    sets: tuple[str, ...],
+    json_file: str | None,
+    same_words: bool,
+    max_words: int | None,
+) -> None:
     """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table."""
     from distembed.evaluation import words as evaluation
     from distembed.vectors import WordVectors
@@ -187,13 +218,22 @@ def evaluate(vectors: tuple[str, ...], sets: tuple[str, ...], json_file: str | N
     scores = evaluation.evaluate_many(models, sets, same_words=same_words)
     click.echo(evaluation.format_scores(scores))
     if json_file:
-        Path(json_file).write_text(json.dumps(evaluation.scores_to_json(scores), indent=1) + "\n", encoding="utf-8")
+        Path(json_file).write_text(
+            json.dumps(evaluation.scores_to_json(scores), indent=1) + "\n", encoding="utf-8"
+        )
 
 
 @cli.command()
 @click.argument("vectors")
 @click.argument("words", nargs=-1, required=True)
-@click.option("-n", "n", default=10, show_default=True, type=click.IntRange(min=1), help="How many neighbours of each word.")
+@click.option(
+    "-n",
+    "n",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many neighbours of each word.",
+)
 @_one_sentence
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     """Print the nearest words by cosine. VECTORS is a vector file or a workspace."""
@@ -207,7 +247,13 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
 
 @cli.command()
 @click.argument("workspace")
-@click.option("--to", "target", required=True, metavar="FILE", help="Suffix says the format: .txt .bin .parquet .safetensors (.gz .xz).")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="FILE",
+    help="Suffix says the format: .txt .bin .parquet .safetensors (.gz .xz).",
+)
 @_one_sentence
 def export(workspace: str, target: str) -> None:
     """Write the vectors of a finished workspace to one file that other tools read."""

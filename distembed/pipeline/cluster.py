@@ -43,7 +43,7 @@ class TLS:
     key: str | None = None
 
     def security(self) -> Security | None:
-        """Return Dask's security object, or None where no file is given (Dask's own configuration then holds)."""
+        """Return Dask's security object, or None (Dask's own configuration) where no file is given."""
         if not (self.ca_file or self.cert or self.key):
             return None
         return Security(

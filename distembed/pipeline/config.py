@@ -90,7 +90,7 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
-    """`[evaluation]`: folders or files of evaluation sets, and how vectors are read before they are judged."""
+    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
 
     sets: tuple[str, ...] = ()
     remove_mean: bool = False
@@ -169,7 +169,9 @@ def _override(tree: dict[str, Any], setting: str) -> None:
     key, equals, value = setting.partition("=")
     section, dot, name = key.strip().partition(".")
     if not (equals and dot and name):
-        raise JobError(f"the setting {setting!r} is not of the form section.key=value, as psdvec.n_components=50")
+        raise JobError(
+            f"the setting {setting!r} is not of the form section.key=value, as psdvec.n_components=50"
+        )
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -210,7 +212,7 @@ def _resolve(job: Job, folder: Path) -> Job:
 
 
 def locate(path: str, folder: Path) -> str:
-    """Return where an input of a job file is: `{package}/file` inside a package, URLs as they are, else in `folder`.
+    """Return where an input is: `{package}/file` in a package, a URL as it is, else in `folder`.
 
     Raises
     ------

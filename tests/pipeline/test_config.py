@@ -1,0 +1,82 @@
+"""A job file is checked whole, and a fault is named with the nearest remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distembed.pipeline.config import JobError, load_job
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "job.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(JOBS.glob("*.toml")), ids=lambda path: path.name)
+def test_every_job_we_ship_is_valid(path: Path) -> None:
+    assert load_job(path).job.workspace
+
+
+def test_inputs_are_relative_to_the_job_file(tmp_path: Path) -> None:
+    job = load_job(write(tmp_path, MINIMAL))
+    assert job.corpus.paths == (str(tmp_path / "a.txt"),)
+    assert job.job.workspace == "w"
+
+
+def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
+    text = MINIMAL.replace('"a.txt"', '"s3://bucket/a.txt", "/b.txt"')
+    assert load_job(write(tmp_path, text)).corpus.paths == ("s3://bucket/a.txt", "/b.txt")
+
+
+def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL + "[psdvec]\nn_componets = 5\n")
+    with pytest.raises(JobError, match=r"psdvec\.n_componets; did you mean n_components\?"):
+        load_job(path)
+
+
+def test_an_unknown_section_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="did you mean vocabulary"):
+        load_job(write(tmp_path, MINIMAL + "[vocabluary]\nmin_count = 5\n"))
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="corpus is required"):
+        load_job(write(tmp_path, '[job]\nworkspace = "w"\n'))
+
+
+def test_a_value_out_of_range_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"counting\.window = 0 is not allowed"):
+        load_job(write(tmp_path, MINIMAL + "[counting]\nwindow = 0\n"))
+
+
+def test_a_broken_file_says_the_line(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="line 1"):
+        load_job(write(tmp_path, "[job\n"))
+
+
+def test_settings_override_one_key(tmp_path: Path) -> None:
+    job = load_job(
+        write(tmp_path, MINIMAL), settings=("psdvec.n_components=7", "job.title=a name"), workspace="v"
+    )
+    assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", "v")
+
+
+def test_a_setting_of_another_form_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"section\.key=value"):
+        load_job(write(tmp_path, MINIMAL), settings=("n_components 7",))
+
+
+def test_sizes_are_written_as_people_write_them(tmp_path: Path) -> None:
+    job = load_job(write(tmp_path, MINIMAL + '[resources]\nblock_memory = "16MiB"\n'))
+    assert job.resources.block_memory == 16 * 2**20
+
+
+def test_a_package_that_is_not_installed_says_what_to_type(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="pip install"):
+        load_job(write(tmp_path, MINIMAL.replace("a.txt", "{no_such_package}/a.txt")))
