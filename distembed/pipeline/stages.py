@@ -69,3 +69,7 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
     parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))
     return {name: sum(part[name] for part in parts) for name in parts[0] if name.startswith("n_")}
+
+
+def _tokenize_part(index: int, prefix: str, *, splits: Any, tokenizer: Tokenizer) -> dict[str, Any]:
+    return tokenize_split(splits[index], tokenizer, prefix)._asdict()
