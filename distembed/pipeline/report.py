@@ -54,7 +54,8 @@ _INK, _MUTED, _RULE, _SURFACE = (_THEME[role][0] for role in ("ink", "muted", "r
 _COLOURS = [light for role, (light, _) in _THEME.items() if role.startswith("c")]
 
 _WIDE = (7.2, 3.9)  # inches; 1 inch is 72 units of the SVG's own coordinates
-_SQUARE = (7.2, 6.4)
+_MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
+_MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
 _FONT_SIZE = 9.5
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
 _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to keep the file small
@@ -70,7 +71,7 @@ class Section(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What one stage of a job took: wall clock in seconds, peak memory and disk in bytes, number of blocks."""
+    """What one stage of a job took: wall clock in seconds, peak memory and disk in bytes, blocks."""
 
     stage: str
     wall_seconds: float | None
@@ -171,19 +172,26 @@ def _is_number(value: object) -> bool:
     )
 
 
-def _cell(value: object, show: Callable[[Any], str] | None) -> str:
+def _interval(ends: Iterable[float], show: Callable[[Any], str]) -> str:
+    shown = [escape(show(end)) for end in ends]
+    return "–" if set(shown) == {"–"} else f"[{', '.join(shown)}]"
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value))
+
+
+def _cell(value: Any, show: Callable[[Any], str] | None) -> str:
     """Write one cell; None and NaN are an en dash, pairs are intervals, numbers keep to the right."""
-    number = _is_number(value)
-    pair = isinstance(value, (tuple, list)) and len(value) == 2 and all(_is_number(end) for end in value)
+    kind = ' class="n"' if value is None or _is_number(value) or _is_pair(value) else ""
     if value is None:
         text = "–"
-    elif number:
-        text = escape((show or format_number)(value))
-    elif pair:
-        text = "[" + ", ".join(escape((show or format_number)(end)) for end in value) + "]"  # type: ignore[attr-defined]
+    elif _is_pair(value):
+        text = _interval(value, show or format_number)
+    elif show or _is_number(value):
+        text = escape(_clean((show or format_number)(value)))
     else:
-        text = escape(_clean(show(value))) if show else _word(value)
-    kind = ' class="n"' if number or pair or value is None else ""
+        text = _word(value)
     return f"<td{kind}>{text}</td>"
 
 
@@ -191,8 +199,9 @@ def _table(
     rows: Sequence[Mapping[str, Any]], caption: str, formats: Mapping[str, Callable[[Any], str]]
 ) -> str:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    numeric = {name for name in columns if any(_is_number(row.get(name)) for row in rows)}
-    numeric |= {name for name in columns if any(isinstance(row.get(name), tuple) for row in rows)}
+    numeric = {
+        name for name in columns if any(_is_number(row.get(name)) or _is_pair(row.get(name)) for row in rows)
+    }
     head = "".join(
         f'<th scope="col"{" class=n" if name in numeric else ""}>{_text(name.replace("_", " "))}</th>'
         for name in columns
@@ -222,8 +231,8 @@ def table(
     title
         Title of the section.
     rows
-        Mappings or named tuples. Underscores in a key become spaces, None and NaN an en dash, a pair of numbers
-        an interval.
+        Mappings or named tuples. Underscores in a key become spaces, None and NaN an en dash, a pair of
+        numbers an interval.
     caption
         What the rows are, and the units of the columns.
     formats
@@ -256,7 +265,7 @@ def neighbor_table(
     if not neighbors:
         return Section(title, _paragraph("No words were asked for."))
     body = "\n".join(
-        f'<tr><th scope="row">{_word(word)}</th><td class="near">{_nearest(near)}</td></tr>'
+        f'<tr><th scope="row">{_word(_short(word))}</th><td class="near">{_nearest(near)}</td></tr>'
         for word, near in neighbors.items()
     )
     caption = (
@@ -358,7 +367,7 @@ def _figure(
     alt: str,
     caption: str,
     size: tuple[float, float] = _WIDE,
-    layout: str = "constrained",
+    layout: Literal["constrained"] | None = "constrained",
 ) -> str:
     """Draw on fresh axes and return an HTML figure: SVG in the page's own colours, and its caption."""
     digest = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
@@ -366,7 +375,7 @@ def _figure(
     with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": digest}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's browser has the fonts
         figure = Figure(figsize=size, layout=layout, facecolor="none")
-        draw(figure.add_subplot() if layout != "none" else figure.add_axes((0, 0, 1, 1)))
+        draw(figure.add_subplot() if layout else figure.add_axes((0, 0, 1, 1)))
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=metadata, dpi=160)
     svg = _inline_svg(buffer.getvalue(), alt=alt, prefix=digest)
@@ -434,6 +443,12 @@ def _spread(n: int, scale: Scale) -> NDArray[np.int64]:
     return np.unique(np.rint(spaced).astype(np.int64))
 
 
+def _whole_ticks(axes: Any, x: Floats) -> None:
+    """Keep the ticks of a linear axis of whole numbers on whole numbers."""
+    if axes.get_xscale() == "linear" and bool(np.all(x == np.rint(x))):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+
+
 def _describe(curve: _Curve) -> str:
     ends = f"from {format_number(curve.y[0])} to {format_number(curve.y[-1])}"
     return f"{curve.name + ': ' if curve.name else ''}{_plural(curve.x.size, 'point')}, {ends}"
@@ -491,8 +506,7 @@ def line_chart(
         _dress(axes, xlabel, ylabel, x_scale, y_scale)
         if len(curves) > 1:
             axes.legend()
-        if max(curve.x.size for curve in curves) <= _MAX_MARKERS and x_scale == "linear":
-            axes.xaxis.get_major_locator().set_params(integer=True)
+        _whole_ticks(axes, np.concatenate([curve.x for curve in curves]))
 
     alt = f"{title}. Line chart of {ylabel} against {xlabel}. " + "; ".join(map(_describe, curves))
     return Section(
@@ -531,6 +545,7 @@ def histogram(
     def draw(axes: Any) -> None:
         axes.stairs(heights, edges, fill=True, color=_COLOURS[0], edgecolor=_SURFACE, linewidth=0.4)
         _dress(axes, xlabel, ylabel, x_scale, y_scale)
+        _whole_ticks(axes, shown)
         axes.grid(visible=False, axis="x")
 
     middle = f"median {format_number(float(np.median(shown)))}, mean {format_number(float(shown.mean()))}"
@@ -623,24 +638,24 @@ def scatter_map(
     kept = np.flatnonzero(np.isfinite(array).all(axis=1)).tolist()
     if not kept:
         return Section(title, _paragraph("Nothing to draw: there is no point with finite coordinates."))
-    placed = _place(array[kept])
     names = [_short(labels[i]) for i in kept] if labels is not None else []
-    spots = _thin_labels(placed, names)
+    drawing = _place(array[kept], names)
     colours, key = _group_colours([groups[i] for i in kept] if groups is not None else [None] * len(kept))
 
     def draw(axes: Any) -> None:
-        _draw_map(axes, placed, colours, spots)
+        _draw_map(axes, drawing, colours)
         _draw_key(axes, key)
 
     said = (
-        f"{_plural(len(kept), 'point')}, {len(spots)} labelled."
+        f"{_plural(len(kept), 'point')}, {len(drawing.labels)} labelled."
         if names
         else f"{_plural(len(kept), 'point')}."
     )
     full = f"{caption} {said} Across: {xlabel}. Up: {ylabel}.".strip()
-    shown = ", ".join(spot.text for spot in spots[:12])
+    size = (drawing.width / 72, drawing.height / 72)
+    shown = ", ".join(spot.text for spot in drawing.labels[:12])
     alt = f"{title}. Map of {said}" + (f" Among them: {shown}." if shown else "")
-    return Section(title, _figure(draw, alt=alt, caption=full, size=_SQUARE, layout="none"))
+    return Section(title, _figure(draw, alt=alt, caption=full, size=size, layout=None))
 
 
 def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:
@@ -648,13 +663,26 @@ def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:
         raise ValueError(f"{len(values)} {name} were given for {n} points; give one for each")
 
 
-def _place(points: Floats) -> Floats:
-    """Scale points to the drawing area of a map, in the SVG's units, one scale for both axes."""
-    size = np.array(_SQUARE) * 72.0
+class _Map(NamedTuple):
+    """Points in the units of an SVG, the size of the drawing, and the labels that fit."""
+
+    width: float
+    height: float
+    x: Floats
+    y: Floats
+    labels: list[_Spot]
+
+
+def _place(points: Floats, names: Sequence[str]) -> _Map:
+    """Fit points to the page's width at one scale for both axes, and choose the labels."""
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1.0)
-    scale = ((size - [120.0, 64.0]) / extent).min()
-    return size / 2 + (points - (low + high) / 2) * scale
+    width = _WIDE[0] * 72
+    height = float(np.clip((width - _MAP_MARGIN) * extent[1] / extent[0], *_MAP_HEIGHTS)) + _MAP_MARGIN / 2
+    size = np.array([width, height])
+    scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
+    placed = size / 2 + (points - (low + high) / 2) * scale
+    return _Map(width, height, placed[:, 0], placed[:, 1], _thin_labels(placed, names, size))
 
 
 class _Spot(NamedTuple):
@@ -664,14 +692,15 @@ class _Spot(NamedTuple):
     align: str
 
 
-def _thin_labels(placed: Floats, names: Sequence[str]) -> list[_Spot]:
+def _thin_labels(placed: Floats, names: Sequence[str], size: Floats) -> list[_Spot]:
     """Place labels in order beside their points, leaving out each that would cover an earlier one."""
     taken = np.empty((0, 4))
     spots: list[_Spot] = []
     for (x, y), name in zip(placed, names, strict=False):
         for spot in _candidates(name, float(x), float(y)):
             box = _box(spot)
-            if not _covers(taken, box):
+            inside = box.min() >= 0 and bool(np.all(box[2:] <= size))
+            if inside and not _covers(taken, box):
                 taken = np.vstack([taken, box])
                 spots.append(spot)
                 break
@@ -693,10 +722,7 @@ def _box(spot: _Spot) -> Floats:
 
 
 def _covers(taken: Floats, box: Floats) -> bool:
-    """Tell whether a box overlaps one of those taken, or leaves the drawing."""
-    width, height = np.array(_SQUARE) * 72.0
-    if box[0] < 0 or box[1] < 0 or box[2] > width or box[3] > height:
-        return True
+    """Tell whether a box overlaps one of those taken."""
     return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
 
 
@@ -716,17 +742,14 @@ def _group_colours(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]
     return colours, key
 
 
-def _draw_map(axes: Any, placed: Floats, colours: list[str], spots: list[_Spot]) -> None:
-    width, height = np.array(_SQUARE) * 72.0
-    axes.set(xlim=(0, width), ylim=(0, height))
+def _draw_map(axes: Any, drawing: _Map, colours: list[str]) -> None:
+    axes.set(xlim=(0, drawing.width), ylim=(0, drawing.height))
     axes.set_axis_off()
-    many = len(placed) > _MAX_VECTOR_POINTS
-    for colour in dict.fromkeys(colours):
-        chosen = placed[np.array([c == colour for c in colours])]
-        line = {"linestyle": "none", "marker": "o", "markeredgewidth": 0, "alpha": 0.5 if many else 0.8}
-        axes.plot(*chosen.T, color=colour, markersize=2.2 if many else 3.6, rasterized=many, **line)
-    for spot in spots:
-        axes.text(spot.x, spot.y, spot.text, ha=spot.align, va="center_baseline", fontsize=_FONT_SIZE - 1)
+    many = len(colours) > _MAX_VECTOR_POINTS
+    size, alpha = (4, 0.5) if many else (13, 0.75)
+    axes.scatter(drawing.x, drawing.y, s=size, c=colours, alpha=alpha, linewidths=0, rasterized=many)
+    for text, x, y, align in drawing.labels:
+        axes.text(x, y, text, ha=align, va="center_baseline", fontsize=_FONT_SIZE - 1)
 
 
 def _draw_key(axes: Any, key: Mapping[str, str]) -> None:
@@ -899,7 +922,7 @@ def eigenvalue_spectrum(eigenvalues: ArrayLike, *, title: str = "Eigenvalues") -
     values = np.sort(_finite(eigenvalues))[::-1]
     wide = bool(values.size and values[-1] > 0 and values[0] > 10 * values[-1])
     caption = f"{_plural(values.size, 'eigenvalue')}, {int((values < 0).sum()):,} of them negative."
-    axes = {"xlabel": "rank of the eigenvalue", "ylabel": "eigenvalue"}
+    axes: dict[str, Any] = {"xlabel": "rank of the eigenvalue", "ylabel": "eigenvalue"}
     return line_chart({"": values}, title, y_scale="log" if wide else "linear", caption=caption, **axes)
 
 
@@ -930,7 +953,7 @@ _CSS = f"""
 *{{box-sizing:border-box}}
 body{{margin:0;background:var(--surface);color:var(--ink);
  font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}}
-main{{max-width:58rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}}
+main{{max-width:54.5rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}}
 h1{{font-size:1.9rem;line-height:1.2;margin:0 0 .5rem;letter-spacing:-.01em}}
 h2{{font-size:1.25rem;margin:0 0 .75rem;line-height:1.3}}
 h3{{font-size:1rem;margin:1.75rem 0 .5rem}}
@@ -950,14 +973,14 @@ figcaption{{margin-top:.5rem;max-width:46rem}}
 .scroll{{overflow-x:auto}}
 svg{{display:block;width:100%;min-width:32rem;max-width:52rem;height:auto;
  stroke-linejoin:round;stroke-linecap:butt;font-family:inherit}}
-svg text{{white-space:pre}}
+svg text{{white-space:pre;paint-order:stroke;stroke:var(--surface);stroke-width:2px}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums lining-nums}}
 caption{{caption-side:bottom;text-align:left;padding-top:.6rem}}
 th,td{{padding:.35rem .9rem .35rem 0;text-align:left;vertical-align:baseline;
  border-bottom:1px solid var(--rule);
  overflow-wrap:anywhere;min-width:4.5rem;max-width:26rem}}
 thead th{{color:var(--muted);font-weight:500;font-size:.8rem;border-bottom-color:var(--muted)}}
-tbody th{{font-weight:600}}
+tbody th{{font-weight:600;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap;padding-right:1.1rem}}
 .near{{max-width:none}}
 .near span{{display:inline-block;margin-right:1rem}}
@@ -1024,11 +1047,11 @@ def render_report(
 
 
 def _facts(facts: Mapping[str, object]) -> str:
-    if not facts:
-        return ""
-    shown = {name: format_number(value) if _is_number(value) else value for name, value in facts.items()}  # type: ignore[arg-type]
-    return (
-        "<dl>"
-        + "".join(f"<div><dt>{_text(n)}</dt><dd>{_text(v)}</dd></div>" for n, v in shown.items())
-        + "</dl>"
+    items = (
+        f"<div><dt>{_text(name)}</dt><dd>{_text(_fact(value))}</dd></div>" for name, value in facts.items()
     )
+    return f"<dl>{''.join(items)}</dl>" if facts else ""
+
+
+def _fact(value: Any) -> str:
+    return format_number(value) if _is_number(value) else str(value)
