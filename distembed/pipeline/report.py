@@ -53,10 +53,10 @@ _THEME = {
 _INK, _MUTED, _RULE, _SURFACE = (_THEME[role][0] for role in ("ink", "muted", "rule", "surface"))
 _COLOURS = [light for role, (light, _) in _THEME.items() if role.startswith("c")]
 
-_WIDE = (7.2, 3.9)  # inches; 1 inch is 72 units of the SVG's own coordinates
+_WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
-_FONT_SIZE = 9.5
+_FONT_SIZE = 9.0
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
 _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to keep the file small
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
@@ -105,14 +105,12 @@ def format_seconds(seconds: float) -> str:
     """Write a duration as seconds, minutes or hours."""
     if not math.isfinite(seconds):
         return "–"
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
-    minutes = round(seconds / 60) if seconds >= 3600 else int(seconds // 60)
-    return (
-        f"{minutes // 60} h {minutes % 60:02d} min"
-        if seconds >= 3600
-        else f"{minutes} min {int(seconds % 60):02d} s"
-    )
+    if round(seconds, 1) < 60:
+        return f"{seconds:.{2 if seconds < 10 else 1}f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{round(whole / 60) // 60:,} h {round(whole / 60) % 60:02d} min"
 
 
 def _plain(number: str) -> str:
@@ -128,8 +126,8 @@ def _tick(value: float, _position: int | None = None) -> str:
 
 
 def _clean(text: object) -> str:
-    """Drop what HTML and XML may not hold: control characters and lone surrogates."""
-    return "".join(c if c.isprintable() or c == " " else "�" for c in str(text))
+    """Replace what HTML and XML may not hold: control characters and lone surrogates."""
+    return "".join("�" if unicodedata.category(c) in {"Cc", "Cs"} else c for c in str(text))
 
 
 def _text(value: object) -> str:
@@ -138,7 +136,10 @@ def _text(value: object) -> str:
 
 def _word(word: object) -> str:
     """Mark up a word of the data: kept apart from the text around it, whatever its writing direction."""
-    return f'<bdi translate="no">{_text(word)}</bdi>'
+    pieces = re.findall(
+        r"\S{1,32}|\s+", _clean(word)
+    )  # a very long word may break, between any 32 characters
+    return f'<bdi translate="no">{"<wbr>".join(map(escape, pieces))}</bdi>'
 
 
 def _short(word: object) -> str:
@@ -575,22 +576,24 @@ def bar_chart(
     caption: str = "",
 ) -> Section:
     """Draw one horizontal bar for each name, in the order given, with its value written at its end."""
-    shown = {_short(name): float(value) for name, value in values.items() if math.isfinite(value)}
-    if not shown:
+    names = [name for name, value in values.items() if math.isfinite(value)]
+    heights = [float(values[name]) for name in names]
+    if not names:
         return Section(title, _paragraph("Nothing to draw: no value is known."))
 
     def draw(axes: Any) -> None:
-        bars = axes.barh(range(len(shown)), list(shown.values()), height=0.62, color=_COLOURS[0])
-        axes.bar_label(bars, [show(value) for value in shown.values()], padding=4, color=_INK)
+        bars = axes.barh(range(len(names)), heights, height=0.62, color=_COLOURS[0])
+        axes.bar_label(bars, [show(height) for height in heights], padding=4, color=_INK)
         _dress(axes, xlabel, "", "linear", "linear")
-        axes.set_yticks(range(len(shown)), list(shown), color=_INK)
+        axes.set_yticks(range(len(names)), [_short(name) for name in names], color=_INK)
         axes.invert_yaxis()
         axes.margins(x=0.12)
         axes.grid(visible=False, axis="y")
         axes.spines["bottom"].set_visible(False)
 
-    alt = f"{title}. Bars of {xlabel}: " + "; ".join(f"{name} {show(value)}" for name, value in shown.items())
-    size = (_WIDE[0], 0.9 + 0.3 * len(shown))
+    ends = "; ".join(f"{_short(name)} {show(height)}" for name, height in zip(names, heights, strict=True))
+    alt = f"{title}. Bars of {xlabel}: {ends}"
+    size = (_WIDE[0], 0.9 + 0.3 * len(names))
     full = f"{caption} Length of a bar: {xlabel}.".strip()
     return Section(title, _figure(draw, alt=alt, caption=full, size=size))
 
@@ -820,8 +823,10 @@ def _plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, s
         points = np.zeros((n, 2))
         points[:, : min(d, 2)] = matrix[:, :2]
         return points, ("first coordinate, no unit", "second coordinate, no unit")
+    if not matrix.size or np.all(matrix == matrix[0]):
+        return np.zeros((n, 2)), ("all vectors are equal", "all vectors are equal")
     with one_blas_thread():
-        if method == "tsne" and n >= 5:
+        if method == "tsne" and n >= 5 and d > 2:
             model = TSNE(perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=seed, n_jobs=1)
             return model.fit_transform(matrix).astype(np.float64), (
                 "first t-SNE axis, no unit",
@@ -833,8 +838,6 @@ def _plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, s
 def _principal_plane(matrix: Floats) -> tuple[Floats, tuple[str, str]]:
     total = float(matrix.var(axis=0).sum())
     points = np.zeros((len(matrix), 2))
-    if total == 0:
-        return points, ("all vectors are equal", "all vectors are equal")
     rank = min(2, *matrix.shape)
     points[:, :rank] = PCA(rank, svd_solver="full").fit_transform(matrix)
     share = 100 * points.var(axis=0) / total
@@ -953,7 +956,7 @@ _CSS = f"""
 *{{box-sizing:border-box}}
 body{{margin:0;background:var(--surface);color:var(--ink);
  font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}}
-main{{max-width:54.5rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}}
+main{{max-width:48.5rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}}
 h1{{font-size:1.9rem;line-height:1.2;margin:0 0 .5rem;letter-spacing:-.01em}}
 h2{{font-size:1.25rem;margin:0 0 .75rem;line-height:1.3}}
 h3{{font-size:1rem;margin:1.75rem 0 .5rem}}
@@ -963,22 +966,21 @@ section{{border-top:1px solid var(--rule);margin-top:2.5rem;padding-top:1.5rem}}
 nav ul{{list-style:none;
  margin:1.25rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;font-size:.9rem}}
 a{{color:var(--c0);text-underline-offset:.2em}}
-dl{{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:1px;margin:1.25rem 0;
- background:var(--rule);border:1px solid var(--rule)}}
-dl div{{background:var(--surface);padding:.6rem .85rem}}
+dl{{display:flex;flex-wrap:wrap;gap:1px;margin:1.25rem 0;background:var(--rule);border:1px solid var(--rule)}}
+dl div{{background:var(--surface);padding:.6rem .85rem;flex:1 1 7.5rem}}
 dt{{color:var(--muted);font-size:.8rem}}
 dd{{margin:0;font-size:1.15rem;font-weight:600;overflow-wrap:anywhere}}
 figure{{margin:0 0 1.5rem}}
 figcaption{{margin-top:.5rem;max-width:46rem}}
 .scroll{{overflow-x:auto}}
-svg{{display:block;width:100%;min-width:32rem;max-width:52rem;height:auto;
+svg{{display:block;width:100%;min-width:28rem;max-width:46rem;height:auto;
  stroke-linejoin:round;stroke-linecap:butt;font-family:inherit}}
 svg text{{white-space:pre;paint-order:stroke;stroke:var(--surface);stroke-width:2px}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums lining-nums}}
 caption{{caption-side:bottom;text-align:left;padding-top:.6rem}}
 th,td{{padding:.35rem .9rem .35rem 0;text-align:left;vertical-align:baseline;
  border-bottom:1px solid var(--rule);
- overflow-wrap:anywhere;min-width:4.5rem;max-width:26rem}}
+ overflow-wrap:break-word;max-width:26rem}}
 thead th{{color:var(--muted);font-weight:500;font-size:.8rem;border-bottom-color:var(--muted)}}
 tbody th{{font-weight:600;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap;padding-right:1.1rem}}
