@@ -465,6 +465,7 @@ def line_chart(
     y_scale: Scale = "linear",
     caption: str = "",
     dashed: Iterable[str] = (),
+    band: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
 ) -> Section:
     """Draw values as lines over common axes.
 
@@ -483,6 +484,8 @@ def line_chart(
         What the figure shows; the axes are added.
     dashed
         Names of series drawn dashed, as for a fit or a bound.
+    band
+        Arrays (x, low, high): the range around the first series, drawn as a tint of its colour.
 
     Raises
     ------
@@ -498,6 +501,8 @@ def line_chart(
     dashed = set(dashed)
 
     def draw(axes: Any) -> None:
+        if band is not None:
+            axes.fill_between(*map(np.asarray, band), color=_COLOURS[0], alpha=0.22, linewidth=0)
         for index, curve in enumerate(curves):
             marker = "o" if curve.x.size <= _MAX_MARKERS and curve.name not in dashed else None
             style = {"linestyle": "--", "linewidth": 1.2} if curve.name in dashed else {}
@@ -587,7 +592,7 @@ def bar_chart(
         _dress(axes, xlabel, "", "linear", "linear")
         axes.set_yticks(range(len(names)), [_short(name) for name in names], color=_INK)
         axes.invert_yaxis()
-        axes.margins(x=0.12)
+        axes.margins(x=0.16)
         axes.grid(visible=False, axis="y")
         axes.spines["bottom"].set_visible(False)
 
@@ -689,6 +694,7 @@ def _place(points: Floats, names: Sequence[str]) -> _Map:
 
 
 class _Spot(NamedTuple):
+    point: int
     text: str
     x: float
     y: float
@@ -699,8 +705,8 @@ def _thin_labels(placed: Floats, names: Sequence[str], size: Floats) -> list[_Sp
     """Place labels in order beside their points, leaving out each that would cover an earlier one."""
     taken = np.empty((0, 4))
     spots: list[_Spot] = []
-    for (x, y), name in zip(placed, names, strict=False):
-        for spot in _candidates(name, float(x), float(y)):
+    for point, name in enumerate(names):
+        for spot in _candidates(point, name, *placed[point].tolist()):
             box = _box(spot)
             inside = box.min() >= 0 and bool(np.all(box[2:] <= size))
             if inside and not _covers(taken, box):
@@ -710,10 +716,10 @@ def _thin_labels(placed: Floats, names: Sequence[str], size: Floats) -> list[_Sp
     return spots
 
 
-def _candidates(name: str, x: float, y: float) -> list[_Spot]:
+def _candidates(point: int, name: str, x: float, y: float) -> list[_Spot]:
     gap = 4.0
-    beside = [_Spot(name, x + gap, y, "left"), _Spot(name, x - gap, y, "right")]
-    return [*beside, _Spot(name, x, y + 9.0, "center"), _Spot(name, x, y - 9.0, "center")]
+    beside = [_Spot(point, name, x + gap, y, "left"), _Spot(point, name, x - gap, y, "right")]
+    return [*beside, _Spot(point, name, x, y + 9.0, "center"), _Spot(point, name, x, y - 9.0, "center")]
 
 
 def _box(spot: _Spot) -> Floats:
@@ -749,9 +755,11 @@ def _draw_map(axes: Any, drawing: _Map, colours: list[str]) -> None:
     axes.set(xlim=(0, drawing.width), ylim=(0, drawing.height))
     axes.set_axis_off()
     many = len(colours) > _MAX_VECTOR_POINTS
-    size, alpha = (4, 0.5) if many else (13, 0.75)
+    alpha = np.full(len(colours), 0.4 if many or drawing.labels else 0.75)  # points without a name stand back
+    alpha[[spot.point for spot in drawing.labels]] = 0.95
+    size = 4 if many else 13
     axes.scatter(drawing.x, drawing.y, s=size, c=colours, alpha=alpha, linewidths=0, rasterized=many)
-    for text, x, y, align in drawing.labels:
+    for _, text, x, y, align in drawing.labels:
         axes.text(x, y, text, ha=align, va="center_baseline", fontsize=_FONT_SIZE - 1)
 
 
@@ -910,14 +918,22 @@ def count_sparsity(
     edges = np.unique(np.rint(np.geomspace(1, nnz.size + 1, bins + 1)).astype(np.int64)) - 1
     parts = [nnz[low:high] for low, high in pairwise(edges)]
     ranks = np.sqrt((edges[:-1] + 1.0) * edges[1:])
-    names = ("median", "tenth percentile", "ninetieth percentile")
-    levels = [np.array([np.percentile(part, q) for part in parts]) for q in (50, 10, 90)]
-    series = {name: (ranks, level) for name, level in zip(names, levels, strict=True)}
+    low, median, high = (np.array([np.percentile(part, q) for part in parts]) for q in (10, 50, 90))
     total = float(nnz.sum())
     filled = f"{100 * total / (nnz.size * n_words):.3g} %" if n_words else "none"
-    caption = f"{format_number(total)} non-zero counts in {nnz.size:,} × {n_words:,}: {filled} filled."
-    axes = {"xlabel": "rank of the word", "ylabel": "non-zero counts in its row"}
-    return line_chart(series, title, x_scale="log", y_scale="log", caption=caption, dashed=names[1:], **axes)
+    caption = f"{format_number(total)} non-zero counts in {nnz.size:,} × {n_words:,}: {filled} filled. "
+    caption += "Line: median of the words near a rank; tint: four fifths of them."
+    band = (ranks, np.maximum(low, 0.5), high)
+    return line_chart(
+        {"": (ranks, median)},
+        title,
+        xlabel="rank of the word",
+        ylabel="non-zero counts in its row",
+        x_scale="log",
+        y_scale="log",
+        caption=caption,
+        band=band,
+    )
 
 
 def eigenvalue_spectrum(eigenvalues: ArrayLike, *, title: str = "Eigenvalues") -> Section:
@@ -967,9 +983,9 @@ nav ul{{list-style:none;
  margin:1.25rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;font-size:.9rem}}
 a{{color:var(--c0);text-underline-offset:.2em}}
 dl{{display:flex;flex-wrap:wrap;gap:1px;margin:1.25rem 0;background:var(--rule);border:1px solid var(--rule)}}
-dl div{{background:var(--surface);padding:.6rem .85rem;flex:1 1 7.5rem}}
+dl div{{background:var(--surface);padding:.6rem .85rem;flex:1 1 8.5rem}}
 dt{{color:var(--muted);font-size:.8rem}}
-dd{{margin:0;font-size:1.15rem;font-weight:600;overflow-wrap:anywhere}}
+dd{{margin:0;font-size:1.05rem;font-weight:600;overflow-wrap:anywhere}}
 figure{{margin:0 0 1.5rem}}
 figcaption{{margin-top:.5rem;max-width:46rem}}
 .scroll{{overflow-x:auto}}
@@ -987,8 +1003,8 @@ tbody th{{font-weight:600;white-space:nowrap}}
 .near{{max-width:none}}
 .near span{{display:inline-block;margin-right:1rem}}
 small{{color:var(--muted);font-size:.8em}}
-@media print{{body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
- figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}svg{{min-width:0}}}}
+@media print{{:root{{--surface:#fff}}body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
+ figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}svg{{min-width:0;max-width:30rem}}}}
 """.strip()
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -313,6 +313,17 @@ def test_share_filled() -> None:
     assert "40 non-zero counts in 20 × 100: 2 % filled." in report.count_sparsity([2] * 20, 100).html
 
 
+def test_sparsity_shows_the_spread_of_rows() -> None:
+    def tint(html: str) -> np.ndarray:
+        (path,) = re.findall(r'<path d="([^"]+)"[^>]*fill: var\(--c0\); fill-opacity: 0.22', html)
+        return np.array(re.findall(r"[ML] (\S+) (\S+)", path), dtype=float)
+
+    alternating = np.tile([10.0, 1000.0], 500)
+    wide, narrow = (tint(report.count_sparsity(nnz, 1000).html) for nnz in (alternating, [100.0] * 1000))
+    assert np.ptp(wide[:, 1]) > 100
+    assert np.ptp(narrow[:, 1]) < 1
+
+
 def test_lines_follow_their_values() -> None:
     values = np.array([1.0, 5.0, 2.0, 4.0] + [3.0] * 60)
     (line,) = series_of(report.line_chart({"": values}, "t", xlabel="x", ylabel="y"))
