@@ -882,7 +882,7 @@ def zipf_curve(counts: ArrayLike, *, title: str = "Rank and frequency", first_ra
         series[name] = (ranks, scale * ranks**-exponent)
         said += f" Dashed: count ∝ rank^−{exponent:.2f}, fitted from rank {first_rank} on."
     dashed = [name for name in series if name != "counts"]
-    axes = {"xlabel": "rank of the word", "ylabel": "occurrences"}
+    axes: dict[str, Any] = {"xlabel": "rank of the word", "ylabel": "occurrences"}
     return line_chart(series, title, x_scale="log", y_scale="log", caption=said, dashed=dashed, **axes)
 
 
@@ -1003,8 +1003,10 @@ tbody th{{font-weight:600;white-space:nowrap}}
 .near{{max-width:none}}
 .near span{{display:inline-block;margin-right:1rem}}
 small{{color:var(--muted);font-size:.8em}}
-@media print{{:root{{--surface:#fff}}body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
- figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}svg{{min-width:0;max-width:30rem}}}}
+@media print{{:root{{--surface:#fff}}
+ body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
+ figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}
+ svg{{min-width:0;max-width:30rem}}}}
 """.strip()
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -315,7 +315,8 @@ def test_share_filled() -> None:
 
 def test_sparsity_shows_the_spread_of_rows() -> None:
     def tint(html: str) -> np.ndarray:
-        (path,) = re.findall(r'<path d="([^"]+)"[^>]*fill: var\(--c0\); fill-opacity: 0.22', html)
+        (name,) = re.findall(r'href="#(\S+)"[^>]*fill: var\(--c0\); fill-opacity: 0.22', html)
+        (path,) = re.findall(rf'<path id="{name}" d="([^"]+)"', html)
         return np.array(re.findall(r"[ML] (\S+) (\S+)", path), dtype=float)
 
     alternating = np.tile([10.0, 1000.0], 500)
