@@ -6,10 +6,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -99,7 +102,7 @@ wait
 """
 
 DISTEMBED = """#!{python}
-import json, os, sys
+import json, os, sys, time
 from distributed import Client
 address = sys.argv[sys.argv.index("--scheduler") + 1]
 with Client(address, timeout=60) as client:
@@ -110,6 +113,8 @@ with Client(address, timeout=60) as client:
     report = dict(argv=sys.argv[1:], power=power, threads=list(threads.values()),
                   nthreads=[w["nthreads"] for w in workers], limits=[w["memory_limit"] for w in workers])
 open(os.environ["REPORT"], "w").write(json.dumps(report))
+if os.environ["JOB_EXIT"] == "sleep":
+    time.sleep(60)
 sys.exit(int(os.environ["JOB_EXIT"]))
 """
 
@@ -122,9 +127,22 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize("exit_code", [0, 1])
-def test_slurm_script_runs_the_job_and_stops_the_cluster(exit_code: int, tmp_path: Path) -> None:
+class Submission(NamedTuple):
+    """A call of the Slurm script as Slurm would make it, in a folder of its own."""
+
+    folder: Path
+    workspace: Path
+    command: list[str]
+    environment: dict[str, str]
+
+    def stopped(self) -> bool:
+        """Tell whether three processes were started, and none of them is left."""
+        pids = [int(pid) for pid in (self.folder / "srun.log.pids").read_text().split()]
+        return len(pids) == 3 and not any(map(alive, pids))
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Submission:
     if shutil.which("bash") is None or not Path("/proc/self/stat").exists():
         pytest.skip("needs bash and /proc")
     commands = {"srun": SRUN, "distembed": DISTEMBED.format(python=sys.executable)}
@@ -144,21 +162,45 @@ def test_slurm_script_runs_the_job_and_stops_the_cluster(exit_code: int, tmp_pat
         "SLURM_MEM_PER_CPU": "500",
         "SRUN_LOG": str(tmp_path / "srun.log"),
         "REPORT": str(tmp_path / "report.json"),
-        "JOB_EXIT": str(exit_code),
+        "JOB_EXIT": "0",
     }
     workspace = tmp_path / "shared" / "run"
-    script = ["bash", str(DEPLOY / "slurm" / "distembed.sbatch"), "job.toml", str(workspace)]
+    command = ["bash", str(DEPLOY / "slurm" / "distembed.sbatch"), "job.toml", str(workspace)]
+    return Submission(tmp_path, workspace, command, environment)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_slurm_script_runs_the_job_and_stops_the_cluster(exit_code: int, submission: Submission) -> None:
+    environment = submission.environment | {"JOB_EXIT": str(exit_code)}
     done = subprocess.run(
-        script, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        submission.command, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == exit_code, done.stderr
-    seen = json.loads((tmp_path / "report.json").read_text())
-    assert seen["argv"][:4] == ["run", "job.toml", "--workspace", str(workspace)]
+    seen = json.loads((submission.folder / "report.json").read_text())
+    assert seen["argv"][:4] == ["run", "job.toml", "--workspace", str(submission.workspace)]
     assert seen["power"] == 343
     assert seen["threads"] == ["1", "1"]
     assert seen["nthreads"] == [1, 1]
     assert seen["limits"] == [450 * 2**20] * 2
-    assert not list(workspace.parent.glob("*.json")), "the scheduler's file is removed"
-    started = [int(pid) for pid in (tmp_path / "srun.log.pids").read_text().split()]
-    assert len(started) == 3
-    assert not [pid for pid in started if alive(pid)]
+    assert not list(submission.workspace.parent.glob("*.json")), "the scheduler's file is removed"
+    assert submission.stopped()
+
+
+@pytest.mark.cluster
+def test_slurm_script_stops_the_cluster_on_sigterm(submission: Submission) -> None:
+    environment = submission.environment | {"JOB_EXIT": "sleep"}
+    script = subprocess.Popen(
+        submission.command, env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (submission.folder / "report.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        script.terminate()
+        _, messages = script.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)
+    assert script.returncode == 143, messages
+    assert submission.stopped()
