@@ -1,0 +1,531 @@
+"""The report: self-contained, equal bytes, safe with any word, and visible in a browser."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distembed.pipeline import report
+from distembed.pipeline.report import Section, Stage
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+VOID = {"meta", "wbr", "br", "img", "link", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Check that elements nest, and keep their names, attributes and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+
+class Score(NamedTuple):
+    set: str
+    task: str
+    metric: str
+    score: float
+    known: int
+    total: int
+    policy: str
+    interval: tuple[float, float] | None
+
+
+WORDS = ["the", "<b>bold</b>", "a&b", "שלום", "東京", "x" * 300, "$x^2$", "\x00\x1b", "naïve", '"quoted"']
+
+
+def full_report() -> str:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(len(WORDS), 6))
+    scores = [
+        Score("wordsim353", "similarity", "spearman", 0.6123, 348, 353, "known pairs", (0.54, 0.68)),
+        Score("toefl", "synonym", "accuracy", math.nan, 0, 80, "known", None),
+    ]
+    sections = [
+        report.zipf_curve(np.floor(1e5 / np.arange(1, 3000))),
+        report.count_sparsity(rng.integers(0, 50, 900), 900),
+        report.eigenvalue_spectrum(1 / np.arange(1, 60)),
+        report.objective_curve([4.0, 3.0, 2.5]),
+        report.score_table(scores),
+        report.neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
+        report.word_map(WORDS, vectors),
+        report.word_map(WORDS, vectors, title="t-SNE", method="tsne", groups=[len(w) for w in WORDS]),
+        report.stage_table([Stage("count", 61.5, 2**30, 2**20, 8), Stage("solve", 0.5, None, None, None)]),
+        report.parameter_table(
+            {"corpus": {"input": "a<b", "lower": True}, "ridge": [2.0, 4.0], "core": None}
+        ),
+        report.histogram(rng.poisson(8, 500), "Degrees", xlabel="neighbours"),
+        report.scatter_map(
+            rng.normal(size=(4000, 2)), "Documents", groups=rng.integers(0, 12, 4000).tolist()
+        ),
+    ]
+    return report.render_report("A <run>", "One & two.", sections, facts={"words": 30000, "speed": 1.5})
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return full_report()
+
+
+def alt_text(section: Section) -> str:
+    return next(attrs["aria-label"] or "" for tag, attrs in Outline(section.html).elements if tag == "svg")
+
+
+def series_of(section: Section) -> list[np.ndarray]:
+    """Return the vertices of each line drawn in a series colour, in units of the SVG (y grows down)."""
+    lines = re.findall(r'<path d="([^"]+)"[^>]*style="fill: none; stroke[^"]*var\(--c\d\)', section.html)
+    return [np.array(re.findall(r"[ML] (\S+) (\S+)", line), dtype=float) for line in lines]
+
+
+# ---- the page ----
+
+
+def test_page_is_self_contained(page: str) -> None:
+    outline = Outline(page)
+    assert "http" not in page.replace("http-equiv", "")
+    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in outline.elements}
+    targets = [
+        attrs[key] or ""
+        for _, attrs in outline.elements
+        for key in ("src", "href", "xlink:href")
+        if key in attrs
+    ]
+    assert targets
+    assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
+
+
+def test_equal_input_gives_equal_bytes(page: str) -> None:
+    assert full_report() == page
+
+
+def test_ids_are_unique_and_every_reference_has_its_target(page: str) -> None:
+    ids = [attrs["id"] for _, attrs in Outline(page).elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
+
+
+def test_every_figure_has_alternative_text_and_a_caption(page: str) -> None:
+    outline = Outline(page)
+    labels = [attrs.get("aria-label") for tag, attrs in outline.elements if tag == "svg"]
+    assert len(labels) == outline.count("figure") == outline.count("figcaption") == 9
+    assert all(labels)
+    assert all(attrs.get("role") == "img" for tag, attrs in outline.elements if tag == "svg")
+
+
+def test_words_are_text_never_markup(page: str) -> None:
+    outline = Outline(page)
+    assert outline.count("b") == 0
+    assert outline.texts.count("<b>bold</b>") >= 2  # in the table and on the map
+    assert "$x^2$" in outline.texts
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
+
+
+def test_a_very_long_word_can_break_and_is_short_on_maps(page: str) -> None:
+    assert "x" * 33 not in page
+
+
+def test_one_drawing_serves_light_and_dark(page: str) -> None:
+    drawn = "".join(re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL))
+    assert "var(--ink)" in drawn
+    assert "var(--c0)" in drawn
+    assert set(re.findall(r"(?:fill|stroke): (#\w+)", drawn)) <= {"#000000"}
+    assert "prefers-color-scheme:dark" in page
+
+
+def test_report_without_sections_is_a_page() -> None:
+    assert Outline(report.render_report("empty", "", [])).count("h1") == 1
+
+
+def test_no_global_state_of_matplotlib_is_left_changed(page: str) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    report.eigenvalue_spectrum([3.0, 2.0])
+    assert dict(mpl.rcParams) == before
+
+
+def test_users_matplotlib_settings_do_not_change_the_bytes() -> None:
+    import matplotlib as mpl
+
+    plain = report.eigenvalue_spectrum([3.0, 2.0])
+    with mpl.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
+        assert report.eigenvalue_spectrum([3.0, 2.0]) == plain
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (-3, "−3"),
+        (1234567, "1,234,567"),
+        (0.12345, "0.1235"),
+        (1e-07, "1e−7"),
+        (math.nan, "–"),
+        (math.inf, "∞"),
+        (25124.985, "25,125"),
+        (2.5e20, "2.5e20"),
+        (np.float32(0.5), "0.5"),
+        (np.int64(7), "7"),
+    ],
+)
+def test_format_number(value: float, shown: str) -> None:
+    assert report.format_number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1.5 * 2**30, "1.5 GiB"),
+        (2**80, "1048576.0 EiB"),
+        (math.nan, "–"),
+    ],
+)
+def test_format_bytes(n_bytes: float, shown: str) -> None:
+    assert report.format_bytes(n_bytes) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0.00 s"),
+        (9.5, "9.50 s"),
+        (59.9, "59.9 s"),
+        (59.97, "1 min 00 s"),
+        (61, "1 min 01 s"),
+        (119.9, "2 min 00 s"),
+        (3599.9, "1 h 00 min"),
+        (7384, "2 h 03 min"),
+        (math.nan, "–"),
+    ],
+)
+def test_format_seconds(seconds: float, shown: str) -> None:
+    assert report.format_seconds(seconds) == shown
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_any_number_can_be_written(value: float) -> None:
+    for write in (report.format_number, report.format_bytes, report.format_seconds):
+        assert write(value)
+
+
+# ---- tables ----
+
+
+def test_table_takes_mappings_and_named_tuples_alike() -> None:
+    rows = [Score("s", "t", "m", 0.5, 1, 2, "p", (0.4, 0.6))]
+    assert report.score_table(rows) == report.score_table([row._asdict() for row in rows])
+
+
+def test_numbers_are_right_aligned_and_missing_ones_are_dashes() -> None:
+    html = report.table(
+        "t", [{"name": "a", "n": 1}, {"name": "b", "n": None}, {"name": "c", "n": math.nan}]
+    ).html
+    assert re.findall(r'<td class="n">(.*?)</td>', html) == ["1", "–", "–"]
+    assert '<th scope="col" class=n>n</th>' in html
+
+
+def test_a_row_may_lack_a_column_of_another() -> None:
+    html = report.table("t", [{"a": 1}, {"a": 2, "b": "x"}]).html
+    assert html.count("<td") == 4
+
+
+def test_intervals_are_written_as_such() -> None:
+    rows = [
+        Score("s", "t", "m", 0.5, 1, 2, "p", (-0.04, 0.6)),
+        Score("s", "t", "m", 0.5, 1, 2, "p", (math.nan, math.nan)),
+    ]
+    html = report.score_table(rows).html
+    assert "[−0.040, 0.600]" in html
+    assert "nan" not in html
+
+
+def test_parameters_are_named_with_dots() -> None:
+    html = report.parameter_table({"a": {"b": {"c": True}, "d": []}, "e": "<x>"}).html
+    assert Outline(html).texts.count("a.b.c") == 1
+    assert {"true", "(empty)", "<x>"} <= set(Outline(html).texts)
+
+
+def test_stage_table_draws_only_measured_times_and_adds_them() -> None:
+    section = report.stage_table(
+        [Stage("a", 30.0, 1, 1, 1), Stage("b", 90.0, 1, 1, 1), Stage("c", None, 1, 1, 1)]
+    )
+    assert "a 30.0 s; b 1 min 30 s" in alt_text(section)
+    assert "2 min 00 s in all." in section.html
+
+
+def test_bars_of_names_that_shorten_to_the_same_text_are_all_drawn() -> None:
+    names = {"a" * 40 + "1": 1.0, "a" * 40 + "2": 2.0}
+    assert alt_text(report.bar_chart(names, "t", xlabel="x")).count("aaa…") == 2
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.3])
+def test_zipf_exponent_is_recovered(exponent: float) -> None:
+    section = report.zipf_curve(1e9 / np.arange(1, 20001) ** exponent)
+    assert f"fit, exponent {exponent:.2f}" in section.html
+
+
+def test_zipf_takes_counts_in_any_order() -> None:
+    counts = np.arange(1, 500) ** 2
+    assert report.zipf_curve(counts) == report.zipf_curve(counts[::-1])
+
+
+def test_share_filled() -> None:
+    assert "40 non-zero counts in 20 × 100: 2 % filled." in report.count_sparsity([2] * 20, 100).html
+
+
+def test_sparsity_shows_the_spread_of_rows() -> None:
+    def tint(html: str) -> np.ndarray:
+        (name,) = re.findall(r'href="#(\S+)"[^>]*fill: var\(--c0\); fill-opacity: 0.22', html)
+        (path,) = re.findall(rf'<path id="{name}" d="([^"]+)"', html)
+        return np.array(re.findall(r"[ML] (\S+) (\S+)", path), dtype=float)
+
+    alternating = np.tile([10.0, 1000.0], 500)
+    wide, narrow = (tint(report.count_sparsity(nnz, 1000).html) for nnz in (alternating, [100.0] * 1000))
+    assert np.ptp(wide[:, 1]) > 100
+    assert np.ptp(narrow[:, 1]) < 1
+
+
+def test_lines_follow_their_values() -> None:
+    values = np.array([1.0, 5.0, 2.0, 4.0] + [3.0] * 60)
+    (line,) = series_of(report.line_chart({"": values}, "t", xlabel="x", ylabel="y"))
+    assert np.corrcoef(-line[:4, 1], values[:4])[0, 1] == pytest.approx(1)
+    assert np.allclose(np.diff(line[:4, 0]), line[1, 0] - line[0, 0], rtol=1e-4)
+
+
+def test_long_curves_are_thinned_but_keep_their_ends() -> None:
+    section = report.line_chart({"": np.arange(100_000)}, "t", xlabel="x", ylabel="y")
+    assert "400 points, from 0 to 99,999" in alt_text(section)
+    assert len(section.html) < 60_000
+
+
+def test_a_pair_of_different_lengths_is_refused() -> None:
+    with pytest.raises(ValueError, match="curve 'a' has 2 abscissae for 3 values"):
+        report.line_chart({"a": ([1, 2], [1, 2, 3])}, "t", xlabel="x", ylabel="y")
+
+
+def test_histogram_says_how_many_values_it_cannot_show() -> None:
+    html = report.histogram([1.0, 10.0, 0.0, math.nan], "t", xlabel="x", x_scale="log").html
+    assert "2 values, median 5.5" in html
+    assert "2 values not shown" in html
+
+
+@pytest.mark.parametrize("bad", [np.zeros(4), np.zeros((4, 3))])
+def test_map_points_of_another_shape_are_refused(bad: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"a map needs \(n, 2\)"):
+        report.scatter_map(bad, "t")
+
+
+def test_labels_and_groups_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="1 labels were given for 2 points"):
+        report.scatter_map(np.zeros((2, 2)), "t", labels=["a"])
+    with pytest.raises(ValueError, match="3 groups were given for 2 points"):
+        report.scatter_map(np.zeros((2, 2)), "t", groups="abc")
+    with pytest.raises(ValueError, match=r"2 words came with vectors of shape \(3, 4\)"):
+        report.word_map(["a", "b"], np.zeros((3, 4)))
+
+
+def label_boxes(section: Section) -> tuple[list[str], np.ndarray]:
+    pattern = (
+        r'<text style="font-size: 8px; text-anchor: (\w+)[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>'
+    )
+    found = re.findall(pattern, section.html)
+    offset = {"start": 0.0, "middle": 0.5, "end": 1.0}
+    boxes = [
+        (float(x) - offset[a] * 4 * len(t), float(y) - 6, float(x) + (1 - offset[a]) * 4 * len(t), float(y))
+        for a, x, y, t in found
+    ]
+    return [text for *_, text in found], np.array(boxes)
+
+
+def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
+    rng = np.random.default_rng(1)
+    words = [f"word{i}" for i in range(500)]
+    shown, boxes = label_boxes(report.word_map(words, rng.normal(size=(500, 20)), max_words=500))
+    assert shown[0] == "word0"
+    assert 40 < len(shown) < 500
+    overlap = (boxes[:, None, :2] < boxes[None, :, 2:]).all(2) & (
+        boxes[:, None, 2:] > boxes[None, :, :2]
+    ).all(2)
+    assert np.array_equal(overlap, np.eye(len(shown), dtype=bool))
+
+
+def test_small_groups_share_grey() -> None:
+    groups = [g for g in range(10) for _ in range(20 - g)]
+    html = report.scatter_map(np.random.default_rng(0).normal(size=(len(groups), 2)), "t", groups=groups).html
+    assert "3 others" in html
+    assert html.count("var(--muted)") >= sum(20 - g for g in (7, 8, 9))
+
+
+def test_many_points_are_one_picture() -> None:
+    html = report.scatter_map(np.random.default_rng(0).normal(size=(30_000, 2)), "t").html
+    assert html.count("data:image/png;base64,") == 1
+    assert len(html) < 600_000
+
+
+def test_map_of_two_columns_takes_them_as_they_stand() -> None:
+    points = np.random.default_rng(0).normal(size=(8, 2))
+    words = list("abcdefgh")
+    assert "first coordinate, no unit" in report.word_map(words, points).html
+
+
+# ---- degenerate data ----
+
+NOTHING: list[Any] = [
+    report.zipf_curve([]),
+    report.zipf_curve([0, 0]),
+    report.count_sparsity([], 0),
+    report.count_sparsity([0], 0),
+    report.eigenvalue_spectrum([]),
+    report.objective_curve([]),
+    report.objective_curve([math.nan]),
+    report.histogram([], "t", xlabel="x"),
+    report.histogram([math.nan], "t", xlabel="x"),
+    report.bar_chart({}, "t", xlabel="x"),
+    report.scatter_map(np.empty((0, 2)), "t"),
+    report.word_map([], np.empty((0, 5))),
+    report.word_map(["a"], [[math.nan, 1.0, 2.0]]),
+    report.line_chart({}, "t", xlabel="x", ylabel="y"),
+    report.table("t", []),
+    report.score_table([]),
+    report.neighbor_table({}),
+    report.stage_table([]),
+    report.parameter_table({}),
+    report.group("t", []),
+]
+
+
+@pytest.mark.parametrize("section", NOTHING, ids=lambda section: section.title)
+def test_nothing_to_show_is_said(section: Section) -> None:
+    assert Outline(section.html).count("svg") == 0
+    assert 'class="note"' in section.html
+
+
+LITTLE: dict[str, Any] = {
+    "one word": lambda: report.zipf_curve([5]),
+    "equal counts": lambda: report.zipf_curve([3] * 50),
+    "one row": lambda: report.count_sparsity([3], 1),
+    "one eigenvalue": lambda: report.eigenvalue_spectrum([2.0]),
+    "negative eigenvalues": lambda: report.eigenvalue_spectrum([3.0, -2.0]),
+    "zero eigenvalues": lambda: report.eigenvalue_spectrum([0.0, 0.0]),
+    "one round": lambda: report.objective_curve([3.0]),
+    "zero objective": lambda: report.objective_curve([0.0, 0.0]),
+    "a round that is not a number": lambda: report.objective_curve([2.0, math.nan, 1.0]),
+    "equal values": lambda: report.histogram([2.5] * 9, "t", xlabel="x"),
+    "equal values, log": lambda: report.histogram([2.5] * 9, "t", xlabel="x", x_scale="log"),
+    "neighbouring floats": lambda: report.histogram([1.0, np.nextafter(1.0, 2.0)], "t", xlabel="x"),
+    "huge values": lambda: report.histogram([1e300, 1e-300], "t", xlabel="x"),
+    "a stage of no time": lambda: report.stage_table([Stage("s", 0.0, 0, 0, 0)]),
+    "one word on a map": lambda: report.word_map(["a"], [[1.0, 2.0, 3.0]]),
+    "one word, t-SNE": lambda: report.word_map(["a"], [[1.0, 2.0, 3.0]], method="tsne"),
+    "one-dimensional vectors": lambda: report.word_map(["a", "b", "c"], [[1.0], [2.0], [3.0]]),
+    "equal vectors": lambda: report.word_map(["a", "b", "c"], np.ones((3, 4))),
+    "equal vectors, t-SNE": lambda: report.word_map(list("abcdef"), np.ones((6, 4)), method="tsne"),
+    "points on a vertical line": lambda: report.scatter_map([[0, 0], [0, 9]], "t", labels=["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("case", LITTLE, ids=str)
+@pytest.mark.filterwarnings("error")
+def test_degenerate_data_is_drawn_without_a_warning(case: str) -> None:
+    section = LITTLE[case]()
+    assert Outline(section.html).count("svg") == 1
+    numbers = re.findall(r'(?:d|x|y|viewBox)="([^"]*)"', section.html)
+    assert not any("nan" in number or "inf" in number for number in numbers)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(max_size=40), min_size=1, max_size=12), st.integers(0, 3))
+def test_any_word_may_stand_anywhere(words: list[str], n_columns: int) -> None:
+    vectors = np.random.default_rng(0).normal(size=(len(words), n_columns))
+    sections = [
+        report.word_map(words, vectors),
+        report.neighbor_table({word: [(word, 0.5)] for word in words}),
+        report.bar_chart(dict.fromkeys(words, 1.0), words[0], xlabel=words[0]),
+        report.table(words[0], [dict.fromkeys(words, words[0])]),
+    ]
+    page = report.render_report(words[0], words[0], sections, facts={words[0]: words[0]})
+    Outline(page).count("p")
+    page.encode("utf-8")
+
+
+# ---- in a browser ----
+
+MEASURE = """<script>
+addEventListener("load", () => {
+  const sizes = [...document.querySelectorAll("figure, svg, table")].map(e => e.getBoundingClientRect())
+    .map(b => Math.round(b.width) + "x" + Math.round(b.height));
+  document.title = sizes.join(" ") + "|" + document.documentElement.scrollWidth;
+});
+</script>"""
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+def test_every_figure_has_a_size_in_a_browser(page: str, width: int, tmp_path: Any) -> None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"needs one of {', '.join(BROWSERS)} to render the page")
+    # the page forbids scripts: only its policy is taken out, to let the measuring one in
+    (tmp_path / "page.html").write_text(
+        re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", MEASURE + "</body>"), encoding="utf-8"
+    )
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+    options += [
+        "--disable-background-networking",
+        "--disable-component-update",
+        f"--user-data-dir={tmp_path / 'user'}",
+    ]
+    command = [
+        browser,
+        *options,
+        f"--window-size={width},900",
+        "--dump-dom",
+        (tmp_path / "page.html").as_uri(),
+    ]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    sizes, page_width = re.search(r"<title>([\dx ]+)\|(\d+)</title>", shown).groups()  # type: ignore[union-attr]
+    boxes = [tuple(map(int, size.split("x"))) for size in sizes.split()]
+    assert len(boxes) == 9 + 9 + 4
+    assert all(w > 100 and h > 40 for w, h in boxes), boxes
+    assert int(page_width) <= width, (
+        "the page itself must not scroll sideways; wide figures scroll in their frame"
+    )
