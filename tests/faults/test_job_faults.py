@@ -1,0 +1,120 @@
+"""Kill it, damage it, lock it: a rerun finishes with the same bytes, and every failure is one sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import digest, distembed, finished, job, kill_group, start  # noqa: F401
+
+Finished = tuple[Path, str, str]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "number"), [(4, signal.SIGKILL), (7, signal.SIGKILL), (9, signal.SIGINT)], ids=str
+)
+def test_a_killed_run_goes_on_to_the_same_bytes(
+    job: Path,  # noqa: F811
+    finished: Finished,  # noqa: F811
+    tmp_path: Path,
+    seconds: float,
+    number: int,
+) -> None:
+    workspace = tmp_path / "w"
+    process = start("run", str(job), "--workspace", str(workspace))
+    time.sleep(seconds)
+    kill_group(process, number)
+    done = distembed("run", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == finished[1]
+
+
+def chunks(workspace: Path, name: str) -> list[Path]:
+    return sorted(p for p in (workspace / "arrays.zarr" / name).rglob("c/*") if p.is_file())
+
+
+def test_damage_is_named_and_only_it_is_repaired(
+    job: Path,  # noqa: F811
+    finished: Finished,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    workspace = tmp_path / "w"
+    shutil.copytree(finished[0], workspace)
+    flipped, truncated, deleted = chunks(workspace, "cooccurrence")[:3]
+    data = bytearray(flipped.read_bytes())
+    data[len(data) // 2] ^= 1
+    flipped.write_bytes(data)
+    truncated.write_bytes(truncated.read_bytes()[:-3])
+    deleted.unlink()
+    others = {p: p.stat().st_mtime_ns for p in chunks(workspace, "cooccurrence")[4:]}
+
+    found = distembed("verify", str(job), "--workspace", str(workspace))
+    assert found.returncode == 1
+    for path in (flipped, truncated, deleted):
+        assert str(path.relative_to(workspace)) in found.stdout
+
+    done = distembed("run", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == finished[1]
+    untouched = [p for p, mtime in others.items() if p.stat().st_mtime_ns == mtime]
+    assert len(untouched) >= len(others) - 3
+
+
+def test_a_second_run_on_a_locked_workspace_is_refused(job: Path, tmp_path: Path) -> None:  # noqa: F811
+    workspace = tmp_path / "w"
+    process = start("run", str(job), "--workspace", str(workspace))
+    try:
+        while not (workspace / "lock.json").exists():
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.05)
+        done = distembed("run", str(job), "--workspace", str(workspace))
+    finally:
+        kill_group(process)
+    assert done.returncode == 1
+    assert str(process.pid) in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        (["psdvec.n_componets=5"], 2, "did you mean n_components"),
+        (["psdvec.n_core=1000000"], 1, "n_core"),
+        (["psdvec.n_components=301"], 1, "n_components"),
+        (["vocabulary.min_count=10000000"], 1, "min_count"),
+        (["corpus.paths=['nothing-*.bz2']"], 1, "nothing-"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_one_sentence(
+    job: Path,  # noqa: F811
+    tmp_path: Path,
+    settings: list[str],
+    code: int,
+    words: str,
+) -> None:
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = distembed(
+        "run", str(job), "--workspace", str(tmp_path / "w"), *options, "--scheduler", "threads"
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_that_cannot_be_written(job: Path, tmp_path: Path) -> None:  # noqa: F811
+    folder = tmp_path / "sealed"
+    folder.mkdir(mode=0o500)
+    # root may write anywhere, so for root the workspace lies below a file
+    if os.geteuid() == 0:
+        folder = tmp_path / "file"
+        folder.write_text("not a folder")
+    done = distembed("run", str(job), "--workspace", str(folder / "w"), "--scheduler", "threads")
+    assert done.returncode == 1
+    assert str(folder) in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

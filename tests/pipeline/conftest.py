@@ -1,0 +1,151 @@
+"""A small real job, the command line that runs it, and a real Dask cluster on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
+SMALL_JOB = f"""
+[job]
+title = "a small real job"
+workspace = "w"
+[corpus]
+paths = ["{DUMP}"]
+split_bytes = "256KiB"
+[vocabulary]
+min_count = 40
+[counting]
+window = 3
+direction = "left"
+[psdvec]
+n_components = 20
+n_core = 300
+n_iter = 2
+ridge = [2.0, 4.0]
+bands = [200, 100000]
+[evaluation]
+sets = ["{{gensim}}/test/test_data/wordsim353.tsv"]
+[report]
+words = ["city", "music"]
+n_map_words = 50
+[resources]
+block_memory = "1MiB"
+workers = 2
+"""
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a command: the package of this checkout first."""
+    root = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
+def distembed(*words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    command = [sys.executable, "-m", "distembed.pipeline.cli", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False
+    )
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    """Start the command line in a process group of its own, so that it can be killed with its workers."""
+    command = [sys.executable, "-m", "distembed.pipeline.cli", *words]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+
+
+def kill_group(process: subprocess.Popen[str], number: int = signal.SIGKILL) -> str:
+    """Send a signal to a started command and all its workers; return what it printed."""
+    os.killpg(process.pid, number)
+    output, _ = process.communicate(timeout=60)
+    return output
+
+
+def digest(job: Path, workspace: Path) -> str:
+    """Return the digest that `verify` prints last, or fail with what it found."""
+    done = distembed("verify", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stdout + done.stderr
+    match = re.fullmatch(r"digest ([0-9a-f]+)", done.stdout.splitlines()[-1])
+    assert match, done.stdout
+    return match[1]
+
+
+@pytest.fixture(scope="session")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a small job on a real dump."""
+    pytest.importorskip("gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'")
+    path = tmp_path_factory.mktemp("job") / "small.toml"
+    path.write_text(SMALL_JOB, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def finished(job: Path) -> tuple[Path, str, str]:
+    """Return the workspace of the job run once by two local processes, its digest, and what the run printed."""
+    workspace = job.parent / "finished"
+    done = distembed("run", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return workspace, digest(job, workspace), done.stdout
+
+
+@contextmanager
+def dask_cluster(folder: Path, *, n_workers: int = 2, options: tuple[str, ...] = ()) -> Iterator[str]:
+    """Start a real `dask scheduler` and real `dask worker` processes on loopback; yield the address."""
+    file = folder / "scheduler.json"
+    tool = [sys.executable, "-m", "dask"]
+    with ExitStack() as stack:
+
+        def launch(*words: str) -> None:
+            log = stack.enter_context((folder / f"{words[0]}-{time.monotonic_ns()}.log").open("w"))
+            process = subprocess.Popen(
+                [*tool, *words, *options], stdout=log, stderr=log, env=environment(), cwd=folder
+            )
+            stack.callback(_stop, process)
+
+        launch("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+        for _ in range(n_workers):
+            launch(
+                "worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"
+            )
+        yield _address(file)
+
+
+def _address(file: Path) -> str:
+    import json
+
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if file.exists() and file.stat().st_size:
+            address: Any = json.loads(file.read_text())["address"]
+            return str(address)
+        time.sleep(0.1)
+    raise TimeoutError(f"no scheduler wrote {file} within 60 s")
+
+
+def _stop(process: subprocess.Popen[Any]) -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,102 @@
+"""The main job on a real dump: what it prints, that it is idempotent, and that its bits do not depend on workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import distembed as de
+
+from .conftest import dask_cluster, digest, distembed
+
+
+def test_a_run_ends_with_scores_neighbours_and_the_report(finished: tuple[Path, str, str]) -> None:
+    workspace, _, output = finished
+    assert "wordsim353" in output
+    assert "music:" in output
+    assert str(workspace / "report" / "index.html") in output
+    assert "<svg" in (workspace / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_second_run_does_nothing_and_says_so(job: Path, finished: tuple[Path, str, str]) -> None:
+    workspace, before, _ = finished
+    done = distembed("run", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" in done.stdout
+    assert digest(job, workspace) == before
+
+
+@pytest.mark.parametrize("options", [("--workers", "1"), ("--scheduler", "threads")], ids=" ".join)
+def test_workers_do_not_change_a_bit(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    workspace = tmp_path / "w"
+    done = distembed("run", str(job), "--workspace", str(workspace), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == finished[1]
+
+
+@pytest.mark.cluster
+def test_a_dask_cluster_does_not_change_a_bit(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    with dask_cluster(tmp_path) as address:
+        done = distembed("run", str(job), "--workspace", str(workspace), "--scheduler", address)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == finished[1]
+
+
+def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
+    done = distembed("plan", str(job), "--workspace", str(tmp_path / "w"))
+    assert done.returncode == 0, done.stderr
+    assert "cooccurrence" in done.stdout
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
+    done = distembed(
+        "run", str(job), "--workspace", str(tmp_path / "w"), "--set", "resources.memory_limit='310MiB'"
+    )
+    assert done.returncode == 1
+    assert "resources.block_memory" in done.stderr
+
+
+def test_status_tells_each_stage(job: Path, finished: tuple[Path, str, str]) -> None:
+    done = distembed("status", str(job), "--workspace", str(finished[0]))
+    assert done.returncode == 0, done.stderr
+    assert "not finished" not in done.stdout
+    assert "cooccurrence" in done.stdout
+
+
+def test_export_and_neighbors_read_the_workspace(finished: tuple[Path, str, str], tmp_path: Path) -> None:
+    target = tmp_path / "vectors.txt"
+    assert distembed("export", str(finished[0]), "--to", str(target)).returncode == 0
+    from_file = distembed("neighbors", str(target), "music").stdout
+    from_workspace = distembed("neighbors", str(finished[0]), "music").stdout
+    assert from_file == from_workspace
+    assert from_file.startswith("music: ")
+
+
+def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp_path: Path) -> None:
+    import gensim
+
+    target, scores = tmp_path / "vectors.parquet", tmp_path / "scores.json"
+    distembed("export", str(finished[0]), "--to", str(target))
+    sets = Path(gensim.__file__).parent / "test" / "test_data" / "wordsim353.tsv"
+    done = distembed("evaluate", str(target), "--sets", str(sets), "--json", str(scores))
+    assert done.returncode == 0, done.stderr
+    assert "wordsim353" in done.stdout
+    assert scores.exists()
+
+
+def test_the_python_api_gives_the_vectors_of_the_job(job: Path, finished: tuple[Path, str, str]) -> None:
+    """The estimators called by hand equal the job's stages, bit for bit up to the blocks they were given."""
+    import numpy as np
+
+    workspace = de.Workspace.open(str(finished[0]))
+    vectors = workspace.array("vectors").compute()
+    assert vectors.dtype == np.float32
+    assert vectors.shape[1] == 20
+    assert np.isfinite(vectors).all()
