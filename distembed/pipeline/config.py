@@ -48,9 +48,9 @@ class CorpusSection(Section):
     namespaces: tuple[int, ...] = (0,)
     redirects: bool = False
     text_field: str = "text"
-    tokens: str = "unicode"
+    pattern: str = "unicode"
     lowercase: bool = True
-    numbers: bool = True
+    numbers: bool = False
     apostrophes: bool = False
     border: Literal["document", "line", "sentence"] = "document"
     min_border_tokens: int = Field(default=1, ge=1)

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from dask.utils import format_bytes
 
+from distembed.pipeline import stages
 from distembed.pipeline.config import Job
+from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
 """More tasks than this keep the scheduler busier than the workers (1.4 ms a task)."""
@@ -28,6 +30,12 @@ ZIPF_SHIFT = 2.7
 
 WORKER_BYTES = 300 * 2**20
 """Resident bytes of a worker that has loaded the package and holds no data."""
+
+PART_DICTIONARY_BYTES = 100 * 2**20
+"""Bytes of the word tables of one part, and of one range of the merge of all."""
+
+CORE_FIRST_PASSES, CORE_PASSES = 4, 2
+"""Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
 
 SCRATCH_FACTOR = 4.0
 """Peak bytes of a task over the bytes of its block: the block, its sorted copy, and what is written."""
@@ -127,3 +135,76 @@ def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins:
     means = np.add.reduceat(counts, edges[:-1]) / widths
     seen = -np.expm1(-window / total * means[:, None] * means[None, :])
     return int(widths @ seen @ widths)
+
+
+def plan(job: Job, workspace: Workspace | None = None) -> Plan:
+    """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
+    sizes = _sizes(job, workspace)
+    return Plan(job, sizes, _psdvec_stages(job, sizes))
+
+
+def _sizes(job: Job, workspace: Workspace | None) -> Sizes:
+    splits = stages.corpus_of(job).splits
+    size = {stamp[0]: stamp[1] for stamp in stages.stamps(splits)}
+    done = workspace.stages() if workspace is not None else {}
+    estimate = sum(_estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
+    n_tokens = int(done["tokens"].facts["n_tokens"]) if "tokens" in done else estimate
+    if "vocabulary" in done:
+        counts = np.asarray(workspace.table("vocabulary")["count"], float)  # type: ignore[union-attr]
+    else:
+        counts = zipf_counts(_estimated_words(job, n_tokens), n_tokens)
+    n_nonzero = (
+        int(done["cooccurrence"].facts["n_nonzero"])
+        if "cooccurrence" in done
+        else expected_pairs(counts, job.counting.window * (2 if job.counting.direction == "symmetric" else 1))
+    )
+    return Sizes(sum(size.values()), len(splits), n_tokens, len(counts), n_nonzero, "cooccurrence" in done)
+
+
+def _estimated_tokens(url: str, n_bytes: int, format_: str) -> int:
+    kind = "mediawiki" if format_ == "mediawiki" else "text"
+    expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
+    return int(n_bytes * expansion / BYTES_PER_TOKEN[kind])
+
+
+def _estimated_words(job: Job, n_tokens: int) -> int:
+    """Return how many words a Zipfian text of `n_tokens` holds at least `min_count` times."""
+    # the word of rank r is seen about 0.1 n_tokens / r times in English
+    frequent = max(1, int(0.1 * n_tokens / job.vocabulary.min_count))
+    return min(frequent, job.vocabulary.max_size or frequent)
+
+
+def _psdvec_stages(job: Job, sizes: Sizes) -> tuple[StagePlan, ...]:
+    block = job.resources.block_memory
+    options = job.psdvec
+    n_core = min(options.n_core or sizes.n_words, sizes.n_words)
+    pair_bytes = 8 * sizes.n_nonzero
+    n_blocks = max(1, -(-12 * sizes.n_nonzero // (block // 8)))
+    rank = options.n_components + options.n_iter - 1
+    dense = 4 * n_core * rank
+    core_pairs = int(pair_bytes * min(1.0, (n_core / sizes.n_words) ** 0.35))
+    passes = CORE_FIRST_PASSES + CORE_PASSES * (options.n_iter - 1)
+    token_bytes = int(2.2 * sizes.n_tokens)
+    split = min(job.corpus.split_bytes, sizes.input_bytes)
+    largest_block = min(block // 8 * 2, pair_bytes)
+    return (
+        StagePlan("tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES),
+        StagePlan("vocabulary", 1, token_bytes // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES),
+        StagePlan("partial_counts", sizes.n_splits, token_bytes, int(1.5 * pair_bytes), block),
+        StagePlan("cooccurrence", n_blocks, int(1.5 * pair_bytes), pair_bytes, block),
+        StagePlan(
+            "core",
+            n_blocks * (2 * passes + 6 * options.n_iter),
+            (passes + 3 * options.n_iter) * 2 * core_pairs,
+            2 * core_pairs + 2 * passes * dense,
+            int(SCRATCH_FACTOR * largest_block) + 2 * dense,
+        ),
+        StagePlan(
+            "vectors",
+            n_blocks,
+            2 * pair_bytes,
+            4 * sizes.n_words * options.n_components,
+            int(SCRATCH_FACTOR * largest_block) + 4 * n_core * options.n_components,
+        ),
+        StagePlan("evaluation", 1, 4 * sizes.n_words * options.n_components, 2**14, 2**26),
+    )

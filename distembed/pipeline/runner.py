@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import socket
-import sys
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
-import numpy as np
+import fsspec
 
 import distembed
+from distembed.pipeline import pages
 from distembed.pipeline import stages as systems
 from distembed.pipeline.cluster import Meter, Workers
 from distembed.pipeline.config import Job
-from distembed.pipeline.plan import Plan
+from distembed.pipeline.plan import Plan, plan
 from distembed.pipeline.progress import Reporter, Silent
+from distembed.pipeline.report import format_bytes, format_seconds
 from distembed.pipeline.stages import Context, StageSpec
 from distembed.storage.workspace import Stage, Workspace
 from distembed.vectors import WordVectors
 
-REPORT = "report/index.html"
+JOB_FILE = "job.json"
 RECORDED_PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow")
 
 
@@ -50,47 +47,99 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
     """
     reporter = reporter or Silent()
     plan_job(job).check()
-    owner = f"distembed run, {job.job.title}"
-    with Workspace.create(job.job.workspace, owner=owner) as workspace, workers or Workers() as crew:
+    ran: list[str] = []
+    specs = systems.of(job)
+    with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
         _record(job, workspace)
-        ran, skipped = [], []
-        for spec in systems.of(job):
-            stage = _open(spec, job, workspace)
-            context = Context(job, workspace, stage, reporter)
-            (ran if _run_stage(spec, context, crew) else skipped).append(spec.name)
-        return _outcome(job, workspace, reporter, ran=tuple(ran), skipped=tuple(skipped))
+        for spec in specs:
+            if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew):
+                ran.append(spec.name)
+        reporter.close()
+        where = pages.write_report(job, workspace)
+        text = pages.closing_text(job, workspace, where)
+    if not ran:
+        text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
+    return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _run_stage(spec: StageSpec, context: Context, crew: Workers) -> bool:
+    """Run a stage unless it is done and whole; tell whether it ran."""
+    stage, reporter = context.stage, context.reporter
+    if stage.is_committed:
+        damaged = [] if systems.is_superseded(spec, context.workspace) else stage.damaged_blocks()
+        if not damaged:
+            return False
+        reporter.note(f"{spec.name}: {len(damaged)} damaged, made anew")
+        stage.reopen(damaged)
+    crew.start()
+    with Meter(crew) as meter:
+        facts = spec.run(context)
+    reporter.close()
+    spent = meter.spent
+    stage.commit({**facts, **spent._asdict()})
+    reporter.note(f"{spec.name:<16}{_spent(spent._asdict())}")
+    return True
+
+
+def _spent(facts: dict[str, Any]) -> str:
+    return (
+        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} a process, "
+        f"{format_bytes(facts['peak_total_bytes'])} together"
+    )
+
+
+def _open(spec: StageSpec, job: Job, workspace: Workspace) -> Stage:
+    done = workspace.stages()
+    inputs = {name: done[name].fingerprint for name in spec.inputs}
+    return workspace.stage(spec.name, parameters=spec.parameters(job), inputs=inputs)
+
+
+def _record(job: Job, workspace: Workspace) -> None:
+    """Write the job as it is run, defaults resolved, with the versions that decide its bits."""
+    import json
+
+    versions = {name: version(name) for name in RECORDED_PACKAGES}
+    record = {
+        "job": job.model_dump(mode="json"),
+        "distembed": distembed.__version__,
+        "python": platform.python_version(),
+        "processor": platform.processor() or platform.machine(),
+        "packages": versions,
+    }
+    with fsspec.open(workspace.path(JOB_FILE), "w", encoding="utf-8") as file:
+        file.write(json.dumps(record, indent=1) + "\n")
 
 
 def plan_job(job: Job) -> Plan:
     """Return what a job would take; sizes that committed stages know are exact."""
-    return systems.plan(job, _existing(job))
+    return plan(job, _existing(job))
 
 
 def job_status(job: Job) -> str:
-    """Return a line for each stage: done, interrupted, changed or not begun, with time and memory where known."""
+    """Return a line for each stage: done with its time and memory, or not finished."""
     workspace = _existing(job)
     if workspace is None:
-        return f"{job.job.workspace}: nothing there yet"
+        return f"{job.job.workspace}: nothing there yet; type: distembed run"
     done = workspace.stages()
-    lines = [f"{job.job.workspace}: {workspace.lock_owner() or 'no run is writing'}"]
+    owner = workspace.writer()
+    lines = [f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}"]
     for spec in systems.of(job):
         manifest = done.get(spec.name)
-        lines.append(f"  {spec.name:<14}{_spent(manifest.facts) if manifest else 'not finished'}")
+        lines.append(f"  {spec.name:<16}{_spent(dict(manifest.facts)) if manifest else 'not finished'}")
     return "\n".join(lines)
 
 
 def verify_job(job: Job) -> tuple[list[str], str]:
-    """Return a sentence for each damaged, missing or unexpected block of a workspace, and the digest of its content."""
+    """Return a sentence for each damaged, missing or unexpected file, and the digest of all content."""
     workspace = Workspace.open(job.job.workspace)
     problems = workspace.verify()
-    sentences = [f"{p.file}: {p.what} (stage {p.stage}, {p.output}, block {p.block})" for p in problems]
-    return sentences, workspace.digest()
+    sentences = [f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})" for p in problems]
+    return sentences, "" if problems else workspace.digest()
 
 
 def report_job(job: Job) -> str:
     """Write the report of a workspace and return where it is."""
-    workspace = Workspace.open(job.job.workspace)
-    return systems.write_report(job, workspace, workspace.path(REPORT))
+    return pages.write_report(job, Workspace.open(job.job.workspace))
 
 
 def load_vectors(source: str) -> WordVectors:
@@ -102,9 +151,3 @@ def load_vectors(source: str) -> WordVectors:
 
 def _existing(job: Job) -> Workspace | None:
     return Workspace.open(job.job.workspace) if Workspace.exists(job.job.workspace) else None
-
-
-def _open(spec: StageSpec, job: Job, workspace: Workspace) -> Stage:
-    done = workspace.stages()
-    inputs = {name: done[name].fingerprint for name in spec.inputs}
-    return workspace.stage(spec.name, parameters=spec.parameters(job), inputs=inputs)

@@ -6,24 +6,35 @@ the `Stage` of the workspace write every block; everything it does is redone by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.core import url_to_fs
 
-from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.tokenizer import Tokenizer, Tokens, tokenize_split
-from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
-from distembed.counting.cooccurrence import PartialCounts, Window, cooccurrence_row_blocks, count_part, merge_partials
+from distembed.corpus import Corpus, Tokenizer, Tokens, Vocabulary, build_vocabulary, read_corpus, tokenize_split
+from distembed.corpus.readers import Split
+from distembed.counting.cooccurrence import (
+    CooccurrenceOptions,
+    PartialCounts,
+    cooccurrence_row_blocks,
+    count_part,
+    merge_partials,
+)
 from distembed.evaluation import words as evaluation
 from distembed.factorization.psdvec import PSDVec
 from distembed.pipeline.config import Job
 from distembed.pipeline.progress import Reporter
-from distembed.storage.workspace import Stage, Workspace
+from distembed.storage.workspace import FileItem, Stage, Workspace
 from distembed.vectors import WordVectors
+
+TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
 
 class Context(NamedTuple):
@@ -40,7 +51,7 @@ class Context(NamedTuple):
 
 
 class StageSpec(NamedTuple):
-    """A stage by name, the stages it reads, the parameters that decide its content, and the function that runs it."""
+    """A stage: its name, the stages it reads, the parameters that decide its content, and what runs it."""
 
     name: str
     inputs: tuple[str, ...]
@@ -53,14 +64,46 @@ def of(job: Job) -> tuple[StageSpec, ...]:
     return SYSTEMS[job.job.system]
 
 
-# --- documents -> token ids -----------------------------------------------------------------------------------
+def is_superseded(spec: StageSpec, workspace: Workspace) -> bool:
+    """Tell whether a stage made only temporary outputs and the stages after it no longer need them."""
+    record = workspace.stages()[spec.name].outputs
+    return bool(record) and all(output.dropped for output in record.values())
 
 
 def corpus_of(job: Job) -> Corpus:
     """Return the corpus a job names, read lazily."""
-    options = job.corpus.model_dump(exclude={"paths", "split_bytes", *Tokenizer.__dataclass_fields__})
-    tokenizer = Tokenizer(**job.corpus.model_dump(include=set(Tokenizer.__dataclass_fields__)))
-    return read_corpus(job.corpus.paths, tokenizer=tokenizer, split_bytes=job.corpus.split_bytes, **options)
+    section = job.corpus
+    tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
+    options = section.model_dump(exclude={"paths", *TOKENIZER_OPTIONS})
+    return read_corpus(section.paths, tokenizer=tokenizer, **options)
+
+
+def _section(*names: str) -> Callable[[Job], dict[str, Any]]:
+    """Return a function that takes the named sections of a job as parameters of a stage."""
+
+    def parameters(job: Job) -> dict[str, Any]:
+        return {name: getattr(job, name).model_dump(mode="json") for name in names}
+
+    return parameters
+
+
+# --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
+
+
+def corpus_parameters(job: Job) -> dict[str, Any]:
+    """Return the section of the corpus and, for each file, its size and what tells one version from another."""
+    return {**_section("corpus")(job), "files": [list(stamp) for stamp in stamps(corpus_of(job).splits)]}
+
+
+def stamps(splits: Sequence[Split]) -> list[tuple[str, int, str]]:
+    """Return the URL, size in bytes and version (ETag or time) of each file of a corpus."""
+    found = []
+    for url in dict.fromkeys(split.url for split in splits):
+        fs, path = url_to_fs(url)
+        info = fs.info(path)
+        version = next((str(info[key]) for key in ("ETag", "etag", "mtime") if info.get(key)), "")
+        found.append((url, int(info["size"]), version))
+    return found
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
@@ -68,8 +111,237 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job)
     make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
     parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))
-    return {name: sum(part[name] for part in parts) for name in parts[0] if name.startswith("n_")}
+    return _totals(part.summary for part in parts)
 
 
-def _tokenize_part(index: int, prefix: str, *, splits: Any, tokenizer: Tokenizer) -> dict[str, Any]:
+def _tokenize_part(index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer) -> dict[str, Any]:
     return tokenize_split(splits[index], tokenizer, prefix)._asdict()
+
+
+def _totals(summaries: Any) -> dict[str, Any]:
+    """Add up the numbers of all parts."""
+    totals: dict[str, Any] = {}
+    for summary in summaries:
+        for name, value in summary.items():
+            if isinstance(value, int | float):
+                totals[name] = totals.get(name, 0) + value
+    return totals
+
+
+def tokens_of(workspace: Workspace) -> Tokens:
+    """Return the token parts of a workspace."""
+    return Tokens(tuple(_prefix(item) for item in workspace.files("tokens")))
+
+
+def _prefix(item: FileItem) -> str:
+    """Return what the names of a part's files share, without the dot."""
+    return item.paths[0].removesuffix(".documents.parquet")
+
+
+def run_vocabulary(ctx: Context) -> dict[str, Any]:
+    """Merge the dictionaries of all parts; keep the list of documents beside."""
+    options = ctx.job.vocabulary
+    tokens = tokens_of(ctx.workspace)
+    vocabulary = build_vocabulary(
+        tokens, min_count=options.min_count, max_size=options.max_size, keep=options.keep
+    )
+    table = {
+        "word": pa.array(vocabulary.words, pa.string()),
+        "count": np.asarray(vocabulary.counts, np.int64),
+        "document_count": np.asarray(vocabulary.document_counts, np.int64),
+    }
+    ctx.stage.store_table("vocabulary", pa.table(table))
+    ctx.stage.store_table("documents", _documents(tokens))
+    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+
+
+def _documents(tokens: Tokens) -> pa.Table:
+    tables = []
+    for prefix in tokens.parts:
+        fs, path = url_to_fs(f"{prefix}.documents.parquet")
+        tables.append(pq.read_table(path, filesystem=fs))
+    return pa.concat_tables(tables)
+
+
+def vocabulary_of(workspace: Workspace) -> Vocabulary:
+    """Return the vocabulary of a workspace."""
+    table = workspace.table("vocabulary")
+    return Vocabulary(
+        table["word"].to_pylist(), table["count"].to_numpy(), table["document_count"].to_numpy()
+    )
+
+
+# --- token ids -> counts ---------------------------------------------------------------------------------------
+
+
+def counting_options(job: Job) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a job."""
+    return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
+
+
+def counting_parameters(job: Job) -> dict[str, Any]:
+    """Return the section of counting and the memory of a block, which lays the grid."""
+    return {**_section("counting")(job), "block_memory": job.resources.block_memory}
+
+
+def run_partial_counts(ctx: Context) -> dict[str, Any]:
+    """Count each part into sorted runs, cut by row block."""
+    options = counting_options(ctx.job)
+    vocabulary = vocabulary_of(ctx.workspace)
+    blocks = cooccurrence_row_blocks(
+        vocabulary.counts,
+        window=options.window,
+        direction=options.direction,
+        block_memory=options.block_memory,
+    )
+    parts = tokens_of(ctx.workspace).parts
+    make = partial(_count_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks)
+    ctx.stage.store_files(
+        "partial_counts", len(parts), make, temporary=True, progress=ctx.progress("partial counts")
+    )
+    return {"n_row_blocks": len(blocks) - 1}
+
+
+def _count_part(
+    index: int,
+    prefix: str,
+    *,
+    workspace: str,
+    parts: Sequence[str],
+    options: CooccurrenceOptions,
+    row_blocks: Sequence[int],
+) -> dict[str, Any]:
+    vocabulary = vocabulary_of(Workspace.open(workspace))
+    partials = count_part(parts[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index)
+    return {**partials._asdict(), "url": "", "row_blocks": list(row_blocks)}
+
+
+def run_cooccurrence(ctx: Context) -> dict[str, Any]:
+    """Add the runs of all parts, row block by row block."""
+    items = ctx.workspace.files("partial_counts")
+    partials = [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
+    partials = [p._replace(row_blocks=tuple(p.row_blocks)) for p in partials]
+    counts = merge_partials(partials, block_memory=ctx.job.resources.block_memory)
+    stored = ctx.stage.store(
+        "cooccurrence",
+        counts,
+        dims=("left_word", "right_word") if ctx.job.counting.direction == "left" else ("word", "context_word"),
+        units="occurrences",
+        meaning=f"How often two words stand within {ctx.job.counting.window} places; see counting in job.toml.",
+        progress=ctx.progress("co-occurrence"),
+    )
+    row_nonzeros = _row_nonzeros(stored)
+    ctx.stage.store_table("row_nonzeros", pa.table({"n_nonzero": row_nonzeros}))
+    return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
+
+
+def _row_nonzeros(counts: da.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    sizes = counts.map_blocks(
+        _block_row_nonzeros, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.int64, meta=np.empty(0, np.int64)
+    )
+    return np.asarray(sizes.compute())
+
+
+def _block_row_nonzeros(block: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.diff(block.indptr).astype(np.int64)
+
+
+# --- counts -> vectors -----------------------------------------------------------------------------------------
+
+
+NONCORE_OPTIONS = {"ridge", "bands", "background_weight"}
+
+
+def core_parameters(job: Job) -> dict[str, Any]:
+    """Return the options of the factorization that its core depends on."""
+    return {"psdvec": job.psdvec.model_dump(mode="json", exclude=NONCORE_OPTIONS)}
+
+
+def psdvec_of(ctx: Context) -> PSDVec:
+    """Return the estimator of a job, keeping its states in the stage."""
+    return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=ctx.stage.checkpoint)
+
+
+def run_core(ctx: Context) -> dict[str, Any]:
+    """Solve the core words jointly."""
+    ctx.reporter.note("  core: rounds of block Krylov")
+    model = psdvec_of(ctx)
+    counts = ctx.workspace.array("cooccurrence")
+    model.fit_core(counts, vocabulary_of(ctx.workspace).counts)
+    ctx.stage.store(
+        "core_vectors",
+        model.core_vectors_,
+        dims=("word", "component"),
+        units="",
+        meaning="Vectors of the core words; their products approximate smoothed PMI.",
+        progress=ctx.progress("core vectors"),
+    )
+    ctx.stage.store_table("eigenvalues", pa.table({"eigenvalue": model.eigenvalues_}))
+    ctx.stage.store_table("objective", pa.table({"weighted_squared_error": model.objective_}))
+    return {"n_core": model.n_core_, "weight_cutoff": float(model.weight_cutoff_)}
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Solve the noncore words against the core, and put all vectors together."""
+    model = psdvec_of(ctx)
+    counts = ctx.workspace.array("cooccurrence")
+    word_counts = vocabulary_of(ctx.workspace).counts
+    model.set_core(ctx.workspace.array("core_vectors"), word_counts, counts)
+    model.fit_noncore(counts, word_counts)
+    ctx.stage.store(
+        "vectors",
+        model.vectors_,
+        dims=("word", "component"),
+        units="",
+        meaning="Word vectors; row i is word i of vocabulary.parquet.",
+        progress=ctx.progress("vectors"),
+    )
+    return {"n_noncore": int(model.vectors_.shape[0] - model.n_core_)}
+
+
+# --- vectors -> numbers ----------------------------------------------------------------------------------------
+
+
+def read_vectors(workspace: Workspace) -> WordVectors:
+    """Return the word vectors of a finished workspace."""
+    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), workspace.array("vectors").compute())
+
+
+def judged_vectors(job: Job, workspace: Workspace) -> WordVectors:
+    """Return the word vectors as the evaluation and the report see them."""
+    vectors = read_vectors(workspace)
+    section = job.evaluation
+    if not (section.remove_mean or section.n_components_removed):
+        return vectors
+    return vectors.postprocess(
+        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
+    )
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Score the vectors on every evaluation set."""
+    scores = []
+    if ctx.job.evaluation.sets:
+        scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), ctx.job.evaluation.sets)
+    rows = evaluation.score_records(scores)
+    ctx.stage.store_bytes("evaluation.json", json.dumps(rows, indent=1, sort_keys=True).encode() + b"\n")
+    return {"n_sets": len(scores)}
+
+
+def scores_of(workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the scores of a finished workspace."""
+    rows: list[dict[str, Any]] = json.loads(workspace.read_bytes("evaluation.json"))
+    return rows
+
+
+SYSTEMS: dict[str, tuple[StageSpec, ...]] = {
+    "psdvec": (
+        StageSpec("tokens", (), corpus_parameters, run_tokens),
+        StageSpec("vocabulary", ("tokens",), _section("vocabulary"), run_vocabulary),
+        StageSpec("partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts),
+        StageSpec("cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence),
+        StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core),
+        StageSpec("vectors", ("core",), _section("psdvec"), run_vectors),
+        StageSpec("evaluation", ("vectors",), _section("evaluation"), run_evaluation),
+    ),
+}

@@ -1,0 +1,98 @@
+"""What the report of a job shows, and the last lines a run prints: read from a finished workspace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fsspec
+import numpy as np
+
+from distembed.evaluation import words as evaluation
+from distembed.pipeline import report, stages
+from distembed.pipeline.config import Job
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+REPORT = "report/index.html"
+
+
+def write_report(job: Job, workspace: Workspace) -> str:
+    """Write the report of a finished workspace as one HTML file; return where it is."""
+    vectors = stages.judged_vectors(job, workspace)
+    page = report.render_report(
+        job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(workspace)
+    )
+    target = workspace.path(REPORT)
+    with fsspec.open(target, "w", encoding="utf-8", auto_mkdir=True) as file:
+        file.write(page)
+    return target
+
+
+def closing_text(job: Job, workspace: Workspace, where: str) -> str:
+    """Return the evaluation table, the neighbours of the job's words and the place of the report."""
+    vectors = stages.judged_vectors(job, workspace)
+    rows = stages.scores_of(workspace)
+    table = evaluation.format_scores([evaluation.score_from_record(row) for row in rows]) if rows else ""
+    near = "\n".join(
+        f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
+        for word, found in neighbors(job, vectors).items()
+    )
+    ways = (
+        f"report     {where}\nvectors    distembed export {workspace.url} --to vectors.txt\n"
+        f"neighbours distembed neighbors {workspace.url} WORD ..."
+    )
+    return "\n\n".join(part for part in (table, near, ways) if part)
+
+
+def neighbors(job: Job, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
+    """Return the nearest words of each word the job names and the vocabulary knows, else of the first few."""
+    words = [word for word in job.report.words if word in vectors] or list(vectors.words[:5])
+    n = min(job.report.n_neighbors, len(vectors) - 1)
+    return {
+        word: [(str(other), float(cosine)) for other, cosine in vectors.most_similar(word, n=n)] if n else []
+        for word in words
+    }
+
+
+def _facts(workspace: Workspace) -> dict[str, Any]:
+    done = workspace.stages()
+    tokens, vocabulary, counts = (done[name].facts for name in ("tokens", "vocabulary", "cooccurrence"))
+    return {
+        "documents": tokens.get("n_documents", 0),
+        "tokens": tokens.get("n_tokens", 0),
+        "words": vocabulary["n_words"],
+        "pairs": counts["n_nonzero"],
+    }
+
+
+def _summary(workspace: Workspace) -> str:
+    shape = workspace.describe("vectors").spec.shape
+    return f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec; content digest {workspace.digest()}."
+
+
+def _sections(job: Job, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+    counts = np.asarray(workspace.table("vocabulary")["count"])
+    row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
+    n_map = min(job.report.n_map_words, len(vectors))
+    return [
+        report.score_table(stages.scores_of(workspace)),
+        report.neighbor_table(neighbors(job, vectors)),
+        report.word_map(vectors.words[:n_map], vectors.vectors[:n_map], method="tsne", max_words=n_map),
+        report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
+        report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
+        report.zipf_curve(counts),
+        report.count_sparsity(row_nonzeros, len(counts)),
+        report.stage_table(_stage_rows(workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+def _stage_rows(workspace: Workspace) -> list[report.Stage]:
+    rows = []
+    for name, manifest in workspace.stages().items():
+        records = manifest.outputs.values()
+        size = sum(file.size for record in records for block in record.blocks for file in block.files.values())
+        blocks = sum(len(record.blocks) for record in records)
+        facts = manifest.facts
+        rows.append(report.Stage(name, facts["wall_seconds"], facts["peak_process_bytes"], size, blocks))
+    return rows
