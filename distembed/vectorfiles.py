@@ -291,7 +291,7 @@ def _gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_word
     ):
         raise VectorFileError(
             f"{name}, line 1: the header promises {n_promised} words and the file holds {len(words)}; "
-            f"download it again, correct the header, or give max_words={min(n_promised, len(words))} to read that many"
+            f"download it again, correct the header, or give max_words={min(n_promised, len(words))} to read those"
         )
     if not words:
         raise VectorFileError(f"{name} holds no words; give a file with one word and its values a line")

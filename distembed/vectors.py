@@ -119,7 +119,7 @@ class WordVectors:
         return iter(self._words)
 
     def __getitem__(self, word: str | Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector (d,) of a word or those (k, d) of a list; UnknownWordError where there is none."""
+        """Return the vector (d,) of a word or those (k, d) of a list; UnknownWordError if there is none."""
         if isinstance(word, str):
             return self._vectors[self._known_row(word)]
         return self._vectors[[self._known_row(one) for one in word]]
