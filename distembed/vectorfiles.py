@@ -51,6 +51,7 @@ Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "saf
 Block = tuple[list[str], NDArray[np.float32]]
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
+HEAD_BYTES = 1 << 16  # looked at to recognise a format
 BLOCK_VALUES = 1 << 21  # float32 values handled at a time elsewhere: 8 MiB
 MAX_LINE_BYTES = 64 << 20  # a longer "line" is not a line: some 5 million values
 MAX_WORD_BYTES = 1 << 16  # a longer "word" in a binary file means that its header is wrong
@@ -238,7 +239,7 @@ class _Stream:
 
 def _read_head(file: IO[bytes], name: str) -> bytes:
     """Return the first bytes without a UTF-8 byte-order mark; refuse an empty file and UTF-16."""
-    head = file.read(1 << 16)
+    head = file.read(HEAD_BYTES)
     if not head.strip():
         raise VectorFileError(f"{name} is empty; give a file with one word and its values a line")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -291,7 +292,8 @@ def _gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_word
     ):
         raise VectorFileError(
             f"{name}, line 1: the header promises {n_promised} words and the file holds {len(words)}; "
-            f"download it again, correct the header, or give max_words={min(n_promised, len(words))} to read those"
+            "download it again, correct the header, or give "
+            f"max_words={min(n_promised, len(words))} to read those"
         )
     if not words:
         raise VectorFileError(f"{name} holds no words; give a file with one word and its values a line")

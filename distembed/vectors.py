@@ -142,6 +142,8 @@ class WordVectors:
         """Return the vectors of those words that are known, in the order of the rows."""
         rows = np.sort(self.index(dict.fromkeys(words)))
         rows = rows[rows >= 0]
+        if not rows.size:
+            raise ValueError(f"none of the words given is known among {len(self)} words; give some that are")
         if rows.size == len(self):
             return self
         return WordVectors([self._words[row] for row in rows], self._vectors[rows])
