@@ -234,7 +234,7 @@ def test_options_that_do_not_exist(tmp_path, vectors):
         WordVectors.load(tmp_path / "x", format="csv")
     with pytest.raises(ValueError, match="cannot be told from its name; give format="):
         vectors.save(tmp_path / "v.dat")
-    with pytest.raises(ValueError, match="leave out .gz"):
+    with pytest.raises(ValueError, match=r"leave out \.gz"):
         vectors.save(tmp_path / "v.parquet.gz")
     with pytest.raises(FileNotFoundError):
         WordVectors.load(tmp_path / "absent.txt")
@@ -265,7 +265,7 @@ def test_look_up(vectors):
     with pytest.raises(UnknownWordError) as caught:
         vectors["queen"]
     assert str(caught.value) == "the word 'queen' has no vector among 10 words; did you mean 'Queen'?"
-    with pytest.raises(KeyError, match="'kingg' has no vector .* did you mean 'king'"):
+    with pytest.raises(KeyError, match=r"'kingg' has no vector .* did you mean 'king'"):
         vectors.similarity("king", "kingg")
 
 
@@ -347,7 +347,7 @@ def test_restriction_keeps_the_order_of_rows(vectors):
 def test_real_vectors_whose_header_is_one_short(shared):
     path = shared / "data/embeddings/glove50_4k.txt.xz"
     with pytest.raises(
-        VectorFileError, match="promises 4196 words and the file holds 4197; .*max_words=4196"
+        VectorFileError, match=r"promises 4196 words and the file holds 4197; .*max_words=4196"
     ):
         WordVectors.load(path)
     assert WordVectors.load(path, max_words=4196).most_similar("king", 2)[1].word == "queen"

@@ -44,6 +44,7 @@ N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of
 MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
 BLOCK_MEMORY = 64 << 20  # bytes of cosines a task holds
 MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
+MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
 
 
 class Policy(NamedTuple):
@@ -248,7 +249,7 @@ def answer_analogies(
     distinct, positions = np.unique(questions, return_inverse=True)
     asked = _unit_rows(vectors, distinct)
     positions = positions.reshape(questions.shape).astype(np.int64)
-    step = int(np.clip(block_memory // (4 * len(distinct)), 64, MAX_BLOCK_WORDS))
+    step = int(np.clip(block_memory // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
     arguments = (asked, positions, questions)
     tasks = [
         dask.delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)

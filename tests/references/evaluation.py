@@ -44,7 +44,7 @@ def purity(clusters, classes):
 
 
 def outlier_position(vectors):
-    """Rank by compactness without each word (Camacho-Collados and Navigli 2016); the outlier is the last vector."""
+    """Rank words by the compactness of the rest (Camacho-Collados and Navigli 2016); the outlier is last."""
 
     def compactness_without(left_out):
         rest = [v for i, v in enumerate(vectors) if i != left_out]
