@@ -1,0 +1,450 @@
+"""Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories, outliers.
+
+Conventions, the same for every set:
+
+- A word of a set is looked up in lower case (`lowercase=False`: as written), then with blanks as underscores.
+- `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has
+similarity 0, an
+  analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score tells
+  known and total items, because scores of different vocabularies compare only on the same items: see
+  `compare`.
+- The cosine of a zero vector is 0. Scores are fractions, not percentages.
+- Intervals are bootstrap percentiles over items, 95 %, from one seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import dask
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from distembed.evaluation import blocks
+from distembed.evaluation.wordsets import (
+    AnalogySet,
+    CategorySet,
+    OutlierSet,
+    SimilaritySet,
+    SynonymSet,
+    WordSet,
+    find_word_sets,
+)
+from distembed.execution import one_blas_thread
+from distembed.vectors import WordVectors
+
+Unknown = Literal["skip", "zero"]
+
+N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of its width
+MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
+BLOCK_MEMORY = 64 << 20  # bytes of cosines a task holds
+MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
+MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
+
+
+class Policy(NamedTuple):
+    """How words are looked up, what happens to unknown ones, and the seed of what is random."""
+
+    lowercase: bool = True
+    unknown: Unknown = "skip"
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{'lower case' if self.lowercase else 'case kept'}, unknown {self.unknown}"
+
+
+class Score(NamedTuple):
+    """One number on one set; `interval` None where none is computed, `value` NaN where nothing is known."""
+
+    set: str
+    task: str
+    metric: str
+    value: float
+    known: int
+    total: int
+    policy: str
+    interval: tuple[float, float] | None
+
+
+def evaluate(
+    vectors: WordVectors | str | Path,
+    sets: str | Path | Iterable[str | Path],
+    *,
+    lowercase: bool = True,
+    unknown: Unknown = "skip",
+    restrict: Iterable[str] | None = None,
+    max_words: int | None = None,
+    seed: int = 0,
+) -> list[Score]:
+    """Score word vectors on evaluation sets.
+
+    Parameters
+    ----------
+    vectors
+        Word vectors or a file of them.
+    sets
+        A folder, a file, or several of either; see `distembed.evaluation.wordsets` for the formats.
+    lowercase, unknown, seed
+        See the conventions of this module.
+    restrict
+        Only these words count as known and may answer.
+    max_words
+        Only the first words of the vectors count as known and may answer (gensim's `restrict_vocab`).
+
+    Returns
+    -------
+    list of Score
+        In the order of the sets; two an analogy set (3CosAdd, 3CosMul) and two an outlier set (accuracy,
+        OPP).
+
+    Raises
+    ------
+    ValueError
+        A file is not what it should be, no word of `restrict` is known, or `unknown` is neither skip nor
+        zero.
+    """
+    return evaluate_sets(
+        _limited(vectors, restrict, max_words), find_word_sets(sets), Policy(lowercase, unknown, seed)
+    )
+
+
+def evaluate_sets(vectors: WordVectors, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
+    """Score word vectors on sets already read."""
+    policy = policy or Policy()
+    if policy.unknown not in ("skip", "zero"):
+        raise ValueError(f'unknown is {policy.unknown!r}; give "skip" or "zero"')
+    return [score for word_set in sets for score in _EVALUATORS[type(word_set)](vectors, word_set, policy)]
+
+
+def compare(
+    candidates: Mapping[str, WordVectors | str | Path],
+    sets: str | Path | Iterable[str | Path],
+    *,
+    same_words: bool = True,
+    lowercase: bool = True,
+    unknown: Unknown = "skip",
+    max_words: int | None = None,
+    seed: int = 0,
+) -> dict[str, list[Score]]:
+    """Score several word vectors on the same items: by default, on the words that all of them have."""
+    loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
+    common = common_words(list(loaded.values())) if same_words else None
+    read, policy = find_word_sets(sets), Policy(lowercase, unknown, seed)
+    return {
+        name: evaluate_sets(_limited(vectors, common, None), read, policy) for name, vectors in loaded.items()
+    }
+
+
+def common_words(candidates: Sequence[WordVectors]) -> list[str]:
+    """Return the words that all have, in the order of the first."""
+    return [word for word in candidates[0] if all(word in other for other in candidates[1:])]
+
+
+def _limited(
+    vectors: WordVectors | str | Path, restrict: Iterable[str] | None, max_words: int | None
+) -> WordVectors:
+    if not isinstance(vectors, WordVectors):
+        vectors = WordVectors.load(vectors, max_words=max_words)
+    if max_words is not None:
+        vectors = vectors.head(max_words)
+    return vectors if restrict is None else vectors.restricted(restrict)
+
+
+def _rows(vectors: WordVectors, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
+    """Return the row of each word, -1 where it is unknown."""
+    forms = [word.lower() if policy.lowercase else word for word in words]
+    rows = vectors.index(forms)
+    for i in np.flatnonzero(rows < 0):
+        rows[i] = vectors.index(forms[i].replace(" ", "_"))
+    return rows
+
+
+def _row_table(vectors: WordVectors, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
+    """Return the rows (n, k) of n items of k words each."""
+    flat = _rows(vectors, [word for item in items for word in item], policy)
+    return flat.reshape(len(items), -1)
+
+
+# ---------------------------------------------------------------------------------------------- similarity
+
+
+def evaluate_similarity(vectors: WordVectors, pairs: SimilaritySet, policy: Policy) -> list[Score]:
+    """Return Spearman's correlation of cosine with human score; pairs are known when both words are."""
+    rows = _row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
+    known = (rows >= 0).all(axis=1)
+    cosines = np.zeros(len(rows))
+    cosines[known] = vectors.similarities(rows[known])
+    used = known if policy.unknown == "skip" else np.ones_like(known)
+    x, y = cosines[used], pairs.scores[used]
+    value = float(blocks.spearman(x, y)) if x.size > 1 else math.nan
+    interval = _interval(lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy)
+    counts = int(known.sum()), len(rows)
+    return [Score(pairs.name, "similarity", "spearman", value, *counts, str(policy), interval)]
+
+
+def _interval(
+    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]], n_items: int, policy: Policy
+) -> tuple[float, float] | None:
+    """Return the 95 % percentile interval of a statistic over resampled items (rows of the argument)."""
+    if not 2 < n_items <= MAX_BOOTSTRAP_PAIRS:
+        return None
+    draws = np.random.default_rng(policy.seed).integers(n_items, size=(N_BOOTSTRAP, n_items))
+    values = statistic(draws)
+    low, high = np.nanpercentile(values, [2.5, 97.5]) if np.isfinite(values).any() else (math.nan, math.nan)
+    return None if math.isnan(low) else (float(low), float(high))
+
+
+def _accuracy(
+    word_set: WordSet,
+    task_metric: tuple[str, str],
+    points: NDArray[np.float64],
+    counts: tuple[int, int],
+    policy: Policy,
+) -> Score:
+    """Score the mean of the points; `counts` are the items known and all items."""
+    value = float(points.mean()) if points.size else math.nan
+    interval = _interval(lambda draw: points[draw].mean(axis=1), points.size, policy)
+    return Score(word_set.name, *task_metric, value, *counts, str(policy), interval)
+
+
+# ----------------------------------------------------------------------------------------------- analogies
+
+
+def evaluate_analogies(vectors: WordVectors, questions: AnalogySet, policy: Policy) -> list[Score]:
+    """Return the accuracy of 3CosAdd and 3CosMul; a question is known when its four words are.
+
+    The question's own three words may not answer. gensim's evaluate_word_analogies gives the same 3CosAdd
+    accuracy where case and vocabulary agree (it upper-cases both sides and takes 300,000 words unless told
+    otherwise).
+    """
+    rows = _row_table(vectors, questions.questions, policy).reshape(-1, 4)
+    known = (rows >= 0).all(axis=1)
+    counts = int(known.sum()), len(rows)
+    answers = answer_analogies(vectors, rows[known, :3]) if known.any() else None
+    scores = []
+    for metric in ("3CosAdd", "3CosMul"):
+        points = np.zeros(len(rows))
+        if answers is not None:
+            points[known] = (answers.add_row if metric == "3CosAdd" else answers.mul_row) == rows[known, 3]
+        used = points[known] if policy.unknown == "skip" else points
+        scores.append(_accuracy(questions, ("analogy", metric), used, counts, policy))
+    return scores
+
+
+def answer_analogies(
+    vectors: WordVectors, questions: NDArray[np.int64], *, block_memory: int = BLOCK_MEMORY
+) -> blocks.Answers:
+    """Return the best answers to analogies a : a2 :: b : ?, questions int64 (q, 3) as rows of the vectors.
+
+    One task a block of candidates: the cosines with the distinct question words (19,544 questions ask about
+    900) are computed once and shared by all questions. The vectors are in this process, so the tasks run on
+    its threads; block borders depend on the questions and `block_memory` only, so that the bits do not
+    depend on the threads.
+    """
+    distinct, positions = np.unique(questions, return_inverse=True)
+    asked = _unit_rows(vectors, distinct)
+    positions = positions.reshape(questions.shape).astype(np.int64)
+    step = int(np.clip(block_memory // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
+    arguments = (asked, positions, questions)
+    tasks = [
+        dask.delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)
+    ]
+    with one_blas_thread():
+        return reduce(blocks.better, dask.compute(*tasks, scheduler="threads"))
+
+
+def _answer_block(
+    vectors: WordVectors,
+    start: int,
+    step: int,
+    arguments: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]],
+) -> blocks.Answers:
+    asked, positions, excluded = arguments
+    rows = np.arange(start, min(start + step, len(vectors)))
+    return blocks.best_answers(_unit_rows(vectors, rows), asked, positions, excluded, start)
+
+
+def _unit_rows(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return unit vectors (k, d) of rows; zero for a zero vector and for row -1."""
+    norms = np.where(rows >= 0, vectors.norms[rows], 0)[:, None]
+    units = np.zeros((len(rows), vectors.vectors.shape[1]), dtype=np.float32)
+    return np.divide(vectors.vectors[rows], norms, out=units, where=norms > 0)
+
+
+# --------------------------------------------------------------------------- synonyms, categories, outliers
+
+
+def evaluate_synonyms(vectors: WordVectors, choices: SynonymSet, policy: Policy) -> list[Score]:
+    """Return the accuracy of choosing the option with the largest cosine.
+
+    A question is known when the question word, the answer and at least one distractor are. An unknown
+    option is never chosen; k options that tie for the largest cosine give credit 1/k to the answer among
+    them.
+    """
+    points = np.array(
+        [
+            _choice_credit(vectors, _rows(vectors, [question, *options], policy))
+            for question, options in zip(choices.questions, choices.options, strict=True)
+        ]
+    )
+    known = points >= 0
+    used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
+    return [_accuracy(choices, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
+
+
+def _choice_credit(vectors: WordVectors, rows: NDArray[np.int64]) -> float:
+    """Return the credit for one question (rows of question, answer, distractors); -1 if unknown."""
+    options = rows[1:][rows[1:] >= 0]
+    if rows[0] < 0 or rows[1] < 0 or options.size < 2:
+        return -1.0
+    pairs = np.column_stack([np.full_like(options, rows[0]), options])
+    return blocks.choose(vectors.similarities(pairs))
+
+
+def evaluate_categories(
+    vectors: WordVectors, categories: CategorySet, policy: Policy, *, n_init: int = 10
+) -> list[Score]:
+    """Return the purity of k-means clusters of the unit vectors, with as many clusters as known categories.
+
+    scikit-learn's KMeans, the best by inertia of `n_init` seeded starts. On unit vectors its distances
+    order as cosines do, so that this is spherical clustering but for the centres' lengths.
+    """
+    rows = _rows(vectors, categories.words, policy)
+    known = rows >= 0
+    used = known if policy.unknown == "skip" else np.ones_like(known)
+    classes = np.unique(np.array(categories.categories)[used], return_inverse=True)[1].astype(np.int64)
+    value = math.nan
+    if classes.size and classes.max() > 0:
+        kmeans = KMeans(int(classes.max()) + 1, n_init=n_init, random_state=policy.seed)
+        with one_blas_thread():
+            clusters = kmeans.fit_predict(_unit_rows(vectors, rows[used])).astype(np.int64)
+        value = blocks.purity(clusters, classes)
+    counts = int(known.sum()), len(rows)
+    return [Score(categories.name, "categorization", "purity", value, *counts, str(policy), None)]
+
+
+def evaluate_outliers(vectors: WordVectors, groups: OutlierSet, policy: Policy) -> list[Score]:
+    """Return accuracy and outlier position percentage (OPP) of outlier detection.
+
+    One item a group and outlier: all words of the group with that outlier are ranked by their mean cosine
+    with the others; the item is right when the outlier comes last. OPP is its position over the number of
+    group words. Unknown words of a group are left out; an item is known when its outlier and two words of
+    its group are. Camacho-Collados and Navigli (2016).
+    """
+    positions = [
+        _outlier_positions(vectors, _rows(vectors, group, policy), _rows(vectors, outliers, policy))
+        for group, outliers in zip(groups.groups, groups.outliers, strict=True)
+    ]
+    relative = np.array([position for group in positions for position in group])
+    known = relative >= 0
+    used = relative[known] if policy.unknown == "skip" else np.maximum(relative, 0)
+    counts = int(known.sum()), len(relative)
+    return [
+        _accuracy(groups, ("outlier", "accuracy"), (used == 1).astype(np.float64), counts, policy),
+        _accuracy(groups, ("outlier", "OPP"), used, counts, policy),
+    ]
+
+
+def _outlier_positions(
+    vectors: WordVectors, group: NDArray[np.int64], outliers: NDArray[np.int64]
+) -> list[float]:
+    """Return for each outlier its position over the group's size, 0 to 1; -1 if it is unknown."""
+    group = group[group >= 0]
+    if group.size < 2:
+        return [-1.0] * len(outliers)
+    members = _unit_rows(vectors, group)
+    return [
+        -1.0
+        if outlier < 0
+        else _position(np.vstack([members, _unit_rows(vectors, np.array([outlier]))])) / group.size
+        for outlier in outliers
+    ]
+
+
+def _position(units: NDArray[np.float32]) -> int:
+    wide = units.astype(np.float64)
+    with one_blas_thread():
+        return blocks.outlier_position(wide @ wide.T)
+
+
+_EVALUATORS: dict[type, Callable[[WordVectors, Any, Policy], list[Score]]] = {
+    SimilaritySet: evaluate_similarity,
+    AnalogySet: evaluate_analogies,
+    SynonymSet: evaluate_synonyms,
+    CategorySet: evaluate_categories,
+    OutlierSet: evaluate_outliers,
+}
+
+
+# ---------------------------------------------------------------------------------------------- presenting
+
+
+def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
+    """Return scores as dictionaries for JSON; NaN becomes None."""
+    return [
+        {
+            **score._asdict(),
+            "value": None if math.isnan(score.value) else score.value,
+            "interval": score.interval,
+        }
+        for score in scores
+    ]
+
+
+def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
+    """Return scores as rows of text: set, task, metric, value x 100, interval x 100, known/total, policy."""
+    return [
+        (
+            score.set,
+            score.task,
+            score.metric,
+            _percent(score.value),
+            "" if score.interval is None else f"{_percent(score.interval[0])}..{_percent(score.interval[1])}",
+            f"{score.known}/{score.total}",
+            score.policy,
+        )
+        for score in scores
+    ]
+
+
+SCORE_HEADINGS = ("set", "task", "metric", "x 100", "95 %", "known/total", "policy")
+
+
+def format_scores(scores: Iterable[Score]) -> str:
+    """Return scores as one aligned table of plain text."""
+    return _table([SCORE_HEADINGS, *score_rows(scores)])
+
+
+def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
+    """Return the scores of `compare` side by side, one column for each candidate."""
+    first = next(iter(scores.values()))
+    if len({tuple((score.set, score.metric) for score in column) for column in scores.values()}) > 1:
+        raise ValueError("the candidates were scored on different sets; score them with `compare`")
+    rows = [("set", "metric", *scores, "known/total")]
+    for i, score in enumerate(first):
+        counts = dict.fromkeys(f"{column[i].known}/{column[i].total}" for column in scores.values())
+        rows.append(
+            (
+                score.set,
+                score.metric,
+                *(_percent(column[i].value) for column in scores.values()),
+                " ".join(counts),
+            )
+        )
+    return _table(rows)
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,354 @@
+"""Word vectors: a list of words and a float32 matrix, their neighbours, analogies and files.
+
+Similarities are cosines, computed block by block from the rows as they are: no normalised copy of the
+matrix is held. A zero vector is allowed; its cosine with anything is 0.
+
+>>> vectors = WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+>>> vectors.most_similar("king", n=1)
+[Neighbor(word='queen', similarity=0.99...)]
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from distembed.execution import one_blas_thread
+from distembed.vectorfiles import Format, VectorFileError, read_vectors, write_vectors
+
+__all__ = ["Neighbor", "UnknownWordError", "VectorFileError", "WordVectors"]
+
+BLOCK_VALUES = 1 << 21  # values of the matrix handled at a time: 8 MiB as float32, 16 as float64
+MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
+COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
+
+
+class UnknownWordError(KeyError):
+    """A word that has no vector; the message names it and words spelled like it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Neighbor(NamedTuple):
+    """A word and how similar it is to what was asked for."""
+
+    word: str
+    similarity: float
+
+
+class WordVectors:
+    """Words and their vectors.
+
+    Parameters
+    ----------
+    words
+        n distinct words; row i belongs to word i.
+    vectors
+        (n, d), finite; kept as float32, without a copy where it is a C-ordered float32 array.
+
+    Raises
+    ------
+    ValueError
+        The lengths differ, a word stands twice, or a value is NaN or infinite.
+    """
+
+    def __init__(self, words: Iterable[str], vectors: ArrayLike) -> None:
+        self._words = tuple(words)
+        self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        if self._vectors.ndim != 2 or len(self._vectors) != len(self._words) or not self._words:
+            raise ValueError(
+                f"{len(self._words)} words with an array of shape {self._vectors.shape}; give one row a word"
+            )
+        self._rows = {word: row for row, word in enumerate(self._words)}
+        if len(self._rows) < len(self._words):
+            raise ValueError(_first_duplicate(self._words))
+        self._norms = _row_norms(self._words, self._vectors)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        format: Format = "auto",  # noqa: A002
+        max_words: int | None = None,
+        encoding: str = "utf-8",
+        errors: Literal["strict", "replace", "ignore"] = "strict",
+        duplicates: Literal["error", "first"] = "error",
+    ) -> WordVectors:
+        """Load word2vec text or binary, GloVe text, Parquet or safetensors; see `distembed.vectorfiles`."""
+        rows = read_vectors(
+            path, format=format, max_words=max_words, encoding=encoding, errors=errors, duplicates=duplicates
+        )
+        return cls(rows.words, rows.vectors)
+
+    def save(self, path: str | Path, *, format: Format | None = None, space: str | None = None) -> None:  # noqa: A002
+        """Save in the format that the name's end tells; see `distembed.vectorfiles`."""
+        write_vectors(path, list(self._words), self._vectors, format=format, space=space)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words in the order of the rows."""
+        return self._words
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The matrix, float32 (n_words, n_components)."""
+        return self._vectors
+
+    @property
+    def norms(self) -> NDArray[np.float32]:
+        """The length of each row, float32 (n_words,)."""
+        return self._norms
+
+    def __repr__(self) -> str:
+        return f"WordVectors({len(self)} words, {self._vectors.shape[1]} components)"
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words)
+
+    def __getitem__(self, word: str | Sequence[str]) -> NDArray[np.float32]:
+        """Return the vector (d,) of a word or those (k, d) of a list; UnknownWordError if there is none."""
+        if isinstance(word, str):
+            return self._vectors[self._known_row(word)]
+        return self._vectors[[self._known_row(one) for one in word]]
+
+    @overload
+    def index(self, words: str) -> int: ...  # type: ignore[overload-overlap]
+    @overload
+    def index(self, words: Iterable[str]) -> NDArray[np.int64]: ...
+    def index(self, words: str | Iterable[str]) -> int | NDArray[np.int64]:
+        """Return the row of a word, or of each of several, int64; -1 where there is none."""
+        if isinstance(words, str):
+            return self._rows.get(words, -1)
+        return np.array([self._rows.get(word, -1) for word in words], dtype=np.int64)
+
+    def head(self, n_words: int) -> WordVectors:
+        """Return the first words, which are the most frequent ones in most files."""
+        return self if n_words >= len(self) else WordVectors(self._words[:n_words], self._vectors[:n_words])
+
+    def restricted(self, words: Iterable[str]) -> WordVectors:
+        """Return the vectors of those words that are known, in the order of the rows."""
+        rows = np.sort(self.index(dict.fromkeys(words)))
+        rows = rows[rows >= 0]
+        if not rows.size:
+            raise ValueError(f"none of the words given is known among {len(self)} words; give some that are")
+        if rows.size == len(self):
+            return self
+        return WordVectors([self._words[row] for row in rows], self._vectors[rows])
+
+    def similarity(self, first: str, second: str) -> float:
+        """Return the cosine of two words, in float64; 0 where one vector is zero."""
+        rows = np.array([[self._known_row(first), self._known_row(second)]])
+        return float(self.similarities(rows)[0])
+
+    def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64."""
+        cosines = np.empty(len(pairs), dtype=np.float64)
+        step = self._block_rows()
+        for start in range(0, len(pairs), step):
+            part = pairs[start : start + step]
+            cosines[start : start + step] = _pair_cosines(
+                self._vectors[part[:, 0]], self._vectors[part[:, 1]]
+            )
+        return cosines
+
+    def most_similar(
+        self,
+        query: str | ArrayLike | Sequence[str],
+        n: int = 10,
+        *,
+        exclude: Iterable[str] = (),
+    ) -> list[Neighbor]:
+        """Return the n words of the largest cosine with a word, a vector (d,) or the centre of several words.
+
+        The centre is the mean of the unit vectors. Words of the query and of `exclude` are left out; of
+        equal cosines the word of the smaller row comes first.
+        """
+        if isinstance(query, str):
+            query = [query]
+        asked: list[str] = []
+        if isinstance(query, Sequence) and query and all(isinstance(word, str) for word in query):
+            asked = [str(word) for word in query]
+            vector = self._units(asked).mean(axis=0)
+        else:
+            vector = self._checked_vector(query)
+        return self._top(self._cosines(vector), n, [*asked, *exclude])
+
+    def analogy(
+        self, a: str, b: str, c: str, n: int = 10, *, method: Literal["add", "mul"] = "add"
+    ) -> list[Neighbor]:
+        r"""Return the n words that are to c as b is to a; a, b and c themselves are left out.
+
+        .. math:: \cos(x, b) - \cos(x, a) + \cos(x, c) \qquad\text{or}\qquad
+                  \frac{(\cos(x, b) + 1)(\cos(x, c) + 1)}{\cos(x, a) + 1 + 0.001}
+
+        Levy and Goldberg (2014), 3CosAdd (equation 1) and 3CosMul (equation 4, cosines not halved). The
+        order of "add" is that of gensim's ``most_similar(positive=[b, c], negative=[a])``.
+        """
+        to_a, to_b, to_c = (self._cosines(vector) for vector in self._units([a, b, c]))
+        if method == "add":
+            scores = to_b - to_a + to_c
+        elif method == "mul":
+            scores = (to_b + 1) * (to_c + 1) / (to_a + 1 + COSMUL_EPSILON)
+        else:
+            raise ValueError(f'method is {method!r}; give "add" or "mul"')
+        return self._top(scores, n, [a, b, c])
+
+    def normalized(self) -> WordVectors:
+        """Return the vectors divided by their lengths; a zero vector stays zero."""
+        scaled = np.empty_like(self._vectors)
+        for part in self._blocks():
+            scaled[part] = self._vectors[part] / _divisors(self._norms[part])
+        return WordVectors(self._words, scaled)
+
+    def postprocess(self, *, remove_mean: bool = True, n_components_removed: int = 1) -> WordVectors:
+        r"""Return the vectors without their mean and first principal components: "all but the top".
+
+        .. math:: v' = (v - \mu) - \sum_{i \le D} \bigl(u_i^\top (v - \mu)\bigr) u_i
+
+        Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed
+        in float64 by blocks of rows; without `remove_mean` the components are those of the raw second
+        moments.
+        """
+        n_components = self._vectors.shape[1]
+        if not 0 <= n_components_removed < n_components:
+            raise ValueError(f"n_components_removed is {n_components_removed}; give 0 to {n_components - 1}")
+        mean = self._mean() if remove_mean else np.zeros(n_components)
+        top = self._principal_components(mean, n_components_removed)
+        cleaned = np.empty_like(self._vectors)
+        with one_blas_thread():
+            for part in self._blocks():
+                centred = self._vectors[part] - mean
+                cleaned[part] = centred - (centred @ top) @ top.T
+        return WordVectors(self._words, cleaned)
+
+    def _mean(self) -> NDArray[np.float64]:
+        return sum(self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()) / len(self)
+
+    def _principal_components(self, mean: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Return the eigenvectors (d, n) of the n largest eigenvalues of the second moments about `mean`."""
+        n_components = self._vectors.shape[1]
+        moments = np.zeros((n_components, n_components))
+        with one_blas_thread():
+            for part in self._blocks():
+                moments += _second_moments(self._vectors[part] - mean)
+            return np.linalg.eigh(moments)[1][:, n_components - n :]
+
+    def _block_rows(self) -> int:
+        return max(1, BLOCK_VALUES // self._vectors.shape[1])
+
+    def _blocks(self) -> Iterator[slice]:
+        step = self._block_rows()
+        return (slice(start, start + step) for start in range(0, len(self), step))
+
+    def _units(self, words: Sequence[str]) -> NDArray[np.float32]:
+        rows = [self._known_row(word) for word in words]
+        return self._vectors[rows] / _divisors(self._norms[rows])
+
+    def _checked_vector(self, query: ArrayLike | Sequence[str]) -> NDArray[np.float32]:
+        vector = np.asarray(query, dtype=np.float32)
+        if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
+            raise ValueError(
+                f"the query is an array of shape {vector.shape}; give a word, a list of words or "
+                f"{self._vectors.shape[1]} finite values"
+            )
+        return vector
+
+    def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosine of every word with a vector (d,), float32 (n,)."""
+        length = np.linalg.norm(vector.astype(np.float64))
+        unit = (vector / (length if length > 0 else 1.0)).astype(np.float32)
+        cosines = np.empty(len(self), dtype=np.float32)
+        with one_blas_thread():
+            for part in self._blocks():
+                cosines[part] = self._vectors[part] @ unit
+        return cosines / _divisors(self._norms)[:, 0]
+
+    def _top(self, scores: NDArray[np.float32], n: int, exclude: Iterable[str]) -> list[Neighbor]:
+        if n < 1:
+            raise ValueError(f"n is {n}; give the number of words wanted, 1 or more")
+        excluded = self.index(exclude)
+        scores[excluded[excluded >= 0]] = -np.inf
+        n_kept = min(n, len(scores))
+        floor = np.partition(scores, len(scores) - n_kept)[len(scores) - n_kept]
+        candidates = np.flatnonzero(scores >= floor)
+        order = candidates[np.argsort(-scores[candidates], kind="stable")][:n_kept]
+        return [Neighbor(self._words[row], float(scores[row])) for row in order if scores[row] > -np.inf]
+
+    def _known_row(self, word: str) -> int:
+        row = self._rows.get(word, -1)
+        if row < 0:
+            raise UnknownWordError(self._unknown(word))
+        return row
+
+    def _unknown(self, word: str) -> str:
+        close = self._spelled_like(word)
+        advice = (
+            f"did you mean {' or '.join(map(repr, close))}?" if close else "no known word is spelled like it"
+        )
+        return f"the word {word!r} has no vector among {len(self)} words; {advice}"
+
+    def _spelled_like(self, word: str) -> list[str]:
+        """Return up to three close spellings: other cases first, then words of the same beginning."""
+        cases = dict.fromkeys(
+            form for form in (word.lower(), word.capitalize(), word.upper()) if form in self
+        )
+        similar = [
+            known
+            for known in self._words
+            if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
+        ]
+        return list(cases | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS])))[:3]
+
+
+def _first_duplicate(words: Sequence[str]) -> str:
+    seen: dict[str, int] = {}
+    for row, word in enumerate(words):
+        if (first := seen.setdefault(word, row)) != row:
+            return f"the word {word!r} stands in rows {first} and {row}; give each word once"
+    raise AssertionError("called without a duplicate")
+
+
+def _row_norms(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the length of each row, summed in float64; refuse NaN and infinity, naming the word."""
+    norms = np.empty(len(vectors), dtype=np.float64)
+    step = max(1, BLOCK_VALUES // max(vectors.shape[1], 1))
+    for start in range(0, len(vectors), step):
+        norms[start : start + step] = _norms(vectors[start : start + step])
+    bad = np.flatnonzero(~np.isfinite(norms))
+    if bad.size:
+        raise ValueError(
+            f"row {bad[0]}, the vector of {words[bad[0]]!r}, holds NaN or infinity; remove or impute it first"
+        )
+    return norms.astype(np.float32)
+
+
+def _norms(block: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+
+
+def _divisors(norms: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return norms as a column, with 1 for 0 so that a zero vector stays zero."""
+    return np.where(norms > 0, norms, np.float32(1))[:, None]
+
+
+def _second_moments(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return rows.T @ rows
+
+
+def _pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
+    lengths = _norms(first) * _norms(second)
+    return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)

@@ -1,0 +1,358 @@
+"""Word-level evaluation against a plain oracle, gensim and scipy; readers; bad and degenerate sets."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.stats
+from gensim.models import KeyedVectors
+from gensim.test.utils import datapath
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from distembed.evaluation import blocks
+from distembed.evaluation.words import (
+    Policy,
+    Score,
+    answer_analogies,
+    compare,
+    evaluate,
+    evaluate_sets,
+    format_comparison,
+    format_scores,
+    score_records,
+)
+from distembed.evaluation.wordsets import (
+    AnalogySet,
+    CategorySet,
+    OutlierSet,
+    SimilaritySet,
+    SynonymSet,
+    WordSetError,
+    find_word_sets,
+    read_word_set,
+)
+from distembed.vectors import WordVectors
+from tests.references import evaluation as plain
+
+N_WORDS = 60
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(11)
+    return WordVectors([f"w{i}" for i in range(N_WORDS)], rng.normal(size=(N_WORDS, 5)))
+
+
+@pytest.fixture(scope="module")
+def questions():
+    """Return questions of which about a third are answered rightly by the vectors, by their oracle's word."""
+    rng = np.random.default_rng(12)
+    triples = [tuple(f"w{i}" for i in rng.choice(N_WORDS, 3, replace=False)) for _ in range(40)]
+    return [(*triple, f"w{rng.integers(N_WORDS)}") for triple in triples]
+
+
+def one(scores):
+    assert len(scores) == 1
+    return scores[0]
+
+
+# ------------------------------------------------------------------------------------------------- blocks
+
+few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
+
+
+@given(hnp.arrays(np.float64, st.tuples(st.just(2), st.integers(2, 30)), elements=few_values))
+def test_spearman_with_ties_equals_scipy(xy):
+    ours = blocks.spearman(xy[0], xy[1])
+    if np.ptp(xy[0]) == 0 or np.ptp(xy[1]) == 0:
+        assert np.isnan(ours)
+        return
+    assert ours == pytest.approx(scipy.stats.spearmanr(xy[0], xy[1]).statistic, abs=1e-12)
+    assert ours == pytest.approx(plain.spearman(xy[0], xy[1]), abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30))
+def test_purity_equals_the_oracle(rows):
+    clusters, classes = (np.array(column) for column in zip(*rows, strict=True))
+    assert blocks.purity(clusters, classes) == pytest.approx(plain.purity(list(clusters), list(classes)))
+
+
+@given(st.integers(0, 1000), st.integers(3, 8))
+def test_outlier_position_equals_compactness(seed, n):
+    units = np.random.default_rng(seed).normal(size=(n, 4))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    assert blocks.outlier_position(units @ units.T) == plain.outlier_position(units)
+
+
+def test_choose_shares_ties():
+    assert blocks.choose(np.array([0.5, 0.4])) == 1
+    assert blocks.choose(np.array([0.5, 0.5, 0.1])) == 0.5
+    assert blocks.choose(np.array([0.4, 0.5])) == 0
+
+
+@given(st.integers(0, 10**6))
+def test_better_is_a_maximum_whatever_the_order(seed):
+    rng = np.random.default_rng(seed)
+    parts = [
+        blocks.Answers(
+            rng.integers(3, size=4).astype(np.float32), np.arange(4) + 10 * i,
+            rng.integers(3, size=4).astype(np.float32), np.arange(4) + 10 * i,
+        )
+        for i in range(3)
+    ]  # fmt: skip
+    left = blocks.better(blocks.better(parts[0], parts[1]), parts[2])
+    right = blocks.better(parts[2], blocks.better(parts[1], parts[0]))
+    assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+    assert np.array_equal(left.add_score, np.max([part.add_score for part in parts], axis=0))
+
+
+# ----------------------------------------------------------------------------------------------- analogies
+
+
+@pytest.mark.parametrize("max_block_words", [60, 30, 17, 1])
+def test_analogies_equal_the_oracle_for_any_blocks(vectors, questions, monkeypatch, max_block_words):
+    monkeypatch.setattr("distembed.evaluation.words.MAX_BLOCK_WORDS", max_block_words)
+    monkeypatch.setattr("distembed.evaluation.words.MIN_BLOCK_WORDS", 1)
+    rows = np.array([vectors.index(question[:3]) for question in questions])
+    answers = answer_analogies(vectors, rows)
+    table = dict(zip(vectors.words, vectors.vectors, strict=True))
+    for method, found in (("add", answers.add_row), ("mul", answers.mul_row)):
+        expected = [plain.answer(table, *question[:3], method=method) for question in questions]
+        assert [vectors.words[row] for row in found] == expected
+        assert expected == [
+            vectors.analogy(*question[:3], 1, method=method)[0].word for question in questions
+        ]
+
+
+def test_analogy_accuracy_known_and_total(vectors, questions):
+    table = dict(zip(vectors.words, vectors.vectors, strict=True))
+    right = [(*q[:3], plain.answer(table, *q[:3], method="add")) for q in questions[:10]]
+    items = [*right, *questions[10:], ("w1", "w2", "w3", "nobody"), ("W1", "w2", "w3", "w4")]
+    expected = np.mean(
+        [plain.answer(table, *q[:3], method="add") == q[3] for q in [*items[:-2], ("w1", "w2", "w3", "w4")]]
+    )
+    add, mul = evaluate_sets(vectors, [AnalogySet("s", items, [""] * len(items))])
+    assert (add.metric, mul.metric, add.known, add.total) == ("3CosAdd", "3CosMul", 41, 42)
+    assert add.value == pytest.approx(expected)
+    assert add.interval[0] <= add.value <= add.interval[1]
+    zero = evaluate_sets(vectors, [AnalogySet("s", items, [""] * len(items))], Policy(unknown="zero"))[0]
+    assert zero.value == pytest.approx(expected * 41 / 42)
+
+
+def test_equal_candidates_give_the_first(vectors):
+    twice = WordVectors(["a", "b", "c", "x", "y"], [[1, 0], [0, 1], [1, 1], [1, 2], [1, 2]])
+    assert answer_analogies(twice, np.array([[0, 1, 2]])).add_row.tolist() == [3]
+
+
+# -------------------------------------------------------------------------------------- the other measures
+
+
+def test_similarity_equals_the_oracle(vectors):
+    rng = np.random.default_rng(5)
+    pairs = [(f"w{i}", f"w{j}") for i, j in rng.integers(N_WORDS, size=(30, 2))]
+    human = rng.integers(5, size=30).astype(float)
+    score = one(
+        evaluate_sets(vectors, [SimilaritySet("s", [*pairs, ("w1", "nobody")], np.append(human, 3.0))])
+    )
+    expected = plain.spearman([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human)
+    assert score.value == pytest.approx(expected, abs=1e-12)
+    assert (score.known, score.total, score.policy) == (30, 31, "lower case, unknown skip")
+    assert score.interval[0] < score.value < score.interval[1]
+    zero = one(
+        evaluate_sets(
+            vectors,
+            [SimilaritySet("s", [*pairs, ("w1", "nobody")], np.append(human, 3.0))],
+            Policy(unknown="zero"),
+        )
+    )
+    cosines = [*(plain.cosine(vectors[a], vectors[b]) for a, b in pairs), 0.0]
+    assert zero.value == pytest.approx(plain.spearman(cosines, [*human, 3.0]), abs=1e-12)
+
+
+def test_synonym_policy():
+    vectors = WordVectors(
+        ["q", "right", "wrong", "twin", "a_hurry"], [[1, 0], [1, 0.1], [0, 1], [1, 0.1], [1, 0]]
+    )
+    options = [("right", "wrong"), ("wrong", "right"), ("right", "twin", "wrong"), ("right", "nobody")]
+    options += [("nobody", "wrong"), ("a hurry", "wrong"), ("right", "nobody", "wrong")]
+    score = one(evaluate_sets(vectors, [SynonymSet("s", ["q"] * 7, options)]))
+    assert (score.known, score.total) == (5, 7)
+    assert score.value == pytest.approx((1 + 0 + 0.5 + 1 + 1) / 5)
+    zero = one(evaluate_sets(vectors, [SynonymSet("s", ["q"] * 7, options)], Policy(unknown="zero")))
+    assert zero.value == pytest.approx(3.5 / 7)
+
+
+def test_categories_of_separate_clusters_are_pure():
+    rng = np.random.default_rng(1)
+    centres = np.eye(4)[:3]
+    rows = np.repeat(centres, 10, axis=0) * rng.uniform(1, 9, size=(30, 1)) + 0.05 * rng.normal(size=(30, 4))
+    words = [f"w{i}" for i in range(30)]
+    kinds = np.repeat(["x", "y", "z"], 10).tolist()
+    vectors = WordVectors(words, rows)
+    score = one(evaluate_sets(vectors, [CategorySet("s", [*words, "nobody"], [*kinds, "x"])]))
+    assert (score.value, score.known, score.total, score.interval) == (1.0, 30, 31, None)
+    mixed = one(evaluate_sets(vectors, [CategorySet("s", words, [*kinds[1:], "x"])]))
+    assert mixed.value == pytest.approx(27 / 30)
+
+
+def test_outliers():
+    vectors = WordVectors(["a", "b", "c", "far", "near"], [[1, 0], [1, 0.1], [1, -0.2], [-1, 0.2], [1, 0.02]])
+    accuracy, opp = evaluate_sets(
+        vectors, [OutlierSet("s", [("a", "b", "c", "nobody")], [("far", "near", "absent")])]
+    )
+    positions = [plain.outlier_position(vectors[["a", "b", "c", outlier]]) for outlier in ("far", "near")]
+    assert (accuracy.known, accuracy.total) == (2, 3)
+    assert accuracy.value == np.mean([position == 3 for position in positions]) == 0.5
+    assert opp.value == pytest.approx(np.mean(positions) / 3)
+
+
+def test_nothing_known_is_nan_and_none_in_json(vectors):
+    sets = [
+        SimilaritySet("s", [("x", "y")], np.array([1.0])),
+        AnalogySet("a", [("x", "y", "z", "v")], [""]),
+        SynonymSet("c", ["x"], [("y", "z")]),
+        CategorySet("k", ["x"], ["y"]),
+        OutlierSet("o", [("x", "y")], [("z",)]),
+    ]
+    scores = evaluate_sets(vectors, sets)
+    assert all(np.isnan(score.value) and score.known == 0 and score.interval is None for score in scores)
+    assert {record["value"] for record in json.loads(json.dumps(score_records(scores), allow_nan=False))} == {
+        None
+    }
+    assert " - " in format_scores(scores)
+
+
+def test_unknown_policy_is_checked(vectors):
+    with pytest.raises(ValueError, match="unknown is 'drop'; give"):
+        evaluate_sets(vectors, [], Policy(unknown="drop"))
+
+
+# ------------------------------------------------------------------------------------------ gensim, readers
+
+
+def real_vectors(shared):
+    return WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
+
+
+def test_gensim_agrees_on_its_own_sets(shared):
+    vectors = real_vectors(shared)
+    keyed = KeyedVectors(50)
+    keyed.add_vectors(list(vectors.words), vectors.vectors)
+    similarity, add, _ = evaluate(vectors, [datapath("wordsim353.tsv"), datapath("questions-words.txt")])
+    _, spearman, unknown = keyed.evaluate_word_pairs(datapath("wordsim353.tsv"))
+    assert similarity.value == pytest.approx(spearman[0], abs=1e-6)
+    assert similarity.known / similarity.total == pytest.approx(1 - unknown / 100)
+    accuracy, sections = keyed.evaluate_word_analogies(datapath("questions-words.txt"))
+    total = sections[-1]
+    assert add.known == len(total["correct"]) + len(total["incorrect"]) > 1000
+    assert add.value == pytest.approx(accuracy)
+
+
+def test_every_set_of_the_collection_is_read(shared):
+    folder = shared / "data/wordeval"
+    sizes = {s.name: len(s[1]) for s in find_word_sets(folder)}
+    assert sizes["EN-WS-353-ALL"] == 353
+    assert sizes["EN-MEN-TR-3k"] == 3000
+    assert sizes["google"] == 19544
+    assert sizes["msr"] == 8000
+    assert sizes["semeval2012-task2"] == 10014
+    assert sizes["EN-TOEFL-80"] == 80
+    assert sizes["EN-ESL-40"] == 40
+    assert sizes["bless"] == 217
+    assert sizes["outlier-8-8-8"] == 8
+    assert len(sizes) == 22
+    assert read_word_set(folder / "synonym/EN-ESL-40.txt").options[16][0] == "a hurry"
+    assert read_word_set(folder / "analogy/jair.csv").questions[0] == (
+        "solar system",
+        "atom",
+        "sun",
+        "nucleus",
+    )
+    assert read_word_set(folder / "categorization/outlier-8-8-8.csv").outliers[0][-1] == "plant"
+    assert read_word_set(folder / "crosslingual/de-es-rg65.csv").pairs[0] == ("polster", "joya")
+
+
+def test_sections_of_questions_words():
+    analogies = read_word_set(datapath("questions-words.txt"))
+    assert (len(analogies.questions), analogies.sections[0]) == (19544, "capital-common-countries")
+    assert len(set(analogies.sections)) == 14
+
+
+BAD_SETS = {
+    "pair.txt": ("a b 1\na b\n", r"pair\.txt, line 2: 'a b', expected two words and a score; correct"),
+    "nan.txt": ("a b 1\na b nan\n", r"line 2: 'a b nan', expected two words and a score"),
+    "analogy.txt": (": s\na b c d\na b c\n", r"line 3: 'a b c', expected four words"),
+    "choice.txt": ("a | b | c\na | b\n", r"line 2: 'a \| b', expected question"),
+    "columns.csv": (",category,word\n0,x\n", r"line 2: '0,x', expected 3 columns"),
+    "score.csv": (
+        ",word1,word2,similarity\n0,a,b,high\n",
+        r"line 2: 'a,b,high', expected two words and a score",
+    ),
+    "list.csv": (
+        ",category,outliers,words\n0,x,__import__('os'),['a']\n",
+        r"line 2: .* expected a Python list",
+    ),
+    "other.txt": ("hello world\n", r"other\.txt is no evaluation set of a known format"),
+    "empty.txt": ("", r"empty\.txt is no evaluation set"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SETS)
+def test_bad_sets(tmp_path, name):
+    text, message = BAD_SETS[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(WordSetError, match=message):
+        find_word_sets(tmp_path / name)
+
+
+def test_folders(tmp_path, vectors):
+    with pytest.raises(WordSetError, match="holds no evaluation set"):
+        find_word_sets(tmp_path)
+    (tmp_path / "README.txt").write_text("What these files are about, in words.\n")
+    (tmp_path / "latin.txt").write_bytes("naïve b 1\n".encode("latin-1"))
+    with pytest.raises(WordSetError, match="byte 2 is not UTF-8; convert"):
+        evaluate(vectors, tmp_path)
+    (tmp_path / "latin.txt").write_text("w1 w2 1\nw3 w4 2\nw1 w5 3\n")
+    assert one(evaluate(vectors, tmp_path)).known == 3
+    with pytest.raises(FileNotFoundError):
+        evaluate(vectors, tmp_path / "absent")
+
+
+# ------------------------------------------------------------------------------------ the whole evaluation
+
+
+def test_evaluate_is_repeatable_and_knows_its_limits(shared):
+    vectors, folder = real_vectors(shared), shared / "data/wordeval"
+    sets = [folder / "similarity/EN-WS-353-SIM.txt", folder / "categorization/bless.csv"]
+    first, again = evaluate(vectors, sets), evaluate(vectors, sets)
+    assert first == again
+    limited = evaluate(vectors, sets, max_words=1000)
+    assert limited == evaluate(vectors, sets, restrict=vectors.words[:1000])
+    assert limited[0].known < first[0].known
+    kept = evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt", lowercase=False)[0]
+    assert kept.known < evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt")[0].known
+
+
+def test_compare_scores_the_same_items(vectors, tmp_path):
+    lines = [f"w{i} w{i + 1} {i % 7}" for i in range(N_WORDS - 1)]
+    (tmp_path / "pairs.txt").write_text("\n".join(lines))
+    smaller = WordVectors(vectors.words[:20], np.random.default_rng(2).normal(size=(20, 3)))
+    scores = compare({"all": vectors, "few": smaller}, tmp_path)
+    assert {column[0].known for column in scores.values()} == {19}
+    assert scores["all"][0].value == evaluate(vectors.head(20), tmp_path)[0].value
+    assert (
+        compare({"all": vectors, "few": smaller}, tmp_path, same_words=False)["all"][0].known == N_WORDS - 1
+    )
+    heading, _, row = format_comparison(scores).splitlines()
+    assert heading.split() == ["set", "metric", "all", "few", "known/total"]
+    assert row.split()[0::4] == ["pairs", "19/59"]
+
+
+def test_table():
+    score = Score("set", "similarity", "spearman", 0.5, 3, 4, "lower case", (0.25, 0.75))
+    last = format_scores([score]).splitlines()[-1]
+    assert last.split() == ["set", "similarity", "spearman", "50.0", "25.0..75.0", "3/4", "lower", "case"]

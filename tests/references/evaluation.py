@@ -1,0 +1,56 @@
+"""Word-level evaluation written plainly from the formulas, one word at a time: the oracle."""
+
+from __future__ import annotations
+
+import math
+
+
+def cosine(u, v):
+    product = sum(float(a) * float(b) for a, b in zip(u, v, strict=True))
+    lengths = math.sqrt(sum(float(a) ** 2 for a in u)) * math.sqrt(sum(float(b) ** 2 for b in v))
+    return product / lengths if lengths else 0.0
+
+
+def mean_ranks(values):
+    return [sum(w < v for w in values) + (1 + sum(w == v for w in values)) / 2 for v in values]
+
+
+def spearman(x, y):
+    rx, ry = mean_ranks(list(x)), mean_ranks(list(y))
+    mx, my = sum(rx) / len(rx), sum(ry) / len(ry)
+    covariance = sum((a - mx) * (b - my) for a, b in zip(rx, ry, strict=True))
+    return covariance / math.sqrt(sum((a - mx) ** 2 for a in rx) * sum((b - my) ** 2 for b in ry))
+
+
+def answer(table, a, a2, b, *, method):
+    """Return the word of `table` (word -> vector) that is to b as a2 is to a."""
+    best, best_score = None, -math.inf
+    for word, vector in table.items():
+        if word in (a, a2, b):
+            continue
+        to_a, to_a2, to_b = (cosine(vector, table[other]) for other in (a, a2, b))
+        score = to_a2 - to_a + to_b if method == "add" else (to_a2 + 1) * (to_b + 1) / (to_a + 1.001)
+        if score > best_score:
+            best, best_score = word, score
+    return best
+
+
+def purity(clusters, classes):
+    total = 0
+    for cluster in set(clusters):
+        members = [c for k, c in zip(clusters, classes, strict=True) if k == cluster]
+        total += max(members.count(c) for c in members)
+    return total / len(classes)
+
+
+def outlier_position(vectors):
+    """Rank words by the compactness of the rest (Camacho-Collados and Navigli 2016); the outlier is last."""
+
+    def compactness_without(left_out):
+        rest = [v for i, v in enumerate(vectors) if i != left_out]
+        n = len(rest)
+        pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+        return sum(cosine(rest[i], rest[j]) for i, j in pairs) / len(pairs)
+
+    outlier = compactness_without(len(vectors) - 1)
+    return sum(compactness_without(i) < outlier for i in range(len(vectors) - 1))

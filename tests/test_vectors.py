@@ -1,0 +1,353 @@
+"""Word vectors: every format there and back, with gensim, bad files, neighbours, post-processing."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from gensim.models import KeyedVectors
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distembed import vectorfiles
+from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
+
+WORDS = ["king", "Queen", "it's", '"quoted"', "naïve", "東京", "a\u00a0b", "\U0001f600", "0.5", "-"]
+
+
+@pytest.fixture
+def vectors():
+    return WordVectors(WORDS, np.random.default_rng(7).normal(size=(len(WORDS), 6)))
+
+
+def same(left, right):
+    return left.words == right.words and np.array_equal(left.vectors, right.vectors)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v.txt",
+        "v.vec.gz",
+        "v.txt.xz",
+        "v.txt.bz2",
+        "v.txt.zst",
+        "v.bin",
+        "v.bin.gz",
+        "v.glove",
+        "v.parquet",
+        "v.safetensors",
+    ],
+)
+def test_there_and_back(tmp_path, vectors, name):
+    vectors.save(tmp_path / name)
+    assert same(WordVectors.load(tmp_path / name), vectors)
+    first = WordVectors.load(tmp_path / name, max_words=3)
+    assert same(first, vectors.head(3))
+    assert [path.name for path in tmp_path.iterdir()] == [name]  # no partial file is left
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.parquet", "v.safetensors"])
+def test_remote_files(vectors, name):
+    vectors.save(f"memory://{name}")
+    assert same(WordVectors.load(f"memory://{name}"), vectors)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_gensim_reads_ours_and_we_read_gensims(tmp_path, vectors, binary):
+    ours, theirs = tmp_path / ("ours.bin" if binary else "ours.txt"), tmp_path / "theirs"
+    vectors.save(ours)
+    read = KeyedVectors.load_word2vec_format(str(ours), binary=binary)
+    assert read.index_to_key == WORDS
+    assert np.array_equal(read.vectors, vectors.vectors)
+    read.save_word2vec_format(str(theirs), binary=binary)
+    assert same(WordVectors.load(theirs), vectors)
+
+
+def test_gensim_reads_our_glove(tmp_path, vectors):
+    vectors.save(tmp_path / "v.glove")
+    read = KeyedVectors.load_word2vec_format(str(tmp_path / "v.glove"), no_header=True)
+    assert np.array_equal(read.vectors, vectors.vectors)
+
+
+def test_blocks_smaller_than_a_line_change_nothing(tmp_path, vectors, monkeypatch):
+    for name in ("v.txt", "v.bin", "v.glove", "v.parquet"):
+        vectors.save(tmp_path / name)
+    monkeypatch.setattr(vectorfiles, "READ_BYTES", 5)
+    monkeypatch.setattr(vectorfiles, "HEAD_BYTES", 40)
+    for name in ("v.txt", "v.bin", "v.glove", "v.parquet"):
+        assert same(WordVectors.load(tmp_path / name), vectors)
+
+
+def test_c_program_writes_a_line_end_after_each_record(tmp_path):
+    rows = b"".join(word + b" " + struct.pack("<2f", 1, 0.5) + b"\n" for word in (b"a", b"b"))
+    (tmp_path / "v.bin").write_bytes(b"2 2\n" + rows)
+    assert WordVectors.load(tmp_path / "v.bin").words == ("a", "b")
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30),
+    st.sampled_from(["r", ".3e", ".25e", ".40f"]),
+)
+def test_numbers_round_as_numpy_rounds(tmp_path_factory, values, style):
+    written = [repr(v) if style == "r" else f"{v:{style}}" for v in values]
+    with np.errstate(over="ignore"):
+        expected = np.array([float(v) for v in written]).astype(np.float32)
+    keep = np.isfinite(expected)
+    if not keep.any():
+        return
+    path = tmp_path_factory.mktemp("numbers") / "v.txt"
+    path.write_text(f"1 {keep.sum()}\nw {' '.join(w for w, k in zip(written, keep, strict=True) if k)}\n")
+    assert np.array_equal(WordVectors.load(path).vectors[0], expected[keep])
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_values_near_midpoints_of_float32_round_correctly(value):
+    upper = np.nextafter(np.float32(value), np.float32(np.inf))
+    if not np.isfinite(upper):
+        return
+    middle = (float(value) + float(upper)) / 2
+    for written in (repr(middle), f"{middle:.30e}"):
+        data = f"w {written}\n".encode()
+        source = vectorfiles._Source("x", "line", 1)
+        _, block = vectorfiles._parse_block(data, source, 1, 0)
+        assert block[0, 0] == np.float32(float(written))
+
+
+def test_words_with_blanks(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text(". . . 0.1 -0.2\r\nat a@b.c +1 2e0 \nplain\t3\t.5\n\n\n")
+    read = WordVectors.load(path)
+    assert read.words == (". . .", "at a@b.c", "plain")
+    assert read.vectors.tolist() == [[np.float32(0.1), np.float32(-0.2)], [1, 2], [3, 0.5]]
+    for name in ("w.txt", "w.bin", "w.glove"):
+        with pytest.raises(ValueError, match=r'the word \'\. \. \.\' cannot be written as .* space="_"'):
+            read.save(tmp_path / name)
+    read.save(tmp_path / "w.txt", space="_")
+    assert WordVectors.load(tmp_path / "w.txt").words[0] == "._._."
+    read.save(tmp_path / "w.parquet")
+    assert WordVectors.load(tmp_path / "w.parquet").words == read.words
+
+
+BAD_TEXT = {
+    "short line": (
+        "2 3\na 1 2 3\nb 1 2\n",
+        r"bad\.txt, line 3: 2 values after the word 'b', expected 3; complete or",
+    ),
+    "long line": ("2 3\na 1 2 3\nb 1 2 3 4\n", r"line 3: 4 values after the word 'b', expected 3; correct"),
+    "no number": ("2 3\na 1 2 3\nb 1 x 3\n", r"line 3: 'x' is not a number; correct"),
+    "nan": ("2 2\na 1 nan\nb 1 2\n", r"line 2: the vector of 'a' holds nan; remove"),
+    "inf": ("a 1 2\nb 1 -inf\n", r"line 2: the vector of 'b' holds -inf"),
+    "too large": ("a 1 2\nb 1 1e39\n", r"line 2: the vector of 'b' holds inf"),
+    "duplicate": (
+        "3 1\na 1\nb 2\na 3\n",
+        r"line 4: the word 'a' stands already in line 2; give duplicates=\"first\"",
+    ),
+    "fewer words": ("5 1\na 1\nb 2\n", r"line 1: the header promises 5 words and the file holds 2; download"),
+    "more words": (
+        "1 1\na 1\nb 2\n",
+        r"line 1: the header promises 1 words and the file holds 2; .*max_words=1",
+    ),
+    "wrong width": ("2 5\na 1 2\nb 2 1\n", r"line 2: 2 values after the word 'a', expected 5"),
+    "blank line": ("a 1\n\nb 2\n", r"line 2 is blank; remove it"),
+    "empty": ("", r"bad\.txt is empty; give"),
+    "only blanks": (" \n\n", r"is empty"),
+    "only a header": ("3 2\n", r"promises 3 words and the file holds 0"),
+    "no vectors": ("hello world\n", r"line 1: 'hello world' is not a word and its values"),
+    "zero width": ("3 0\n", r"line 1: '3 0' is not a word2vec header"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TEXT)
+def test_bad_text(tmp_path, case):
+    text, message = BAD_TEXT[case]
+    (tmp_path / "bad.txt").write_text(text)
+    with pytest.raises(VectorFileError, match=message):
+        WordVectors.load(tmp_path / "bad.txt")
+
+
+def test_wrong_encodings(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes("a 1\nnaïve 2\n".encode("latin-1"))
+    with pytest.raises(
+        VectorFileError, match=r"line 2: the word b'na\\xefve' is not utf-8; name the encoding"
+    ):
+        WordVectors.load(path)
+    assert WordVectors.load(path, encoding="latin-1").words == ("a", "naïve")
+    assert WordVectors.load(path, errors="replace").words == ("a", "na\ufffdve")
+    path.write_bytes("a 1\n".encode("utf-16"))
+    with pytest.raises(VectorFileError, match="is UTF-16; convert it"):
+        WordVectors.load(path)
+    path.write_bytes("a 1\n".encode("utf-8-sig"))
+    assert WordVectors.load(path).words == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[:-1], r"record 10 of the 10 that the header promises is cut short; .*max_words=9"),
+        (lambda data: data[:40], r"record 2 of the 10"),
+        (lambda data: data + b"xx", r"bytes are left over after the 10 words"),
+        (lambda data: data.replace(b"10 6", b"10 7"), r"cut short|is not utf-8|holds|stands already"),
+        (lambda data: data.replace(b"10 6\n", b"ten 6\n"), r"line 1: 'ten 6' is not a word2vec header"),
+    ],
+)
+def test_bad_binary(tmp_path, vectors, damage, message):
+    path = tmp_path / "v.bin"
+    vectors.save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(VectorFileError, match=message):
+        WordVectors.load(path, format="word2vec-binary")
+
+
+@pytest.mark.parametrize("name", ["v.txt.gz", "v.txt.xz", "v.bin.bz2", "v.parquet", "v.safetensors"])
+def test_truncated_containers(tmp_path, vectors, name):
+    path = tmp_path / name
+    vectors.save(path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(VectorFileError, match=r"v\..*(download|write or download|again)"):
+        WordVectors.load(path)
+
+
+def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from safetensors.numpy import save_file
+
+    lists = [[1.0, 2.0], [3.0, 4.0]]
+    pq.write_table(pa.table({"word": ["a", "b"], "vector": lists, "count": [2, 1]}), tmp_path / "v.parquet")
+    assert WordVectors.load(tmp_path / "v.parquet").vectors.tolist() == lists
+    pq.write_table(pa.table({"word": ["a", "b"], "vector": [[1.0, 2.0], [3.0]]}), tmp_path / "v.parquet")
+    with pytest.raises(VectorFileError, match="row 1: 1 values, expected 2"):
+        WordVectors.load(tmp_path / "v.parquet")
+    pq.write_table(pa.table({"token": ["a"]}), tmp_path / "v.parquet")
+    with pytest.raises(VectorFileError, match=r"has the columns \['token'\]; it needs `word`"):
+        WordVectors.load(tmp_path / "v.parquet")
+    save_file({"weight": vectors.vectors}, tmp_path / "v.safetensors")
+    with pytest.raises(VectorFileError, match=r"holds the tensors \['weight'\] and lacks"):
+        WordVectors.load(tmp_path / "v.safetensors")
+
+
+def test_options_that_do_not_exist(tmp_path, vectors):
+    with pytest.raises(ValueError, match="format is 'csv'; give one of auto, word2vec"):
+        WordVectors.load(tmp_path / "x", format="csv")
+    with pytest.raises(ValueError, match="cannot be told from its name; give format="):
+        vectors.save(tmp_path / "v.dat")
+    with pytest.raises(ValueError, match=r"leave out \.gz"):
+        vectors.save(tmp_path / "v.parquet.gz")
+    with pytest.raises(FileNotFoundError):
+        WordVectors.load(tmp_path / "absent.txt")
+
+
+def test_duplicates_first(tmp_path):
+    (tmp_path / "v.txt").write_text("a 1\nb 2\na 3\n")
+    read = WordVectors.load(tmp_path / "v.txt", duplicates="first")
+    assert (read.words, read.vectors.tolist()) == (("a", "b"), [[1], [2]])
+
+
+def test_constructor_refuses():
+    with pytest.raises(ValueError, match="2 words with an array of shape"):
+        WordVectors(["a", "b"], np.ones((3, 2)))
+    with pytest.raises(ValueError, match="'a' stands in rows 0 and 2"):
+        WordVectors(["a", "b", "a"], np.ones((3, 2)))
+    with pytest.raises(ValueError, match="row 1, the vector of 'b', holds NaN"):
+        WordVectors(["a", "b"], [[1, 2], [np.nan, 1]])
+
+
+def test_look_up(vectors):
+    assert len(vectors) == 10
+    assert "king" in vectors
+    assert "nobody" not in vectors
+    assert vectors.index("Queen") == 1
+    assert vectors.index(["Queen", "nobody", "king"]).tolist() == [1, -1, 0]
+    assert np.array_equal(vectors[["Queen", "king"]], vectors.vectors[[1, 0]])
+    with pytest.raises(UnknownWordError) as caught:
+        vectors["queen"]
+    assert str(caught.value) == "the word 'queen' has no vector among 10 words; did you mean 'Queen'?"
+    with pytest.raises(KeyError, match=r"'kingg' has no vector .* did you mean 'king'"):
+        vectors.similarity("king", "kingg")
+
+
+@pytest.fixture(scope="module")
+def many():
+    rng = np.random.default_rng(3)
+    return WordVectors([f"w{i}" for i in range(500)], rng.normal(size=(500, 20)))
+
+
+def as_gensim(vectors):
+    keyed = KeyedVectors(vectors.vectors.shape[1])
+    keyed.add_vectors(list(vectors.words), vectors.vectors)
+    return keyed
+
+
+@pytest.mark.parametrize("block_values", [20, 140, 1 << 21])
+def test_neighbours_equal_gensims(many, monkeypatch, block_values):
+    monkeypatch.setattr("distembed.vectors.BLOCK_VALUES", block_values)
+    keyed = as_gensim(many)
+    pairs = [
+        (many.most_similar("w7", 5), keyed.most_similar("w7", topn=5)),
+        (many.most_similar(["w1", "w2"], 5), keyed.most_similar(["w1", "w2"], topn=5)),
+        (many.most_similar(many["w3"] * 2, 5), keyed.most_similar([many["w3"] * 2], topn=5)),
+    ]
+    for ours, theirs in pairs:
+        assert [word for word, _ in ours] == [word for word, _ in theirs]
+        assert np.allclose([s for _, s in ours], [s for _, s in theirs], atol=1e-6)
+    add = keyed.most_similar(positive=["w2", "w3"], negative=["w1"], topn=5)
+    assert [word for word, _ in many.analogy("w1", "w2", "w3", 5)] == [word for word, _ in add]
+    mul = keyed.most_similar_cosmul(positive=["w2", "w3"], negative=["w1"], topn=5)
+    assert [word for word, _ in many.analogy("w1", "w2", "w3", 5, method="mul")] == [word for word, _ in mul]
+    assert many.similarity("w1", "w2") == pytest.approx(float(keyed.similarity("w1", "w2")), abs=1e-6)
+
+
+def test_neighbours_ties_exclusions_and_limits():
+    flat = WordVectors(["a", "b", "c", "d"], [[1, 0], [1, 0], [2, 0], [0, 0]])
+    assert [n.word for n in flat.most_similar("c", 10)] == ["a", "b", "d"]
+    assert [n.word for n in flat.most_similar("c", 2, exclude=["a", "unknown"])] == ["b", "d"]
+    assert flat.most_similar("a", 1) == [("b", 1.0)]
+    assert {n.similarity for n in flat.most_similar("d")} == {0.0}
+    with pytest.raises(ValueError, match="n is 0"):
+        flat.most_similar("a", 0)
+    with pytest.raises(ValueError, match="shape \\(3,\\); give a word"):
+        flat.most_similar([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="method is 'sum'"):
+        flat.analogy("a", "b", "c", method="sum")
+
+
+def test_zero_vector_is_kept(tmp_path):
+    (tmp_path / "v.txt").write_text("a 0 0\nb 1 1\n")
+    read = WordVectors.load(tmp_path / "v.txt")
+    assert read.similarity("a", "b") == 0
+    assert read.normalized().vectors[0].tolist() == [0, 0]
+    assert np.linalg.norm(read.normalized()["b"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("block_values", [60, 1 << 21])
+def test_postprocess_removes_mean_and_top_components(many, monkeypatch, block_values):
+    monkeypatch.setattr("distembed.vectors.BLOCK_VALUES", block_values)
+    shifted = WordVectors(many.words, many.vectors + 3)
+    cleaned = shifted.postprocess(n_components_removed=2).vectors
+    wide = shifted.vectors.astype(np.float64)
+    centred = wide - wide.mean(axis=0)
+    _, _, vt = np.linalg.svd(centred, full_matrices=False)
+    assert np.allclose(cleaned, centred - centred @ vt[:2].T @ vt[:2], atol=1e-5)
+    assert np.allclose(
+        shifted.postprocess(remove_mean=False, n_components_removed=0).vectors, shifted.vectors
+    )
+    with pytest.raises(ValueError, match="n_components_removed is 20; give 0 to 19"):
+        shifted.postprocess(n_components_removed=20)
+
+
+def test_restriction_keeps_the_order_of_rows(vectors):
+    assert vectors.restricted(["-", "nobody", "Queen"]).words == ("Queen", "-")
+    with pytest.raises(ValueError, match="none of the words given is known"):
+        vectors.restricted(["nobody"])
+
+
+def test_real_vectors_whose_header_is_one_short(shared):
+    path = shared / "data/embeddings/glove50_4k.txt.xz"
+    with pytest.raises(
+        VectorFileError, match=r"promises 4196 words and the file holds 4197; .*max_words=4196"
+    ):
+        WordVectors.load(path)
+    assert WordVectors.load(path, max_words=4196).most_similar("king", 2)[1].word == "queen"
