@@ -1,1 +1,31 @@
-"""What is on disk: schema, workspace, sparse blocks, manifests."""
+"""What is on disk: schema, workspace, sparse blocks, manifests.
+
+`Workspace` opens or creates a workspace, `Stage` writes one stage of it block by block and commits it.
+"""
+
+from distembed.storage.schema import (
+    BlockRecord,
+    DamagedError,
+    LockedError,
+    ManifestError,
+    Output,
+    OutputRecord,
+    Problem,
+    StageManifest,
+)
+from distembed.storage.stage import FileItem, Stage
+from distembed.storage.workspace import Workspace
+
+__all__ = [
+    "BlockRecord",
+    "DamagedError",
+    "FileItem",
+    "LockedError",
+    "ManifestError",
+    "Output",
+    "OutputRecord",
+    "Problem",
+    "Stage",
+    "StageManifest",
+    "Workspace",
+]

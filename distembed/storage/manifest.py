@@ -1,0 +1,170 @@
+"""Manifests and block records: what a stage has promised, begun and finished, as sealed JSON files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from distembed.storage.files import Folder
+from distembed.storage.schema import (
+    MANIFEST,
+    VERSION,
+    BlockRecord,
+    FileRecord,
+    ManifestError,
+    Output,
+    OutputRecord,
+    StageManifest,
+    block_from_json,
+    block_to_json,
+    fingerprint,
+    manifest_from_json,
+    manifest_to_json,
+    output_from_json,
+    output_to_json,
+    seal,
+    unseal,
+)
+
+
+def manifest_file(stage: str) -> str:
+    """Return the file whose presence commits a stage."""
+    return f"{MANIFEST}/{stage}.json"
+
+
+def begun_file(stage: str) -> str:
+    """Return the file written when a stage begins."""
+    return f"{MANIFEST}/{stage}/stage.json"
+
+
+def output_file(output: Output) -> str:
+    """Return the file that announces one output."""
+    return f"{output.records}/output.json"
+
+
+def block_file(output: Output, index: int) -> str:
+    """Return the file of one block's record."""
+    return f"{output.records}/{index:06d}.json"
+
+
+def read_sealed(folder: Folder, name: str) -> dict[str, Any] | None:
+    """Return the body of a sealed file, None if it is absent.
+
+    Raises
+    ------
+    ManifestError
+        If it is damaged.
+    """
+    try:
+        data = folder.read(name)
+    except FileNotFoundError:
+        return None
+    return unseal(data, folder.path(name))
+
+
+def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
+    """Return the commit of a stage, None if there is none.
+
+    Raises
+    ------
+    ManifestError
+        If it is damaged or of a newer format.
+    """
+    body = read_sealed(folder, manifest_file(stage))
+    if body is None:
+        return None
+    if body["version"] > VERSION:
+        raise ManifestError(
+            f"{folder.path(manifest_file(stage))} has format version {body['version']}, this distembed reads up to "
+            f"{VERSION}: install a newer distembed."
+        )
+    return manifest_from_json(body)
+
+
+def write_manifest(folder: Folder, manifest: StageManifest) -> None:
+    """Commit a stage in one atomic write."""
+    folder.write(manifest_file(manifest.stage), seal(manifest_to_json(manifest)))
+
+
+def committed(folder: Folder) -> dict[str, StageManifest]:
+    """Return the readable commits by stage; damaged ones are left to `verify`."""
+    found: dict[str, StageManifest] = {}
+    for stage in committed_names(folder.find(MANIFEST)):
+        manifest = tolerant(read_manifest, folder, stage)
+        if manifest is not None:
+            found[stage] = manifest
+    return found
+
+
+def committed_names(files: Iterable[str]) -> list[str]:
+    """Return the stages whose manifest is among the files of a workspace, sorted."""
+    inner = (name[len(MANIFEST) + 1 :] for name in files if name.startswith(f"{MANIFEST}/"))
+    return sorted(name[: -len(".json")] for name in inner if "/" not in name and name.endswith(".json"))
+
+
+def begun_names(files: Iterable[str]) -> list[str]:
+    """Return the stages that have begun, committed or not, sorted."""
+    inner = (name.split("/") for name in files)
+    return sorted({parts[1] for parts in inner if len(parts) == 3 and parts[2] == "stage.json"})
+
+
+def tolerant(read: Any, *arguments: Any) -> Any:
+    """Call `read`, with None in place of a damaged record: on resume that means it was never written."""
+    try:
+        return read(*arguments)
+    except ManifestError as error:
+        if "format version" in str(error):
+            raise
+        return None
+
+
+def write_begun(folder: Folder, stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+    """Note what a stage is being computed from."""
+    body = {
+        "fingerprint": fingerprint(stage, parameters, inputs),
+        "parameters": dict(parameters),
+        "inputs": dict(inputs),
+    }
+    folder.write(begun_file(stage), seal(body))
+
+
+def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
+    """Return fingerprint, parameters and inputs of a stage that has begun, None if none or damaged."""
+    body: dict[str, Any] | None = tolerant(read_sealed, folder, begun_file(stage))
+    return body
+
+
+def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]) -> None:
+    """Announce an output, with the files that belong to no block of it."""
+    listed = {name: list(record) for name, record in files.items()}
+    folder.write(output_file(output), seal({"spec": output_to_json(output), "files": listed}))
+
+
+def read_output(folder: Folder, name: str) -> OutputRecord | None:
+    """Return an announced output without its blocks from its file, None if absent or damaged."""
+    body = tolerant(read_sealed, folder, name)
+    if body is None:
+        return None
+    files = {file: FileRecord(*record) for file, record in body["files"].items()}
+    return OutputRecord(output_from_json(body["spec"]), (), files)
+
+
+def write_block_record(folder: Folder, output: Output, block: BlockRecord) -> None:
+    """Record one block, after its data."""
+    folder.write(block_file(output, block.index), seal(block_to_json(block)))
+
+
+def read_blocks(folder: Folder, output: Output) -> dict[int, BlockRecord]:
+    """Return the readable records of an output's blocks by index."""
+    known = {block_file(output, index) for index in range(len(output.row_blocks))}
+    bodies = (
+        tolerant(read_sealed, folder, name) for name in sorted(known & set(folder.find(output.records)))
+    )
+    return {body["index"]: block_from_json(body) for body in bodies if body is not None}
+
+
+def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
+    """Return the outputs that a stage has announced, by name, without their blocks."""
+    files = folder.find(f"{MANIFEST}/{stage}")
+    found = (read_output(folder, name) for name in sorted(files) if name.endswith("/output.json"))
+    return {record.spec.name: record for record in found if record is not None}

@@ -1,0 +1,287 @@
+"""Names, records and digests: what a workspace on disk consists of, without touching a disk.
+
+Layout, relative to the workspace::
+
+    workspace.json                            the format and its version
+    lock.json                                 who writes at the moment
+    manifest/<stage>.json                     the commit of a stage, written last
+    manifest/<stage>/stage.json               its parameters and inputs, written first
+    manifest/<stage>/<output>/output.json     what one output is going to be
+    manifest/<stage>/<output>/000007.json     the record of one block, written after its data
+    arrays.zarr/<output>/000007/              one row block: a Zarr array, or data, indices and indptr of a CSR
+    <output>.parquet, <output>                one file
+    <output>/part-000007*                     the files of one item
+
+Every JSON document here ends with a ``seal``, the digest of the rest, so that a flipped byte in a record is seen
+like one in the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+FORMAT = "distembed workspace"
+VERSION = 1
+DIGEST_BYTES = 16
+"""Length of every digest (BLAKE2b): 128 bits guard against damage, not against an adversary."""
+
+WORKSPACE_FILE = "workspace.json"
+LOCK_FILE = "lock.json"
+MANIFEST = "manifest"
+ARRAYS = "arrays.zarr"
+KINDS = ("dense", "csr", "table", "bytes", "files")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+
+
+class ManifestError(ValueError):
+    """A record of a workspace cannot be read: damaged, or written by a newer version."""
+
+
+class DamagedError(OSError):
+    """A stored block is not what was written."""
+
+
+class LockedError(OSError):
+    """Another run is writing the workspace."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong on disk; ``block`` is -1 where no block is concerned."""
+
+    stage: str
+    output: str
+    block: int
+    file: str
+    what: str
+
+
+class FileRecord(NamedTuple):
+    """Size in bytes and digest of one file as it was written."""
+
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a stage before any of it exists.
+
+    ``shape`` and ``row_blocks`` count rows and columns for arrays; a table has one block; for files ``row_blocks``
+    is one 1 per item.
+    """
+
+    stage: str
+    name: str
+    kind: str
+    row_blocks: tuple[int, ...]
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    dims: tuple[str, ...] = ()
+    units: str = ""
+    meaning: str = ""
+    temporary: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Tell whether the output is a dense or sparse array."""
+        return self.kind in ("dense", "csr")
+
+    @property
+    def location(self) -> str:
+        """Return the folder or file of the output, relative to the workspace."""
+        if self.is_array:
+            return f"{ARRAYS}/{self.name}"
+        return f"{self.name}.parquet" if self.kind == "table" else self.name
+
+    def block_location(self, index: int) -> str:
+        """Return the folder, file or file-name prefix of one block, relative to the workspace."""
+        if self.is_array:
+            return f"{self.location}/{index:06d}"
+        return f"{self.location}/part-{index:06d}" if self.kind == "files" else self.location
+
+    @property
+    def records(self) -> str:
+        """Return the folder of the records of this output."""
+        return f"{MANIFEST}/{self.stage}/{self.name}"
+
+
+@dataclass(frozen=True)
+class BlockRecord:
+    """One block as written: digest of its content, its files, and a small summary of items of files."""
+
+    index: int
+    digest: str
+    files: Mapping[str, FileRecord]
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OutputRecord:
+    """One output as committed; ``dropped`` says that a temporary one was removed on purpose."""
+
+    spec: Output
+    blocks: tuple[BlockRecord, ...]
+    files: Mapping[str, FileRecord] = field(default_factory=dict)
+    dropped: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the content: kind, shape, type and the digests of the blocks in order."""
+        spec = self.spec
+        head = [spec.kind, spec.shape, spec.dtype, spec.row_blocks]
+        return digest_of_json([head, [block.digest for block in self.blocks]])
+
+
+@dataclass(frozen=True)
+class StageManifest:
+    """The commit of one stage. ``facts`` (seconds, bytes of memory) take no part in any digest."""
+
+    stage: str
+    fingerprint: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, OutputRecord]
+    facts: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the content of all outputs that are not temporary."""
+        kept = {name: record.digest for name, record in self.outputs.items() if not record.spec.temporary}
+        return digest_of_json(kept)
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it can name a file on every store.
+
+    Raises
+    ------
+    ValueError
+        If it is empty, absolute, climbs to a parent or holds unusual characters.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{what} {name!r} must be made of letters, digits, '_', '-', '.' and inner '/'.")
+    return name
+
+
+def canonical_json(value: object, what: str = "value") -> bytes:
+    """Return the one JSON text of `value`: sorted keys, no spaces, no NaN.
+
+    Raises
+    ------
+    TypeError
+        If `value` cannot be written as JSON.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        message = f"The {what} must be made of finite numbers, strings, lists and dictionaries: {error}."
+        raise TypeError(message) from error
+
+
+def digest_of_json(value: object, what: str = "value") -> str:
+    """Return the digest of the canonical JSON of `value`."""
+    return new_digest(canonical_json(value, what)).hexdigest()
+
+
+def new_digest(data: bytes = b"") -> hashlib.blake2b:
+    """Return the running digest that every checksum of a workspace uses."""
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
+
+
+def seal(body: Mapping[str, Any]) -> bytes:
+    """Return `body` as an indented JSON document that carries the digest of itself."""
+    document = {**body, "seal": digest_of_json(body, "record")}
+    return json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def unseal(data: bytes, file: str) -> dict[str, Any]:
+    """Return the body of a sealed document.
+
+    Raises
+    ------
+    ManifestError
+        If it is no JSON object, its seal does not fit, or a byte of its layout was changed.
+    """
+    try:
+        body: dict[str, Any] = json.loads(data)
+        found = body.pop("seal")
+        whole = found == digest_of_json(body) and seal(body) == data
+    except (ValueError, TypeError, KeyError, AttributeError):
+        whole = False
+    if not whole:
+        raise ManifestError(f"{file} is damaged (its seal does not fit): run the job again to repair it.")
+    return body
+
+
+def fingerprint(stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+    """Return the digest of what a stage is computed from: its name, parameters and the fingerprints of its inputs."""
+    return digest_of_json([VERSION, stage, parameters, inputs], f"parameters of stage {stage!r}")
+
+
+def output_to_json(output: Output) -> dict[str, Any]:
+    """Return an `Output` as a dictionary for JSON."""
+    return asdict(output)
+
+
+def output_from_json(body: Mapping[str, Any]) -> Output:
+    """Return the `Output` that `output_to_json` wrote."""
+    lists = {key: tuple(body[key]) for key in ("row_blocks", "shape", "dims")}
+    return Output(**{**body, **lists})
+
+
+def block_to_json(block: BlockRecord) -> dict[str, Any]:
+    """Return a `BlockRecord` as a dictionary for JSON."""
+    files = {name: list(record) for name, record in block.files.items()}
+    return {"index": block.index, "digest": block.digest, "files": files, "summary": dict(block.summary)}
+
+
+def block_from_json(body: Mapping[str, Any]) -> BlockRecord:
+    """Return the `BlockRecord` that `block_to_json` wrote."""
+    return BlockRecord(body["index"], body["digest"], _files_from_json(body["files"]), body["summary"])
+
+
+def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:
+    """Return a `StageManifest` as a dictionary for JSON."""
+    outputs = {name: _record_to_json(record) for name, record in manifest.outputs.items()}
+    return {
+        "version": VERSION,
+        "stage": manifest.stage,
+        "fingerprint": manifest.fingerprint,
+        "parameters": dict(manifest.parameters),
+        "inputs": dict(manifest.inputs),
+        "outputs": outputs,
+        "facts": dict(manifest.facts),
+    }
+
+
+def manifest_from_json(body: Mapping[str, Any]) -> StageManifest:
+    """Return the `StageManifest` that `manifest_to_json` wrote."""
+    outputs = {name: _record_from_json(record) for name, record in body["outputs"].items()}
+    return StageManifest(
+        body["stage"], body["fingerprint"], body["parameters"], body["inputs"], outputs, body["facts"]
+    )
+
+
+def _record_to_json(record: OutputRecord) -> dict[str, Any]:
+    return {
+        "spec": output_to_json(record.spec),
+        "blocks": [block_to_json(block) for block in record.blocks],
+        "files": {name: list(file) for name, file in record.files.items()},
+        "dropped": record.dropped,
+    }
+
+
+def _record_from_json(body: Mapping[str, Any]) -> OutputRecord:
+    blocks = tuple(block_from_json(block) for block in body["blocks"])
+    return OutputRecord(
+        output_from_json(body["spec"]), blocks, _files_from_json(body["files"]), body["dropped"]
+    )
+
+
+def _files_from_json(files: Mapping[str, Any]) -> dict[str, FileRecord]:
+    return {name: FileRecord(*record) for name, record in files.items()}

@@ -1,0 +1,519 @@
+"""One stage's writing: outputs stored block by block, resumed by the block, committed by a manifest written last."""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from distembed.storage import arrays, tasks
+from distembed.storage import manifest as records
+from distembed.storage.files import Folder
+from distembed.storage.schema import (
+    MANIFEST,
+    BlockRecord,
+    FileRecord,
+    Output,
+    OutputRecord,
+    Problem,
+    StageManifest,
+    check_name,
+    digest_of_json,
+    fingerprint,
+)
+from distembed.storage.verify import check_block, checks, run_checks
+
+Progress = Callable[[int, int], None]
+
+
+class MakeFiles(Protocol):
+    """Write the files of item `index`, each named `prefix` plus a suffix, and return a small JSON-able summary."""
+
+    def __call__(self, index: int, prefix: str, /) -> Mapping[str, Any]:
+        """Write and return."""
+        ...
+
+
+class FileItem(NamedTuple):
+    """One item of `Stage.store_files`: full paths or URLs of its files, sorted, and its summary."""
+
+    paths: list[str]
+    summary: Mapping[str, Any]
+
+
+class Stage:
+    """The writing of one stage of a workspace. Made by `Workspace.stage`.
+
+    A stage is committed when its manifest is there and was made from equal parameters and inputs; storing to a
+    committed stage computes nothing. An interrupted stage keeps every recorded block whose digests still hold. A
+    stage whose parameters or inputs changed is discarded, with every stage that depends on it, before it writes.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        name: str,
+        *,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        check_writable: Callable[[], None],
+    ) -> None:
+        self._folder = folder
+        self.name = check_name(name, "Stage name")
+        self.parameters = dict(parameters)
+        self.inputs = dict(inputs)
+        self.fingerprint = fingerprint(name, parameters, inputs)
+        self._check_writable = check_writable
+        self._manifest: StageManifest | None = records.tolerant(records.read_manifest, folder, name)
+        self._begun = False
+        self._outputs: dict[str, OutputRecord] = {}
+        self._trusted: set[tuple[str, int]] = set()
+
+    @property
+    def is_committed(self) -> bool:
+        """Tell whether the stage is done with these parameters and inputs. Reads no data: see `damaged_blocks`."""
+        return self._manifest is not None and self._manifest.fingerprint == self.fingerprint
+
+    def store(
+        self,
+        name: str,
+        array: da.Array,
+        *,
+        dims: Sequence[str],
+        units: str,
+        meaning: str,
+        temporary: bool = False,
+        progress: Progress | None = None,
+    ) -> da.Array:
+        """Store an array row block by row block and return it opened lazily from disk.
+
+        Only blocks that are not recorded, or no longer what was recorded, are computed; each is written by its own
+        task, and recorded here as it completes.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array; ``/`` makes nested groups.
+        array : da.Array
+            Dense with at least one axis, or with csr_array chunks. Chunks along further axes are joined: a row block
+            is the unit of storing and must fit a worker.
+        dims, units, meaning
+            One name per axis; the unit of the values; a sentence saying what a value is.
+        temporary : bool
+            Mark the output as one that `Workspace.drop_temporary` may remove; it takes no part in digests.
+        progress : callable, optional
+            Called with blocks done and blocks in all.
+
+        Raises
+        ------
+        ValueError
+            If chunk sizes are unknown, the array has no axis, dims do not fit, or another stage owns the name.
+        OSError
+            If a block cannot be written.
+        """
+        spec = _array_spec(self.name, name, array, tuple(dims), units, meaning, temporary)
+        if not self._keeps(spec):
+            whole = array if array.ndim < 2 else array.rechunk({axis: -1 for axis in range(1, array.ndim)})
+            self._announce(spec)
+            missing = self._missing(spec, progress)
+            if missing:
+                tasks.run_blocks(
+                    _lift_write(self._folder, spec, whole, missing), self._recorder(spec, progress)
+                )
+        return self.array(name)
+
+    def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
+        """Return the array kept as ``checkpoints/<stage>/<name>``; call `make` and store it if it is not kept yet.
+
+        This is the `execution.Checkpoint` of a job. Checkpoints are temporary outputs.
+        """
+        full = f"checkpoints/{self.name}/{name}"
+        if self.is_stored(full):
+            return self.array(full)
+        array = make()
+        dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
+        meaning = f"State {name} of stage {self.name}."
+        return self.store(full, array, dims=dims, units="", meaning=meaning, temporary=True)
+
+    def store_table(self, name: str, table: pa.Table) -> None:
+        """Store a table as ``<name>.parquet``."""
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer, compression="zstd")
+        spec = Output(self.name, name, "table", (table.num_rows,), (table.num_rows, table.num_columns))
+        self._store_one_file(spec, buffer.getvalue())
+
+    def store_bytes(self, name: str, data: bytes) -> None:
+        """Store one plain file, such as a report or vectors in a text format."""
+        self._store_one_file(Output(self.name, name, "bytes", (1,), (len(data),)), data)
+
+    def store_files(
+        self,
+        name: str,
+        n: int,
+        make: MakeFiles,
+        *,
+        temporary: bool = False,
+        progress: Progress | None = None,
+    ) -> list[FileItem]:
+        """Run `n` independent tasks that each write files, resumed by the item, and return the items in order.
+
+        ``make(index, prefix)`` writes one or more files whose full names are `prefix` followed by anything but a
+        digit (``prefix + ".parquet"``), on the workspace's own store, and returns a small JSON-able summary. It must
+        be picklable for a distributed scheduler and a deterministic function of its index.
+
+        Raises
+        ------
+        ValueError
+            If an item writes no file, or another stage owns the name.
+        """
+        spec = Output(self.name, name, "files", (1,) * n, (n,), temporary=temporary)
+        if not self._keeps(spec):
+            self._announce(spec)
+            missing = self._missing(spec, progress)
+            work = partial(_make_item, folder=self._folder, spec=spec, make=make)
+            tasks.run_each(work, missing, self._recorder(spec, progress))
+        return self.files(name)
+
+    def is_stored(self, name: str) -> bool:
+        """Tell whether every block of an output is recorded and still what was written."""
+        if self.is_committed:
+            record = self._committed_outputs().get(name)
+            return record is not None and not record.dropped
+        if not self._resumes():
+            return False
+        found = self._outputs.get(name) or records.read_output(
+            self._folder, f"{MANIFEST}/{self.name}/{name}/output.json"
+        )
+        if found is None:
+            return False
+        self._outputs[name] = found
+        return not self._missing(found.spec, None)
+
+    def array(self, name: str) -> da.Array:
+        """Open a stored array of this stage, committed or not, lazily."""
+        record = self._record(name)
+        return arrays.open_array(self._folder, record.spec, record.digest)
+
+    def files(self, name: str) -> list[FileItem]:
+        """Return the items of `store_files`, in order."""
+        return file_items(self._folder, self._record(name))
+
+    def damaged_blocks(self, *, progress: Progress | None = None) -> list[Problem]:
+        """Return what is wrong with the files of a committed stage: every file is read and digested in parallel."""
+        kept = [record for record in self._committed_outputs().values() if not record.dropped]
+        todo = [check for record in kept for check in checks(self._folder, record, decode=False)]
+        found = run_checks(todo, progress)
+        bad = {(problem.output, problem.block) for problem in found}
+        self._trusted = {(check.output.name, check.index) for check in todo} - bad
+        return found
+
+    def reopen(self, damaged: Sequence[Problem] | None = None) -> None:
+        """Take back the commit, so that storing again computes the damaged blocks and only those.
+
+        Parameters
+        ----------
+        damaged : sequence of Problem, optional
+            What `damaged_blocks` or `Workspace.verify` found; by default everything is read again.
+        """
+        self._check_writable()
+        found = self.damaged_blocks() if damaged is None else list(damaged)
+        bad = {(problem.output, problem.block) for problem in found}
+        for record in self._committed_outputs().values():
+            self._reopen_output(record, {index for output, index in bad if output == record.spec.name})
+        records.write_begun(self._folder, self.name, self.parameters, self.inputs)
+        self._folder.remove(records.manifest_file(self.name))
+        self._before, self._manifest = self._manifest, None
+
+    def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
+        """Write the manifest: from here on the stage is done. `facts` are kept beside and digested by nothing.
+
+        Raises
+        ------
+        ValueError
+            If an output of this run is not complete.
+        """
+        if self.is_committed and self._manifest is not None:
+            return self._manifest
+        self._begin()
+        outputs = {name: self._record(name) for name in sorted(self._outputs)}
+        self._forget_others(set(outputs))
+        manifest = StageManifest(
+            self.name, self.fingerprint, self.parameters, self.inputs, outputs, dict(facts or {})
+        )
+        records.write_manifest(self._folder, manifest)
+        self._warn_if_changed(manifest)
+        self._manifest = manifest
+        return manifest
+
+    def discard(self) -> None:
+        """Remove every output and record of this stage and of the stages that depend on it."""
+        self._check_writable()
+        for stage in [*dependents(self._folder, self.name), self.name]:
+            remove_stage(self._folder, stage)
+        self._manifest, self._begun = None, False
+        self._outputs, self._trusted = {}, set()
+
+    _before: StageManifest | None = None
+
+    def _committed_outputs(self) -> Mapping[str, OutputRecord]:
+        return self._manifest.outputs if self.is_committed and self._manifest is not None else {}
+
+    def _keeps(self, spec: Output) -> bool:
+        """Tell whether a committed stage already holds this output, and refuse to add one to it."""
+        self._check_writable()
+        if not self.is_committed:
+            return False
+        kept = self._committed_outputs().get(spec.name)
+        if kept is None or kept.dropped:
+            raise ValueError(
+                f"Stage {self.name!r} is committed without {spec.name!r}: call reopen() before storing to it."
+            )
+        return True
+
+    def _resumes(self) -> bool:
+        """Tell whether an interrupted run of this very stage left records."""
+        begun = records.read_begun(self._folder, self.name)
+        return begun is not None and begun["fingerprint"] == self.fingerprint
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._check_writable()
+        if not self._resumes():
+            self.discard()
+            records.write_begun(self._folder, self.name, self.parameters, self.inputs)
+        self._begun = True
+
+    def _announce(self, spec: Output) -> None:
+        """Note an output before its first block; an interrupted one of another shape is removed."""
+        self._begin()
+        check_name(spec.name, "Output name")
+        _check_owner(self._folder, spec)
+        kept = records.read_output(self._folder, records.output_file(spec))
+        own = {} if kept is None else kept.files
+        whole = (
+            kept is not None and not check_block(checks_of_own(self._folder, kept))
+            if own
+            else kept is not None
+        )
+        if kept is None or kept.spec != spec:
+            remove_output(self._folder, spec)
+            if kept is not None:
+                remove_output(self._folder, kept.spec)
+            records.write_output(self._folder, spec, {})
+        if kept is None or kept.spec != spec or not whole or (spec.is_array and not own):
+            own = arrays.write_attributes(self._folder, spec) if spec.is_array else {}
+            records.write_output(self._folder, spec, own)
+        self._outputs[spec.name] = OutputRecord(spec, (), own)
+
+    def _missing(self, spec: Output, progress: Progress | None) -> list[int]:
+        """Return the blocks to compute, after a look at the files of the recorded ones."""
+        found = records.read_blocks(self._folder, spec)
+        fresh = [block for index, block in found.items() if (spec.name, index) not in self._trusted]
+        record = OutputRecord(spec, tuple(fresh))
+        bad = {problem.block for problem in run_checks(checks(self._folder, record, decode=False))}
+        good = found.keys() - bad
+        self._trusted |= {(spec.name, index) for index in good}
+        if progress is not None:
+            progress(len(good), len(spec.row_blocks))
+        return [index for index in range(len(spec.row_blocks)) if index not in good]
+
+    def _recorder(self, spec: Output, progress: Progress | None) -> Callable[[BlockRecord], None]:
+        """Return what is called with each block as it completes."""
+
+        def record(block: BlockRecord) -> None:
+            records.write_block_record(self._folder, spec, block)
+            self._trusted.add((spec.name, block.index))
+            if progress is not None:
+                done = sum(output == spec.name for output, _ in self._trusted)
+                progress(done, len(spec.row_blocks))
+
+        return record
+
+    def _record(self, name: str) -> OutputRecord:
+        """Return an output with all its blocks.
+
+        Raises
+        ------
+        ValueError
+            If it is unknown or incomplete.
+        """
+        if name in self._committed_outputs():
+            return self._committed_outputs()[name]
+        if name not in self._outputs:
+            raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
+        announced = self._outputs[name]
+        found = records.read_blocks(self._folder, announced.spec)
+        if len(found) != len(announced.spec.row_blocks):
+            raise ValueError(
+                f"Output {name!r} of stage {self.name!r} has {len(found)} of {len(announced.spec.row_blocks)} blocks: "
+                "store it again to resume."
+            )
+        return OutputRecord(announced.spec, tuple(found[index] for index in sorted(found)), announced.files)
+
+    def _store_one_file(self, spec: Output, data: bytes) -> None:
+        if self._keeps(spec):
+            return
+        self._announce(spec)
+        written = self._folder.write(spec.location, data)
+        self._recorder(spec, None)(BlockRecord(0, written.digest, {spec.location: written}))
+
+    def _reopen_output(self, record: OutputRecord, damaged: set[int]) -> None:
+        """Restore the records of an output from the manifest, without its damaged blocks."""
+        spec = record.spec
+        if record.dropped:
+            remove_output(self._folder, spec)
+            return
+        records.write_output(self._folder, spec, record.files)
+        for block in record.blocks:
+            if block.index in damaged:
+                self._folder.remove(records.block_file(spec, block.index))
+            else:
+                records.write_block_record(self._folder, spec, block)
+
+    def _forget_others(self, kept: set[str]) -> None:
+        """Remove outputs that an interrupted run announced and this one did not store."""
+        for name, record in records.announced(self._folder, self.name).items():
+            if name not in kept:
+                remove_output(self._folder, record.spec)
+
+    def _warn_if_changed(self, manifest: StageManifest) -> None:
+        before = self._before
+        if before is not None and before.digest != manifest.digest:
+            warnings.warn(
+                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} became "
+                f"{manifest.digest}): another processor or library version? Later stages rest on the old content; "
+                "discard this stage to compute all of them again.",
+                stacklevel=3,
+            )
+
+
+def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
+    """Return the items of a files output.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the output was temporary and has been dropped.
+    """
+    if record.dropped:
+        raise FileNotFoundError(f"Temporary output {record.spec.name!r} was dropped: run its stage again.")
+    return [FileItem([folder.path(name) for name in sorted(b.files)], b.summary) for b in record.blocks]
+
+
+def checks_of_own(folder: Folder, record: OutputRecord) -> Any:
+    """Return the check of the files that belong to an array as a whole."""
+    return checks(folder, OutputRecord(record.spec, (), record.files), decode=False)[0]
+
+
+def remove_output(folder: Folder, spec: Output) -> None:
+    """Remove the data of an output, then its records: interrupted, it can be done again."""
+    folder.remove(spec.location)
+    folder.remove(spec.records)
+
+
+def remove_stage(folder: Folder, stage: str) -> None:
+    """Remove a stage: the commit first, then data, the note that it began last."""
+    manifest = records.tolerant(records.read_manifest, folder, stage)
+    specs = [record.spec for record in records.announced(folder, stage).values()]
+    specs += [] if manifest is None else [record.spec for record in manifest.outputs.values()]
+    folder.remove(records.manifest_file(stage))
+    for spec in specs:
+        remove_output(folder, spec)
+    folder.remove(f"{MANIFEST}/{stage}")
+
+
+def dependents(folder: Folder, stage: str) -> list[str]:
+    """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
+    inputs = {name: set(manifest.inputs) for name, manifest in records.committed(folder).items()}
+    for name in records.begun_names(folder.find(MANIFEST)):
+        begun = records.read_begun(folder, name)
+        inputs.setdefault(name, set(begun["inputs"]) if begun else set())
+    found: list[str] = []
+    front = {stage}
+    while front:
+        front = {
+            name for name, needs in inputs.items() if needs & front and name not in found and name != stage
+        }
+        found.extend(sorted(front))
+    return found[::-1]
+
+
+def _check_owner(folder: Folder, spec: Output) -> None:
+    """Refuse an output whose place another stage has, or that lies inside another output."""
+    for stage in records.begun_names(folder.find(MANIFEST)):
+        for other in records.announced(folder, stage).values():
+            theirs, ours = f"{other.spec.location}/", f"{spec.location}/"
+            same = stage == spec.stage and other.spec.name == spec.name
+            if not same and (theirs.startswith(ours) or ours.startswith(theirs)):
+                raise ValueError(
+                    f"Output {spec.name!r} of stage {spec.stage!r} would share its place with {other.spec.name!r} of "
+                    f"stage {stage!r}: give it another name."
+                )
+
+
+def _array_spec(
+    stage: str, name: str, array: da.Array, dims: tuple[str, ...], units: str, meaning: str, temporary: bool
+) -> Output:
+    if array.ndim == 0 or len(dims) != array.ndim:
+        raise ValueError(
+            f"Array {name!r} with {array.ndim} axes needs at least one axis and a name for each: {dims}."
+        )
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"Array {name!r} has chunks of unknown size: call compute_chunk_sizes() before storing it."
+        )
+    kind = "csr" if sparse.issparse(array._meta) else "dense"
+    rows = tuple(int(size) for size in array.chunks[0])
+    shape = tuple(int(size) for size in array.shape)
+    dtype = np.dtype(array.dtype).newbyteorder("<")
+    if dtype.kind not in "biufc":
+        raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
+    return Output(stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary)
+
+
+def _lift_write(folder: Folder, spec: Output, array: da.Array, missing: Sequence[int]) -> da.Array:
+    """Return a lazy object array with the record of each missing block; computing a chunk writes the block."""
+    return array.blocks[list(missing)].map_blocks(
+        _write_chunk,
+        chunks=((1,) * len(missing), *(((1,),) * (array.ndim - 1))),
+        dtype=object,
+        meta=np.empty((0,) * array.ndim, dtype=object),
+        folder=folder,
+        spec=spec,
+        indices=tuple(missing),
+        run=digest_of_json([spec.stage, spec.name, time.time_ns()]),
+    )
+
+
+def _write_chunk(
+    block: Any, *, folder: Folder, spec: Output, indices: Sequence[int], run: str, block_id: tuple[int, ...]
+) -> Any:
+    # `run` makes the keys of each store its own: a scheduler must not answer from the last one's results.
+    record = arrays.write_block(folder, spec, indices[block_id[0]], block)
+    return tasks.boxed(record, block.ndim)
+
+
+def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> BlockRecord:
+    prefix = spec.block_location(index)
+    for name in folder.beginning(prefix):
+        folder.remove(name)
+    folder.fs.makedirs(folder.inside(spec.location), exist_ok=True)
+    summary = dict(make(index, folder.path(prefix)))
+    files: dict[str, FileRecord] = {name: folder.record(name) for name in sorted(folder.beginning(prefix))}
+    if not files:
+        raise ValueError(
+            f"Item {index} of {spec.name!r} wrote no file that begins with {folder.path(prefix)}."
+        )
+    return BlockRecord(
+        index, digest_of_json([[files[name].digest for name in files], summary]), files, summary
+    )

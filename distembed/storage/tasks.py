@@ -1,0 +1,94 @@
+"""Run many independent block tasks on whichever scheduler Dask is set to, and see each result as it completes.
+
+The client learns of a finished block at once and records it, so that a killed run loses only the blocks in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.callbacks import Callback
+from distributed import Client, as_completed, default_client, futures_of
+
+RETRIES = 3
+"""Times a block is tried again after its worker died."""
+
+
+def run_each(function: Callable[[Any], Any], items: Iterable[Any], done: Callable[[Any], None]) -> None:
+    """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes."""
+    boxes = _boxed(list(items))
+    if boxes.size:
+        todo = da.from_array(boxes, chunks=1, name=False)
+        run_blocks(todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done)
+
+
+def run_blocks(results: da.Array, done: Callable[[Any], None]) -> None:
+    """Compute an object array of one-element chunks and call ``done(element)`` here as each completes.
+
+    Raises
+    ------
+    Exception
+        Whatever the first failing task raised. Results that came before it have been handed to `done`.
+    """
+    client = _client()
+    if client is None:
+        _run_here(results, done)
+    else:
+        _run_on(client, results, done)
+
+
+def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return an object array with `value` as its one element."""
+    box = np.empty((1,) * ndim, dtype=object)
+    box.flat[0] = value
+    return box
+
+
+def _boxed(items: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    boxes = np.empty(len(items), dtype=object)
+    for index, item in enumerate(items):
+        boxes[index] = item
+    return boxes
+
+
+def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]) -> Any:
+    return boxed(function(box[0]))
+
+
+def _client() -> Client | None:
+    """Return the client of the distributed scheduler in force, None where tasks run in this process or its own."""
+    chosen = dask.config.get("scheduler", None)
+    if isinstance(chosen, Client):
+        return chosen
+    if chosen not in (None, "distributed", "dask.distributed"):
+        return None
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
+    keys = set(dask.core.flatten(results.__dask_keys__()))
+
+    def finished(key: Any, result: Any, *_: Any) -> None:
+        if key in keys:
+            done(result.flat[0])
+
+    with Callback(posttask=finished):
+        results.compute()
+
+
+def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
+    futures = futures_of(client.persist(results, retries=RETRIES))
+    try:
+        for batch in as_completed(futures, with_results=True).batches():
+            for _, result in batch:
+                done(result.flat[0])
+    finally:
+        # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded.
+        client.cancel(futures)

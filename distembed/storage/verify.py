@@ -1,0 +1,184 @@
+"""Compare what lies on disk with what was recorded, file by file and block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from distembed.storage import manifest as records
+from distembed.storage.arrays import content_digest, read_block
+from distembed.storage.files import PARTIAL, Folder
+from distembed.storage.schema import (
+    ARRAYS,
+    MANIFEST,
+    BlockRecord,
+    FileRecord,
+    Output,
+    OutputRecord,
+    Problem,
+    StageManifest,
+    block_to_json,
+    seal,
+)
+from distembed.storage.tasks import run_each
+
+Progress = Callable[[int, int], None]
+FLIPPED = "flipped or damaged"
+TRUNCATED = "truncated"
+MISSING = "missing"
+UNEXPECTED = "unexpected file"
+
+
+class Check(NamedTuple):
+    """One block to look at; small enough to travel to a worker."""
+
+    folder: Folder
+    output: Output
+    index: int
+    digest: str
+    files: Mapping[str, FileRecord]
+    decode: bool
+
+
+def checks(folder: Folder, record: OutputRecord, *, decode: bool) -> list[Check]:
+    """Return one check per block of an output, and one for its own files."""
+    spec = record.spec
+    own = [Check(folder, spec, -1, "", record.files, False)] if record.files else []
+    decoded = decode and spec.is_array
+    return own + [Check(folder, spec, b.index, b.digest, b.files, decoded) for b in record.blocks]
+
+
+def check_block(check: Check) -> list[Problem]:
+    """Return what is wrong with one block: each file's size and digest, then the decoded content."""
+    found = [
+        Problem(check.output.stage, check.output.name, check.index, name, what)
+        for name, expected in check.files.items()
+        if (what := _compare(check.folder, name, expected))
+    ]
+    if not found and check.decode and not _decodes(check):
+        place = check.output.block_location(check.index)
+        found = [Problem(check.output.stage, check.output.name, check.index, place, FLIPPED)]
+    return found
+
+
+def run_checks(todo: list[Check], progress: Progress | None = None) -> list[Problem]:
+    """Check blocks in parallel with Dask, in memory bounded by one block per task; problems come sorted."""
+    found: list[Problem] = []
+    done = 0
+
+    def finished(problems: list[Problem]) -> None:
+        nonlocal done
+        done += 1
+        found.extend(problems)
+        if progress is not None:
+            progress(done, len(todo))
+
+    run_each(check_block, todo, finished)
+    return sorted(found)
+
+
+def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
+    """Return everything that is wrong with the committed outputs of a workspace, sorted."""
+    files = folder.find()
+    stages = records.committed(folder)
+    kept = [r for m in stages.values() for r in m.outputs.values() if not r.dropped]
+    todo = [check for record in kept for check in checks(folder, record, decode=True)]
+    found = run_checks(todo, progress)
+    found += _damaged_records(folder, files, stages)
+    found += _unexpected(folder, files, stages)
+    return sorted(found)
+
+
+def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
+    try:
+        actual = folder.record(name)
+    except FileNotFoundError:
+        return MISSING
+    except OSError:
+        return FLIPPED
+    if actual.size < expected.size:
+        return TRUNCATED
+    return "" if actual == expected else FLIPPED
+
+
+def _decodes(check: Check) -> bool:
+    try:
+        return content_digest(read_block(check.folder, check.output, check.index)) == check.digest
+    except OSError:
+        return False
+
+
+def _damaged_records(
+    folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest]
+) -> list[Problem]:
+    """Return manifests that do not unseal and block records that differ from their manifest."""
+    found = [
+        Problem(name, "", -1, records.manifest_file(name), FLIPPED)
+        for name in records.committed_names(files)
+        if name not in stages
+    ]
+    for stage in stages.values():
+        for name, expected in _record_files(stage).items():
+            if records.tolerant(records.read_sealed, folder, name) is None or expected not in (
+                b"",
+                folder.read(name),
+            ):
+                what = FLIPPED if folder.exists(name) else MISSING
+                found.append(Problem(stage.stage, "", -1, name, what))
+    return found
+
+
+def _record_files(stage: StageManifest) -> dict[str, bytes]:
+    """Return the record files of a committed stage with their bytes, empty where only the seal is compared."""
+    expected = {records.begun_file(stage.stage): b""}
+    for record in stage.outputs.values():
+        expected[records.output_file(record.spec)] = b""
+        for block in record.blocks:
+            expected[records.block_file(record.spec, block.index)] = _block_bytes(block)
+    return expected
+
+
+def _block_bytes(block: BlockRecord) -> bytes:
+    return seal(block_to_json(block))
+
+
+def _unexpected(folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest]) -> list[Problem]:
+    """Return files inside the workspace's own folders that no record accounts for."""
+    begun = set(records.begun_names(files)) - set(stages)
+    specs = [record.spec for stage in begun for record in records.announced(folder, stage).values()]
+    in_progress = tuple(f"{spec.location}/" for spec in specs) + tuple(
+        f"{MANIFEST}/{stage}/" for stage in begun
+    )
+    known, owners = _known_files(stages)
+    found = []
+    for name in files:
+        owner = next((spec for place, spec in owners.items() if name.startswith(place)), None)
+        ours = owner is not None or name.startswith((f"{ARRAYS}/", f"{MANIFEST}/"))
+        if not ours or name in known or name.startswith(in_progress) or _is_plain_group(folder, name, owner):
+            continue
+        if name.startswith(f"{MANIFEST}/") and name.count("/") == 1 and not name.endswith(PARTIAL):
+            continue
+        found.append(Problem(owner.stage if owner else "", owner.name if owner else "", -1, name, UNEXPECTED))
+    return found
+
+
+def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[str, Output]]:
+    known: set[str] = set()
+    owners: dict[str, Output] = {}
+    for stage in stages.values():
+        known |= _record_files(stage).keys()
+        for record in stage.outputs.values():
+            owners[f"{record.spec.location}/"] = record.spec
+            if not record.dropped:
+                known.update(record.files, *(block.files for block in record.blocks))
+    return known, owners
+
+
+def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
+    """Tell whether a file is a Zarr group above the outputs, which carries nothing."""
+    return (
+        owner is None
+        and name.startswith(f"{ARRAYS}/")
+        and name.endswith("/zarr.json")
+        and b'"group"' in folder.read(name)
+    )

@@ -1,0 +1,256 @@
+"""A workspace: a folder or URL that holds everything a job has computed, with one writer and a proof of content."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import dask.array as da
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distembed.storage import arrays, lock, verify
+from distembed.storage import manifest as records
+from distembed.storage.files import PARTIAL, Folder
+from distembed.storage.schema import (
+    FORMAT,
+    LOCK_FILE,
+    VERSION,
+    WORKSPACE_FILE,
+    ManifestError,
+    OutputRecord,
+    Problem,
+    StageManifest,
+    digest_of_json,
+    seal,
+)
+from distembed.storage.stage import FileItem, Stage, file_items
+
+
+class Workspace:
+    """Everything a job keeps on disk.
+
+    `Workspace.open` reads and takes no lock. `Workspace.create` writes; it is a context manager that holds the lock
+    of the single writer until it leaves, also after an error or Ctrl-C.
+
+    Attributes
+    ----------
+    url : str
+        Absolute path, or URL, of the workspace.
+    """
+
+    def __init__(self, folder: Folder, token: str | None = None) -> None:
+        self._folder = folder
+        self._token = token
+        self.url = folder.url
+
+    @classmethod
+    def open(
+        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+    ) -> Workspace:
+        """Open a workspace for reading.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no workspace there.
+        ManifestError
+            If it was written by a newer format version, or its first file is damaged.
+        """
+        folder = Folder.at(url, storage_options)
+        if not _check_format(folder):
+            raise FileNotFoundError(
+                f"There is no distembed workspace at {folder.url}: run a job there first."
+            )
+        return cls(folder)
+
+    @classmethod
+    def create(
+        cls, url: str | os.PathLike[str], *, owner: str, storage_options: Mapping[str, Any] | None = None
+    ) -> Workspace:
+        """Open a workspace for writing, making it if need be, and take its lock.
+
+        Parameters
+        ----------
+        url : str or path
+            Folder or fsspec URL.
+        owner : str
+            Name of the job, shown to whoever finds the workspace locked.
+        storage_options : mapping, optional
+            Options of the fsspec file system.
+
+        Raises
+        ------
+        LockedError
+            If another run holds the lock.
+        NotADirectoryError, PermissionError
+            If the place is a file, or cannot be written.
+        FileExistsError
+            If the folder holds something that is no workspace.
+        ManifestError
+            If a newer version wrote it.
+        """
+        folder = Folder.at(url, storage_options)
+        _check_place(folder)
+        try:
+            folder.fs.makedirs(folder.root, exist_ok=True)
+            token = lock.acquire(folder, owner)
+        except PermissionError as error:
+            message = f"Workspace {folder.url} cannot be written: {error.strerror}. Choose another folder."
+            raise PermissionError(error.errno, message) from error
+        workspace = cls(folder, token)
+        try:
+            workspace._prepare()
+        except BaseException:
+            workspace.close()
+            raise
+        return workspace
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the lock back; the workspace can still be read through this object."""
+        if self._token is not None:
+            lock.release(self._folder, self._token)
+            self._token = None
+
+    def path(self, name: str) -> str:
+        """Return the full path or URL of a plain file inside."""
+        return self._folder.path(name)
+
+    def stage(self, name: str, *, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
+        """Return the stage `name` as computed from `parameters` and `inputs`, a fingerprint for each input stage.
+
+        Nothing is written until it stores.
+        """
+        return Stage(
+            self._folder, name, parameters=parameters, inputs=inputs, check_writable=self._check_writable
+        )
+
+    def stages(self) -> dict[str, StageManifest]:
+        """Return the committed stages by name."""
+        return records.committed(self._folder)
+
+    def describe(self, name: str) -> OutputRecord:
+        """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        """
+        outputs = {key: record for stage in self.stages().values() for key, record in stage.outputs.items()}
+        if name not in outputs:
+            raise KeyError(f"{self.url} has no committed output {name!r}; it has {sorted(outputs)}.")
+        return outputs[name]
+
+    def array(self, name: str) -> da.Array:
+        """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        ValueError
+            If it is no array.
+        FileNotFoundError
+            If it was temporary and has been dropped.
+        """
+        record = self._committed(name)
+        if not record.spec.is_array:
+            raise ValueError(f"{name!r} in {self.url} is {record.spec.kind}, not an array.")
+        return arrays.open_array(self._folder, record.spec, record.digest)
+
+    def table(self, name: str) -> pa.Table:
+        """Read a committed table."""
+        return pq.read_table(io.BytesIO(self._folder.read(self._committed(name).spec.location)))
+
+    def read_bytes(self, name: str) -> bytes:
+        """Read a committed plain file."""
+        return self._folder.read(self._committed(name).spec.location)
+
+    def files(self, name: str) -> list[FileItem]:
+        """Return the committed items of `Stage.store_files`, in order."""
+        return file_items(self._folder, self.describe(name))
+
+    def digest(self) -> str:
+        """Return the digest of the content of all committed outputs; times, facts and temporaries are left out."""
+        return digest_of_json({name: manifest.digest for name, manifest in self.stages().items()})
+
+    def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
+        """Return everything that is wrong with the committed outputs, each named by its file; [] if all is right."""
+        return verify.verify(self._folder, progress)
+
+    def drop_temporary(self, stage: str) -> None:
+        """Remove the temporary outputs of a committed stage, once a later stage no longer needs them."""
+        self._check_writable()
+        manifest = self.stages()[stage]
+        outputs = {
+            name: replace(record, dropped=record.dropped or record.spec.temporary)
+            for name, record in manifest.outputs.items()
+        }
+        records.write_manifest(self._folder, replace(manifest, outputs=outputs))
+        for record in outputs.values():
+            if record.dropped:
+                self._folder.remove(record.spec.location)
+
+    def _committed(self, name: str) -> OutputRecord:
+        record = self.describe(name)
+        if record.dropped:
+            raise FileNotFoundError(
+                f"Temporary output {name!r} was dropped: run stage {record.spec.stage!r} again."
+            )
+        return record
+
+    def _check_writable(self) -> None:
+        if self._token is None:
+            raise PermissionError(
+                f"{self.url} is open for reading only: open it with Workspace.create to write."
+            )
+
+    def _prepare(self) -> None:
+        """Write the format file and finish what an interrupted run left half done."""
+        if not _check_format(self._folder):
+            self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}))
+        for name in self._folder.find():
+            if name.endswith(PARTIAL):
+                self._folder.remove(name)
+        for manifest in self.stages().values():
+            for record in manifest.outputs.values():
+                if record.dropped:
+                    self._folder.remove(record.spec.location)
+
+
+def _check_place(folder: Folder) -> None:
+    if folder.is_local and folder.fs.isfile(folder.root):
+        raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
+    if folder.exists("") and not folder.exists(WORKSPACE_FILE):
+        names = {entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
+        others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and PARTIAL not in n]
+        if others:
+            raise FileExistsError(
+                f"{folder.url} is no workspace and holds other things ({others[0]}): choose an empty or new folder."
+            )
+
+
+def _check_format(folder: Folder) -> bool:
+    """Return False where there is no workspace, True where there is one this version can read."""
+    body = records.read_sealed(folder, WORKSPACE_FILE)
+    if body is None:
+        return False
+    if body.get("format") != FORMAT or body.get("version", 0) > VERSION:
+        raise ManifestError(
+            f"{folder.path(WORKSPACE_FILE)} has format version {body.get('version')}, this distembed reads up to {VERSION}: "
+            "install a newer distembed."
+        )
+    return True
