@@ -212,15 +212,15 @@ def evaluate(
 ) -> None:
     """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table."""
     from distembed.evaluation import words as evaluation
-    from distembed.vectors import WordVectors
+    from distembed.pipeline.runner import load_vectors
 
-    models = {path: WordVectors.load(path, max_words=max_words) for path in vectors}
-    scores = evaluation.evaluate_many(models, sets, same_words=same_words)
-    click.echo(evaluation.format_scores(scores))
+    files = {path: load_vectors(path, max_words=max_words) for path in vectors}
+    scores = evaluation.compare(files, sets, same_words=same_words)
+    one = len(scores) == 1
+    click.echo(evaluation.format_scores(*scores.values()) if one else evaluation.format_comparison(scores))
     if json_file:
-        Path(json_file).write_text(
-            json.dumps(evaluation.scores_to_json(scores), indent=1) + "\n", encoding="utf-8"
-        )
+        records = {path: evaluation.score_records(found) for path, found in scores.items()}
+        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 @cli.command()

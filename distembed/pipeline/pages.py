@@ -31,8 +31,8 @@ def write_report(job: Job, workspace: Workspace) -> str:
 def closing_text(job: Job, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbours of the job's words and the place of the report."""
     vectors = stages.judged_vectors(job, workspace)
-    rows = stages.scores_of(workspace)
-    table = evaluation.format_scores([evaluation.score_from_record(row) for row in rows]) if rows else ""
+    scores = stages.scores_of(workspace)
+    table = evaluation.format_scores(scores) if scores else ""
     near = "\n".join(
         f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
         for word, found in neighbors(job, vectors).items()

@@ -252,7 +252,7 @@ def score_table(scores: Iterable[Row], *, title: str = "Evaluation") -> Section:
     """Show evaluation scores, one row per set: set, task, metric, score, known, total, policy, interval."""
     rows = [dict(_as_mapping(score)) for score in scores]
     caption = "Known: items whose words all have vectors, of the total."
-    formats = {"score": _three_decimals, "interval": _three_decimals}
+    formats = {"value": _three_decimals, "score": _three_decimals, "interval": _three_decimals}
     return table(title, rows, caption=caption, formats=formats)
 
 

@@ -17,7 +17,8 @@ from distembed.pipeline.plan import Plan, plan
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.report import format_bytes, format_seconds
 from distembed.pipeline.stages import Context, StageSpec
-from distembed.storage.workspace import Stage, Workspace
+from distembed.storage.stage import Stage
+from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
 JOB_FILE = "job.json"
@@ -142,11 +143,12 @@ def report_job(job: Job) -> str:
     return pages.write_report(job, Workspace.open(job.job.workspace))
 
 
-def load_vectors(source: str) -> WordVectors:
+def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file or from a workspace."""
-    if Workspace.exists(source):
-        return systems.read_vectors(Workspace.open(source))
-    return WordVectors.load(source)
+    if not Workspace.exists(source):
+        return WordVectors.load(source, max_words=max_words)
+    vectors = systems.read_vectors(Workspace.open(source))
+    return vectors if max_words is None else vectors.head(max_words)
 
 
 def _existing(job: Job) -> Workspace | None:

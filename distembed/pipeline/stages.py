@@ -7,6 +7,7 @@ the `Stage` of the workspace write every block; everything it does is redone by 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
@@ -28,11 +29,13 @@ from distembed.counting.cooccurrence import (
     merge_partials,
 )
 from distembed.evaluation import words as evaluation
-from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec import PSDVec, sliced
 from distembed.pipeline.config import Job
 from distembed.pipeline.progress import Reporter
-from distembed.storage.workspace import FileItem, Stage, Workspace
+from distembed.storage.stage import FileItem, Stage
+from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+from distembed.weighting.pmi import marginals
 
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
@@ -264,10 +267,12 @@ def psdvec_of(ctx: Context) -> PSDVec:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    ctx.reporter.note("  core: rounds of block Krylov")
     model = psdvec_of(ctx)
     counts = ctx.workspace.array("cooccurrence")
-    model.fit_core(counts, vocabulary_of(ctx.workspace).counts)
+    word_counts = vocabulary_of(ctx.workspace).counts
+    row_totals = marginals(counts).rows
+    n_core = model.core_size(counts.shape[0])
+    model.fit_core(sliced(counts, (0, n_core), (0, n_core)), word_counts[:n_core], row_totals[:n_core])
     ctx.stage.store(
         "core_vectors",
         model.core_vectors_,
@@ -276,27 +281,38 @@ def run_core(ctx: Context) -> dict[str, Any]:
         meaning="Vectors of the core words; their products approximate smoothed PMI.",
         progress=ctx.progress("core vectors"),
     )
+    ctx.stage.store_table("row_totals", pa.table({"n_pairs": row_totals}))
     ctx.stage.store_table("eigenvalues", pa.table({"eigenvalue": model.eigenvalues_}))
     ctx.stage.store_table("objective", pa.table({"weighted_squared_error": model.objective_}))
-    return {"n_core": model.n_core_, "weight_cutoff": float(model.weight_cutoff_)}
+    return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve the noncore words against the core, and put all vectors together."""
-    model = psdvec_of(ctx)
+    core = ctx.workspace.array("core_vectors")
     counts = ctx.workspace.array("cooccurrence")
-    word_counts = vocabulary_of(ctx.workspace).counts
-    model.set_core(ctx.workspace.array("core_vectors"), word_counts, counts)
-    model.fit_noncore(counts, word_counts)
+    n_core, n_words = core.shape[0], counts.shape[0]
+    vectors = core
+    if n_core < n_words:
+        word_counts = vocabulary_of(ctx.workspace).counts
+        row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
+        model = psdvec_of(ctx).set_core(core, word_counts[:n_core], row_totals[:n_core])
+        noncore = model.fit_noncore(
+            sliced(counts, (n_core, n_words), (0, n_core)),
+            sliced(counts, (0, n_core), (n_core, n_words)),
+            word_counts[n_core:],
+            row_totals[n_core:],
+        )
+        vectors = da.concatenate([core, noncore])
     ctx.stage.store(
         "vectors",
-        model.vectors_,
+        vectors,
         dims=("word", "component"),
         units="",
         meaning="Word vectors; row i is word i of vocabulary.parquet.",
         progress=ctx.progress("vectors"),
     )
-    return {"n_noncore": int(model.vectors_.shape[0] - model.n_core_)}
+    return {"n_noncore": n_words - n_core}
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
@@ -328,10 +344,12 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
-def scores_of(workspace: Workspace) -> list[dict[str, Any]]:
+def scores_of(workspace: Workspace) -> list[evaluation.Score]:
     """Return the scores of a finished workspace."""
-    rows: list[dict[str, Any]] = json.loads(workspace.read_bytes("evaluation.json"))
-    return rows
+    rows = json.loads(workspace.read_bytes("evaluation.json"))
+    return [
+        evaluation.Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows
+    ]
 
 
 SYSTEMS: dict[str, tuple[StageSpec, ...]] = {

@@ -52,6 +52,17 @@ def release(folder: Folder, token: str) -> None:
             folder.remove(LOCK_FILE)
 
 
+def owner_of(folder: Folder) -> str:
+    """Return who writes the workspace now, in words; "" if nobody does."""
+    try:
+        owner = _owner(folder)
+    except FileNotFoundError:
+        return ""
+    if _is_dead(owner):
+        return ""
+    return f"{owner.get('job')} (process {owner.get('pid')} of {owner.get('user')} on {owner.get('host')})"
+
+
 def _me(job: str) -> dict[str, Any]:
     process = psutil.Process()
     return {

@@ -110,6 +110,15 @@ class Workspace:
             raise
         return workspace
 
+    @classmethod
+    def exists(cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> bool:
+        """Tell whether there is a workspace at a folder or URL."""
+        return Folder.at(url, storage_options).exists(WORKSPACE_FILE)
+
+    def writer(self) -> str:
+        """Return who writes the workspace now, in words; "" if nobody does."""
+        return lock.owner_of(self._folder)
+
     def __enter__(self) -> Workspace:
         return self
 
