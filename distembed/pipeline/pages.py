@@ -91,7 +91,9 @@ def _stage_rows(workspace: Workspace) -> list[report.Stage]:
     rows = []
     for name, manifest in workspace.stages().items():
         records = manifest.outputs.values()
-        size = sum(file.size for record in records for block in record.blocks for file in block.files.values())
+        size = sum(
+            file.size for record in records for block in record.blocks for file in block.files.values()
+        )
         blocks = sum(len(record.blocks) for record in records)
         facts = manifest.facts
         rows.append(report.Stage(name, facts["wall_seconds"], facts["peak_process_bytes"], size, blocks))

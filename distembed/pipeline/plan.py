@@ -84,8 +84,11 @@ class Plan(NamedTuple):
             for s in self.stages
         ]
         limit = format_bytes(self.job.resources.memory_limit)
-        return head + "\n".join(rows) + f"\nmemory limit a worker: {limit}, of which the program itself takes " + (
-            format_bytes(WORKER_BYTES)
+        return (
+            head
+            + "\n".join(rows)
+            + f"\nmemory limit a worker: {limit}, of which the program itself takes "
+            + (format_bytes(WORKER_BYTES))
         )
 
     def check(self) -> None:
@@ -188,7 +191,9 @@ def _psdvec_stages(job: Job, sizes: Sizes) -> tuple[StagePlan, ...]:
     split = min(job.corpus.split_bytes, sizes.input_bytes)
     largest_block = min(block // 8 * 2, pair_bytes)
     return (
-        StagePlan("tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES),
+        StagePlan(
+            "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
+        ),
         StagePlan("vocabulary", 1, token_bytes // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES),
         StagePlan("partial_counts", sizes.n_splits, token_bytes, int(1.5 * pair_bytes), block),
         StagePlan("cooccurrence", n_blocks, int(1.5 * pair_bytes), pair_bytes, block),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -48,13 +49,14 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
     """
     reporter = reporter or Silent()
     plan_job(job).check()
-    ran: list[str] = []
     specs = systems.of(job)
     with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
         _record(job, workspace)
-        for spec in specs:
-            if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew):
-                ran.append(spec.name)
+        ran = [
+            spec.name
+            for spec in specs
+            if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew)
+        ]
         reporter.close()
         where = pages.write_report(job, workspace)
         text = pages.closing_text(job, workspace, where)
@@ -97,8 +99,6 @@ def _open(spec: StageSpec, job: Job, workspace: Workspace) -> Stage:
 
 def _record(job: Job, workspace: Workspace) -> None:
     """Write the job as it is run, defaults resolved, with the versions that decide its bits."""
-    import json
-
     versions = {name: version(name) for name in RECORDED_PACKAGES}
     record = {
         "job": job.model_dump(mode="json"),
@@ -134,7 +134,9 @@ def verify_job(job: Job) -> tuple[list[str], str]:
     """Return a sentence for each damaged, missing or unexpected file, and the digest of all content."""
     workspace = Workspace.open(job.job.workspace)
     problems = workspace.verify()
-    sentences = [f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})" for p in problems]
+    sentences = [
+        f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})" for p in problems
+    ]
     return sentences, "" if problems else workspace.digest()
 
 

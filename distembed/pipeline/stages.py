@@ -19,7 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
-from distembed.corpus import Corpus, Tokenizer, Tokens, Vocabulary, build_vocabulary, read_corpus, tokenize_split
+from distembed.corpus import (
+    Corpus,
+    Tokenizer,
+    Tokens,
+    Vocabulary,
+    build_vocabulary,
+    read_corpus,
+    tokenize_split,
+)
 from distembed.corpus.readers import Split
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
@@ -117,7 +125,9 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     return _totals(part.summary for part in parts)
 
 
-def _tokenize_part(index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer) -> dict[str, Any]:
+def _tokenize_part(
+    index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer
+) -> dict[str, Any]:
     return tokenize_split(splits[index], tokenizer, prefix)._asdict()
 
 
@@ -228,7 +238,9 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     stored = ctx.stage.store(
         "cooccurrence",
         counts,
-        dims=("left_word", "right_word") if ctx.job.counting.direction == "left" else ("word", "context_word"),
+        dims=("left_word", "right_word")
+        if ctx.job.counting.direction == "left"
+        else ("word", "context_word"),
         units="occurrences",
         meaning=f"How often two words stand within {ctx.job.counting.window} places; see counting in job.toml.",
         progress=ctx.progress("co-occurrence"),
@@ -240,7 +252,11 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
 
 def _row_nonzeros(counts: da.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     sizes = counts.map_blocks(
-        _block_row_nonzeros, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.int64, meta=np.empty(0, np.int64)
+        _block_row_nonzeros,
+        drop_axis=1,
+        chunks=(counts.chunks[0],),
+        dtype=np.int64,
+        meta=np.empty(0, np.int64),
     )
     return np.asarray(sizes.compute())
 
@@ -320,7 +336,9 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
 
 def read_vectors(workspace: Workspace) -> WordVectors:
     """Return the word vectors of a finished workspace."""
-    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), workspace.array("vectors").compute())
+    return WordVectors(
+        workspace.table("vocabulary")["word"].to_pylist(), workspace.array("vectors").compute()
+    )
 
 
 def judged_vectors(job: Job, workspace: Workspace) -> WordVectors:
@@ -348,7 +366,8 @@ def scores_of(workspace: Workspace) -> list[evaluation.Score]:
     """Return the scores of a finished workspace."""
     rows = json.loads(workspace.read_bytes("evaluation.json"))
     return [
-        evaluation.Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows
+        evaluation.Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
+        for row in rows
     ]
 
 

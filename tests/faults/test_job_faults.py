@@ -99,9 +99,7 @@ def test_bad_input_is_one_sentence(
     words: str,
 ) -> None:
     options = [word for setting in settings for word in ("--set", setting)]
-    done = distembed(
-        "run", str(job), "--workspace", str(tmp_path / "w"), *options, "--scheduler", "threads"
-    )
+    done = distembed("run", str(job), "--workspace", str(tmp_path / "w"), *options, "--scheduler", "threads")
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -93,7 +93,9 @@ def digest(job: Path, workspace: Path) -> str:
 @pytest.fixture(scope="session")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a small job on a real dump."""
-    pytest.importorskip("gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'")
+    pytest.importorskip(
+        "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
+    )
     path = tmp_path_factory.mktemp("job") / "small.toml"
     path.write_text(SMALL_JOB, encoding="utf-8")
     return path
@@ -122,10 +124,19 @@ def dask_cluster(folder: Path, *, n_workers: int = 2, options: tuple[str, ...] =
             )
             stack.callback(_stop, process)
 
-        launch("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+        launch(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)
+        )
         for _ in range(n_workers):
             launch(
-                "worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"
+                "worker",
+                "--scheduler-file",
+                str(file),
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--host",
+                "127.0.0.1",
             )
         yield _address(file)
 
