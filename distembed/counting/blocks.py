@@ -29,7 +29,12 @@ LEFT, RIGHT, UPPER = 0, 1, 2
 LARGEST_DENOMINATOR = 2**28
 """Largest q of weights in 1/q: lcm(1..22) fits, and sums stay below 2**63 for 4 G tokens."""
 
-Run = NamedTuple("Run", [("indptr", NDArray[Any]), ("indices", NDArray[Any]), ("values", NDArray[Any])])
+
+class Run(NamedTuple):
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+
 
 _jit = numba.njit(cache=True, nogil=True)
 
@@ -62,8 +67,7 @@ def distance_units(window: int, weighting: str) -> Units:
     if weighting in {"ramp", "dynamic"}:
         return Units(window + 1 - distances, window if weighting == "dynamic" else 1)
     q = math.lcm(*range(1, window + 1))
-    if q > LARGEST_DENOMINATOR:
-        q = LARGEST_DENOMINATOR
+    q = min(q, LARGEST_DENOMINATOR)
     return Units((q + distances // 2) // distances, q)
 
 

@@ -280,7 +280,7 @@ def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: in
     held: list[Run] = []
     for run in runs:
         held.append(run)
-        del run  # noqa: PLW2901 -- or it would live through the sorting of the next
+        del run
         if _nbytes(held) > options.block_memory // 4:
             held = [blocks.merge_runs(held, n_words)]
             if _nbytes(held) > options.block_memory // 8:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,13 +41,13 @@ def write_part(prefix: str, documents: Sequence[Document], *, row_tokens: int = 
     for number, document in enumerate(documents):
         ids = [-1 if word is None else words.setdefault(word, len(words)) for word in document]
         rows += [(number, ids[start : start + row_tokens]) for start in range(0, len(ids), row_tokens)]
-    everything = [word for document in documents for word in document if word is not None]
+    counts = Counter(word for document in documents for word in document)
     write_tables(
         prefix,
         documents=[number for number, _ in rows],
         rows=[ids for _, ids in rows],
         words=list(words),
-        counts=[everything.count(word) for word in words],
+        counts=[counts[word] for word in words],
         lengths=[sum(word is not None for word in document) for document in documents],
     )
     return prefix

@@ -28,12 +28,12 @@ from tests.references import counting as plain
 
 WORDS = ["the", "of", "cat", "mat", "sat"]
 DOCUMENTS = [
-    "the cat sat on the mat".split(),
+    ["the", "cat", "sat", "on", "the", "mat"],
     ["of", None, "cat", "the", "the", None, None, "mat"],
     [],
     ["odd"],
-    "the the the the the the the".split(),
-    "mat x y of z the w w w w w cat sat of".split(),
+    ["the", "the", "the", "the", "the", "the", "the"],
+    ["mat", "x", "y", "of", "z", "the", "w", "w", "w", "w", "w", "cat", "sat", "of"],
 ]
 words = st.sampled_from([*WORDS, "unknown", None])
 documents = st.lists(st.lists(words, max_size=30), min_size=1, max_size=5)
@@ -44,6 +44,10 @@ def count(folder: Path, parts, vocabulary=None, *, row_tokens=2**16, **options) 
     counts = count_cooccurrences(PartFiles(tuple(prefixes)), vocabulary or WordList(WORDS), **options)
     with dask.config.set(scheduler="sync"):
         return counts.compute()
+
+
+def read(path: Path) -> str:
+    return lzma.decompress(path.read_bytes()).decode()
 
 
 def as_float(fractions: np.ndarray) -> np.ndarray:
@@ -258,9 +262,8 @@ def test_counts_of_the_authors_program(shared, tmp_path):
     """160 Wikipedia articles, window 3: PSDVec's own counter, every cell of the three blocks it kept."""
     reference = shared / "reference"
     kept = np.load(reference / "psdvec_small.npz")
-    read = lambda name: lzma.open(reference / f"psdvec_small_{name}.xz", "rt").read()  # noqa: E731
-    text = [line.split() for line in read("corpus.txt").splitlines()]
-    totals = [line.split(",") for line in read("row_totals.csv").split()]
+    text = [line.split() for line in read(reference / "psdvec_small_corpus.txt.xz").splitlines()]
+    totals = [line.split(",") for line in read(reference / "psdvec_small_row_totals.csv.xz").split()]
     order = [word for word, _ in totals]
     vocabulary = WordList(order)
     documents = [line for line in text if len(line) >= 5]
