@@ -332,7 +332,8 @@ def _row_norms(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np
         raise ValueError(
             f"row {bad[0]}, the vector of {words[bad[0]]!r}, holds NaN or infinity; remove or impute it first"
         )
-    return norms.astype(np.float32)
+    with np.errstate(over="ignore"):  # a length past float32 is inf, and the cosines of such a vector are 0
+        return norms.astype(np.float32)
 
 
 def _norms(block: NDArray[np.float32]) -> NDArray[np.float64]:
