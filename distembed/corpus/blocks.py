@@ -99,7 +99,7 @@ def grow_state(state: ScanState) -> ScanState:
     return grown
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def key_of(words: np.ndarray, length: int) -> np.uint64:
     """Return the table key of a word of `length` bytes: itself, or a hash whose low byte is zero."""
     if length <= 8:
@@ -111,7 +111,7 @@ def key_of(words: np.ndarray, length: int) -> np.uint64:
     return (h << np.uint64(8)) | np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def first_slot(key: np.uint64, mask: int) -> int:
     """Return where the search of the table for `key` begins."""
     h = key * np.uint64(0x9E3779B97F4A7C15)
@@ -120,7 +120,7 @@ def first_slot(key: np.uint64, mask: int) -> int:
     return np.int64((h >> np.uint64(32)) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, other_length: int) -> bool:
     """Tell whether the long word in `words` equals the one in the arena."""
     if length != other_length:
@@ -131,7 +131,7 @@ def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, oth
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def find_slot(
     key: np.uint64,
     words: np.ndarray,
@@ -155,7 +155,7 @@ def find_slot(
     return slot
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def fill_slots(
     slots: np.ndarray, arena: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n_words: int
 ) -> None:
@@ -168,7 +168,7 @@ def fill_slots(
         slots[slot, 1] = word + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def forget_words(state: ScanState, n_words: int) -> None:
     """Take the newest words out of the table until `n_words` are left: exact, since the last in is the first out."""
     f = state.fields
@@ -181,7 +181,7 @@ def forget_words(state: ScanState, n_words: int) -> None:
         f[N_WORDS] = word
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def identify(state: ScanState) -> int:
     """Return the id of the token under way, entering it as a new word if need be; -1 where there is no room."""
     f, length = state.fields, state.fields[LENGTH]
@@ -206,7 +206,7 @@ def identify(state: ScanState) -> int:
     return word
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def commit_id(state: ScanState, word: int, ids: np.ndarray) -> None:
     """Append one id to the output and count it."""
     f = state.fields
@@ -219,7 +219,7 @@ def commit_id(state: ScanState, word: int, ids: np.ndarray) -> None:
         state.stats[word, 1] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def add_to_segment(state: ScanState, word: int, ids: np.ndarray) -> None:
     """Add an id to the segment; the output gets a segment once it has the minimum number of tokens."""
     f, minimum = state.fields, len(state.pending)
@@ -237,7 +237,7 @@ def add_to_segment(state: ScanState, word: int, ids: np.ndarray) -> None:
             commit_id(state, state.pending[k], ids)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def end_token(state: ScanState, ids: np.ndarray) -> bool:
     """Finish the token under way, if any; False where the table must grow first."""
     f = state.fields
@@ -257,7 +257,7 @@ def end_token(state: ScanState, ids: np.ndarray) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def end_segment(state: ScanState) -> None:
     """Finish a document, line or sentence; one under the minimum leaves neither tokens nor words."""
     f = state.fields
@@ -269,7 +269,7 @@ def end_segment(state: ScanState) -> None:
     f[SENTENCE] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def push_byte(state: ScanState, byte: int) -> None:
     """Append one byte to the token under way; beyond the longest token only its length grows."""
     f = state.fields
@@ -279,7 +279,7 @@ def push_byte(state: ScanState, byte: int) -> None:
     f[LENGTH] = length + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def push_point(state: ScanState, point: int) -> None:
     """Append one code point to the token under way, as UTF-8."""
     if point < 0x80:
@@ -297,7 +297,7 @@ def push_point(state: ScanState, point: int) -> None:
     push_byte(state, 0x80 | (point & 0x3F))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     """Return the code point at `i` and its width in bytes; width 0 where it is not valid UTF-8 (RFC 3629)."""
     lead = np.int64(data[i])
@@ -319,7 +319,7 @@ def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     return point, width
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray) -> int:
     """Append the run of ASCII word characters at `i` to the token; return where the run ends.
 
@@ -344,7 +344,7 @@ def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: n
     return i
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def note_punctuation(fields: np.ndarray, v: int) -> None:
     """Follow the punctuation after a token: 1 after a full stop, 2 when white space has followed it, 3 hard stop.
 
@@ -363,7 +363,7 @@ def note_punctuation(fields: np.ndarray, v: int) -> None:
     fields[LAST_LENGTH] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
     """Meet a character outside words: end the token, and the segment where the border says so."""
     f = state.fields
@@ -384,7 +384,7 @@ def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def begin_character(state: ScanState, v: int) -> None:
     """Prepare for a word character: end the sentence before it, or keep the apostrophe held."""
     f = state.fields
@@ -397,7 +397,7 @@ def begin_character(state: ScanState, v: int) -> None:
         f[HELD_APOSTROPHE] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def scan_span(
     state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, border: int, ids: np.ndarray, strict: bool
 ) -> int:
@@ -432,7 +432,7 @@ def scan_span(
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_tokens: np.ndarray) -> bool:
     """Close the document under way; False where the table must grow first."""
     f = state.fields
@@ -447,7 +447,7 @@ def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_toke
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def scan(
     state: ScanState,
     data: np.ndarray,
