@@ -89,6 +89,14 @@ class Batch(NamedTuple):
     offset: int = 0
 
 
+def not_utf8(url: str, offset: int, byte: int) -> CorpusError:
+    """Return the error for text that is not UTF-8."""
+    return CorpusError(
+        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; "
+        f'give encoding="latin-1" (or what it is), or errors="replace".'
+    )
+
+
 class Progress:
     """Counts of a task while it reads: bytes, and what was left out and why."""
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
-from distembed.corpus.streams import Batch, CorpusError
+from distembed.corpus.streams import Batch, not_utf8
 
 BORDERS = ("document", "line", "sentence")
 # Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
@@ -206,14 +206,6 @@ def unpadded(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
     # No token holds a NUL byte, so the padding is exactly the zeros.
     data = padded[padded != 0]
     return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-def not_utf8(url: str, offset: int, byte: int) -> CorpusError:
-    """Return the error for text that is not UTF-8."""
-    return CorpusError(
-        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; "
-        f'give encoding="latin-1" (or what it is), or errors="replace".'
-    )
 
 
 class CallableScanner:
