@@ -34,7 +34,17 @@ MAX_TOKEN_BYTES = 1024
 TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
 
 # Fields of the state array.
-SPAN, POSITION, LENGTH, HELD_APOSTROPHE, SENTENCE, SEGMENT_TOKENS, SEGMENT_FIRST_WORD, DOCUMENT, DOCUMENT_TOKENS = range(9)
+(
+    SPAN,
+    POSITION,
+    LENGTH,
+    HELD_APOSTROPHE,
+    SENTENCE,
+    SEGMENT_TOKENS,
+    SEGMENT_FIRST_WORD,
+    DOCUMENT,
+    DOCUMENT_TOKENS,
+) = range(9)
 N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, N_REPLACED, LAST_LENGTH, N_FIELDS = range(9, 17)
 
 # What a call of the scanner ends with.
@@ -176,7 +186,9 @@ def forget_words(state: ScanState, n_words: int) -> None:
         word = f[N_WORDS] - 1
         units = state.arena[state.starts[word] : state.starts[word + 1]]
         length = state.lengths[word]
-        slot = find_slot(key_of(units, length), units, length, state.slots, state.arena, state.starts, state.lengths)
+        slot = find_slot(
+            key_of(units, length), units, length, state.slots, state.arena, state.starts, state.lengths
+        )
         state.slots[slot, 1] = 0
         f[N_WORDS] = word
 
@@ -399,7 +411,14 @@ def begin_character(state: ScanState, v: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def scan_span(
-    state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, border: int, ids: np.ndarray, strict: bool
+    state: ScanState,
+    data: np.ndarray,
+    i: int,
+    stop: int,
+    table: np.ndarray,
+    border: int,
+    ids: np.ndarray,
+    strict: bool,
 ) -> int:
     """Scan `data[i:stop]`; return DONE, or GROW or INVALID with the place in the POSITION field."""
     f = state.fields
@@ -487,3 +506,20 @@ def scan(
             return GROW
         f[SPAN] = span + 1
     return DONE
+
+
+@njit(cache=True, nogil=True)
+def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int) -> np.ndarray:
+    """Return the bucket of each word by the FNV-1a hash of its bytes, int32 (n,).
+
+    Parameters
+    ----------
+    data : uint8, the words' bytes; bounds : int32 (n + 1,), where each begins and the last ends.
+    """
+    buckets = np.empty(len(bounds) - 1, np.int32)
+    for word in range(len(buckets)):
+        h = np.uint64(0xCBF29CE484222325)
+        for k in range(bounds[word], bounds[word + 1]):
+            h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
+        buckets[word] = np.int32((h >> np.uint64(17)) % np.uint64(n_buckets))
+    return buckets

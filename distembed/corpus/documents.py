@@ -112,7 +112,9 @@ def line_batch(split: Split, data: bytes, offset: int, *, continues: bool) -> Ba
     if not data.endswith(b"\n"):
         stops = np.append(stops, len(data))
     starts = np.concatenate([[0], stops[:-1] + 1])
-    empty = (stops == starts) | ((stops == starts + 1) & (array[np.minimum(starts, len(data) - 1)] == ord("\r")))
+    empty = (stops == starts) | (
+        (stops == starts + 1) & (array[np.minimum(starts, len(data) - 1)] == ord("\r"))
+    )
     empty[0] &= not continues
     empty[n_closed:] = False
     n_closed -= int(empty[:n_closed].sum())
@@ -120,7 +122,14 @@ def line_batch(split: Split, data: bytes, offset: int, *, continues: bool) -> Ba
     begun = starts[1:] if continues else starts
     n = len(begun)
     return Batch(
-        array, starts, stops, n_closed, document_ids(split.url, offset + begun), nothing(n), no_labels(n), offset
+        array,
+        starts,
+        stops,
+        n_closed,
+        document_ids(split.url, offset + begun),
+        nothing(n),
+        no_labels(n),
+        offset,
     )
 
 
@@ -210,7 +219,11 @@ class BlockReader:
         if self.state == "text" and not self.finished:
             keep = without_cut(self.data)
             # The end of a line may turn out to be half of a blank line.
-            keep -= len(self.data[:keep]) - len(self.data[max(0, keep - 2) : keep].rstrip(b"\r\n")) - max(0, keep - 2)
+            keep -= (
+                len(self.data[:keep])
+                - len(self.data[max(0, keep - 2) : keep].rstrip(b"\r\n"))
+                - max(0, keep - 2)
+            )
             if keep > 0:
                 yield self._span(keep, keep, closes=False)
 
@@ -232,7 +245,11 @@ class BlockReader:
             return self._take_title(self.data[: newline if newline >= 0 else MAX_TITLE_BYTES].rstrip(b"\r"))
         blank = BLANK_LINE.search(self.data)
         if self.state == "text":
-            return None if blank is None else self._span(blank.start(), blank.end(), closes=True, state="between")
+            return (
+                None
+                if blank is None
+                else self._span(blank.start(), blank.end(), closes=True, state="between")
+            )
         self._drop(blank.end() if blank else max(0, len(self.data) - LOOKBACK_BYTES))
         self.finished = self.offset >= self.stop
         self.state = "between" if blank else self.state
@@ -321,7 +338,9 @@ def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise not_utf8(split.url, offset + error.start, line[error.start]) from error
     except json.JSONDecodeError as error:
-        raise json_error(split, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line") from error
+        raise json_error(
+            split, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
+        ) from error
     if not isinstance(record, dict):
         raise json_error(split, offset, f"is a JSON {type(record).__name__}, not an object; mend the line")
     return record
@@ -360,7 +379,9 @@ def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
         stop = file.num_row_groups if split.stop is None else split.stop
         for group in range(split.start, stop):
             metadata = file.metadata.row_group(group)
-            progress.n_bytes_read += sum(metadata.column(k).total_compressed_size for k in range(metadata.num_columns))
+            progress.n_bytes_read += sum(
+                metadata.column(k).total_compressed_size for k in range(metadata.num_columns)
+            )
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * split.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
             columns = sorted({field for field in split.fields if field})
@@ -372,20 +393,28 @@ def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
 
 def check_columns(split: Split, names: list[str]) -> None:
     """Refuse a Parquet file without the columns asked for."""
-    for option, field in zip(("text_field", "id_field", "title_field", "label_field"), split.fields, strict=True):
+    for option, field in zip(
+        ("text_field", "id_field", "title_field", "label_field"), split.fields, strict=True
+    ):
         if field and field not in names:
-            raise CorpusError(f'{split.url} has no column "{field}" (it has {", ".join(names)}); give {option}=.')
+            raise CorpusError(
+                f'{split.url} has no column "{field}" (it has {", ".join(names)}); give {option}=.'
+            )
 
 
 def parquet_batch(split: Split, records: pa.RecordBatch, prefix: str, row: int) -> Batch:
     """Return the batch of some rows."""
     text = records.column(split.fields[0])
     if not pa.types.is_string(text.type) and not pa.types.is_large_string(text.type):
-        raise CorpusError(f'{split.url}: column "{split.fields[0]}" is {text.type}, not text; give text_field=.')
+        raise CorpusError(
+            f'{split.url}: column "{split.fields[0]}" is {text.type}, not text; give text_field=.'
+        )
     text = text.cast(pa.large_string())
     n = len(text)
     _, offsets, data = text.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[text.offset : text.offset + n + 1] if n else np.zeros(1, np.int64)
+    bounds = (
+        np.frombuffer(offsets, np.int64)[text.offset : text.offset + n + 1] if n else np.zeros(1, np.int64)
+    )
     array = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
     ids, titles, labels = (
         records.column(field).cast(pa.string()) if field else None for field in split.fields[1:]

@@ -106,7 +106,9 @@ def lower(byte: int) -> int:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def is_dropped_target(out: np.ndarray, begin: int, end: int, names: np.ndarray, name_stops: np.ndarray) -> bool:
+def is_dropped_target(
+    out: np.ndarray, begin: int, end: int, names: np.ndarray, name_stops: np.ndarray
+) -> bool:
     """Tell whether a link target is in a namespace whose links are no text (files, categories)."""
     while begin < end and out[begin] == 32:
         begin += 1
@@ -115,7 +117,9 @@ def is_dropped_target(out: np.ndarray, begin: int, end: int, names: np.ndarray, 
         n = stop - first
         if begin + n < end and out[begin + n] == 58:
             k = 0
-            while k < n and (lower(out[begin + k]) == names[first + k] or (out[begin + k] == 95 and names[first + k] == 32)):
+            while k < n and (
+                lower(out[begin + k]) == names[first + k] or (out[begin + k] == 95 and names[first + k] == 32)
+            ):
                 k += 1
             if k == n:
                 return True
@@ -187,7 +191,13 @@ def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fi
 
 @njit(cache=True, nogil=True, _nrt=False)
 def close_bracket(
-    src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray, names: np.ndarray, stops: np.ndarray
+    src: np.ndarray,
+    i: int,
+    out: np.ndarray,
+    stack: np.ndarray,
+    fields: np.ndarray,
+    names: np.ndarray,
+    stops: np.ndarray,
 ) -> int:
     """Meet ]: close what is open."""
     depth = fields[DEPTH]
@@ -210,7 +220,11 @@ def brace(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: n
         return i + 1
     if byte == 123:
         push(stack, fields, TEMPLATE)
-        return i + 3 if matches(src, i + 1, 123, 123) is False and i + 2 < len(src) and src[i + 2] == 123 else i + 2
+        return (
+            i + 3
+            if matches(src, i + 1, 123, 123) is False and i + 2 < len(src) and src[i + 2] == 123
+            else i + 2
+        )
     pop_and_cut(stack, fields, TEMPLATE)
     return i + 2
 
@@ -376,7 +390,12 @@ def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: n
 
 @njit(cache=True, nogil=True, _nrt=False)
 def strip(
-    src: np.ndarray, out: np.ndarray, stack: np.ndarray, fields: np.ndarray, names: np.ndarray, name_stops: np.ndarray
+    src: np.ndarray,
+    out: np.ndarray,
+    stack: np.ndarray,
+    fields: np.ndarray,
+    names: np.ndarray,
+    name_stops: np.ndarray,
 ) -> int:
     """Write the text of `src` (wikitext, uint8) to `out` (as long); return its length.
 

@@ -60,7 +60,9 @@ class Stripper:
         dropped = {FILE_NAMESPACE, CATEGORY_NAMESPACE, MEDIA_NAMESPACE}
         names = {name for key, name in namespace_names if key in dropped and name}
         # Only ASCII is folded by the machine, and the first letter of a name may be of either case.
-        variants = {ascii_lower(v) for name in names for v in (name, name.lower())} | {n.encode() for n in ENGLISH_NAMES}
+        variants = {ascii_lower(v) for name in names for v in (name, name.lower())} | {
+            n.encode() for n in ENGLISH_NAMES
+        }
         ordered = sorted(variants)
         self.names = np.frombuffer(b"".join(ordered), np.uint8)
         self.name_stops = np.cumsum([len(name) for name in ordered])
@@ -113,7 +115,9 @@ def read_head(url: str, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
     encoding = head_encoding(data)
     head = data.decode(encoding, "ignore")
     if "<mediawiki" not in head and "<page>" not in head:
-        raise CorpusError(f'{url} is not a MediaWiki export: no <mediawiki> in it; give format= ("text", "jsonl", ...).')
+        raise CorpusError(
+            f'{url} is not a MediaWiki export: no <mediawiki> in it; give format= ("text", "jsonl", ...).'
+        )
     names = head.partition("</siteinfo>")[0]
     return encoding, tuple((int(key), html.unescape(name)) for key, name in NAMESPACE.findall(names))
 
@@ -205,7 +209,9 @@ class PageSource:
     def finish(self) -> bool:
         """Meet the end of the file between two pages, where only the end of the export may be."""
         if self.owned:
-            raise CorpusError(f"{self.split.url} is cut off: it has no </mediawiki> at its end; download it again.")
+            raise CorpusError(
+                f"{self.split.url} is cut off: it has no </mediawiki> at its end; download it again."
+            )
         return False
 
     def whole_page(self) -> bytes | None:
@@ -271,7 +277,13 @@ def unescaped(text: bytes) -> bytes:
     """Return character data without XML's own entities."""
     if b"&#" in text:
         text = CHARACTER.sub(character_bytes, text)
-    for entity, character in ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&apos;", b"'"), (b"&amp;", b"&")):
+    for entity, character in (
+        (b"&lt;", b"<"),
+        (b"&gt;", b">"),
+        (b"&quot;", b'"'),
+        (b"&apos;", b"'"),
+        (b"&amp;", b"&"),
+    ):
         text = text.replace(entity, character)
     return text
 
@@ -294,7 +306,9 @@ def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
 def xml_error(split: Split, error: expat.ExpatError, line: int) -> CorpusError:
     """Return an error that names the line."""
     reason = expat.ErrorString(error.code)
-    return CorpusError(f"{split.url}, line {line}: malformed XML ({reason}); mend the line or download the file again.")
+    return CorpusError(
+        f"{split.url}, line {line}: malformed XML ({reason}); mend the line or download the file again."
+    )
 
 
 class PagePiece(NamedTuple):
@@ -343,7 +357,9 @@ class PageParser:
             self.head["redirect"] = "1"
         elif name == "revision":
             self.in_revision = True
-        elif (name in {"title", "ns", "id"} and not self.in_revision) or (name == "text" and not self.has_text):
+        elif (name in {"title", "ns", "id"} and not self.in_revision) or (
+            name == "text" and not self.has_text
+        ):
             self.field = name
 
     def _characters(self, data: str) -> None:

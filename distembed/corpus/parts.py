@@ -45,7 +45,10 @@ DOCUMENTS_HELD = 1 << 14
 KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
-    [pa.field("document", pa.int32(), nullable=False), pa.field("ids", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False)]
+    [
+        pa.field("document", pa.int32(), nullable=False),
+        pa.field("ids", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False),
+    ]
 )
 WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("document_count", pa.int64())])
 DOCUMENTS_SCHEMA = pa.schema(
@@ -187,7 +190,10 @@ class PartRows:
         """Scan a batch and take its rows."""
         scanned = words.scan(batch)
         self.heads.append(
-            pa.table([text.cast(pa.string()) for text in (batch.ids, batch.titles, batch.labels)], ["id", "title", "label"])
+            pa.table(
+                [text.cast(pa.string()) for text in (batch.ids, batch.titles, batch.labels)],
+                ["id", "title", "label"],
+            )
         )
         self.counts.append(scanned.n_tokens)
         self.n_counts += len(scanned.n_tokens)
@@ -223,13 +229,19 @@ class PartRows:
         if self.n_held == 0:
             return
         offsets = np.concatenate([np.zeros(1, np.int32), *self.row_lengths]).cumsum(dtype=np.int32)
-        ids = pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(self.ids)), type=TOKENS_SCHEMA.field("ids").type)
+        ids = pa.ListArray.from_arrays(
+            offsets, pa.array(np.concatenate(self.ids)), type=TOKENS_SCHEMA.field("ids").type
+        )
         self.files.write("tokens", [pa.array(np.concatenate(self.row_documents)), ids])
         self.ids, self.row_documents, self.row_lengths, self.n_held = [], [], [], 0
 
     def _write_documents(self) -> None:
         """Write the documents that are complete; one still open waits."""
-        heads = pa.concat_tables(self.heads) if self.heads else DOCUMENTS_SCHEMA.empty_table().drop_columns("n_tokens")
+        heads = (
+            pa.concat_tables(self.heads)
+            if self.heads
+            else DOCUMENTS_SCHEMA.empty_table().drop_columns("n_tokens")
+        )
         counts = np.concatenate([np.zeros(0, np.int64), *self.counts])
         done = heads.slice(0, len(counts)).combine_chunks()
         if len(counts):

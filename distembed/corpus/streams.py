@@ -117,7 +117,9 @@ def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
     """Open a local file or an fsspec URL for reading bytes."""
     try:
         filesystem, path = fsspec.core.url_to_fs(url, **dict(options))
-        return filesystem.open(path, "rb", **({} if filesystem.protocol[0] == "file" else {"block_size": 1 << 22}))
+        return filesystem.open(
+            path, "rb", **({} if filesystem.protocol[0] == "file" else {"block_size": 1 << 22})
+        )
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{url} does not exist; check the path.") from error
 
@@ -189,7 +191,9 @@ def decompressed(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[by
         yield data
 
 
-def stream_pieces(raw: BinaryIO, data: bytes, split: Split, progress: Progress) -> Iterator[tuple[bytes, int]]:
+def stream_pieces(
+    raw: BinaryIO, data: bytes, split: Split, progress: Progress
+) -> Iterator[tuple[bytes, int]]:
     """Yield decompressed pieces, each with the compressed bytes consumed before its stream began.
 
     Raises

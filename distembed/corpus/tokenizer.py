@@ -172,7 +172,15 @@ class WordScanner:
         fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
         ids = np.empty(batch.data.size + len(self.state.pending) + 2, np.int32)
         id_stops, n_tokens = np.empty(n_spans, np.int64), np.empty(n_spans, np.int64)
-        arguments = (batch.data, batch.starts, batch.stops, batch.n_closed, self.table, self.border, self.strict)
+        arguments = (
+            batch.data,
+            batch.starts,
+            batch.stops,
+            batch.n_closed,
+            self.table,
+            self.border,
+            self.strict,
+        )
         while (status := blocks.scan(self.state, *arguments, ids, id_stops, n_tokens)) == blocks.GROW:
             self.state = blocks.grow_state(self.state)
         if status == blocks.INVALID:
@@ -196,7 +204,9 @@ class WordScanner:
     def skipped(self) -> tuple[int, int, int]:
         """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
         fields = self.state.fields
-        return tuple(int(fields[k]) for k in (blocks.N_SHORT_SEGMENTS, blocks.N_LONG_TOKENS, blocks.N_REPLACED))  # type: ignore[return-value]
+        return tuple(
+            int(fields[k]) for k in (blocks.N_SHORT_SEGMENTS, blocks.N_LONG_TOKENS, blocks.N_REPLACED)
+        )  # type: ignore[return-value]
 
 
 def unpadded(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
@@ -231,7 +241,9 @@ class CallableScanner:
                 id_stops.append(len(self.ids))
                 n_tokens.append(self.n_tokens)
                 self.n_tokens, self.document = 0, self.document + 1
-        return Scanned(np.array(self.ids, np.int32), np.array(id_stops, np.int64), np.array(n_tokens, np.int64))
+        return Scanned(
+            np.array(self.ids, np.int32), np.array(id_stops, np.int64), np.array(n_tokens, np.int64)
+        )
 
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary, in one slice."""
@@ -304,7 +316,9 @@ def text_cut(text: str) -> int:
 
 def segments(text: str, border: str) -> Iterator[tuple[str, bool]]:
     """Yield the segments of a text, each with whether it ends inside it; the last one stays open."""
-    pattern = {"document": r"(?!)", "line": r"\n", "sentence": rf"\n|(?<=[{STOPS}])\s+|(?<=[{HARD_STOPS}])"}[border]
+    pattern = {"document": r"(?!)", "line": r"\n", "sentence": rf"\n|(?<=[{STOPS}])\s+|(?<=[{HARD_STOPS}])"}[
+        border
+    ]
     pieces = re.split(pattern, text)
     for piece in pieces[:-1]:
         yield piece, True
