@@ -1,15 +1,17 @@
 """Arrays on disk, one row block at a time: write, read, and open lazily as a Dask array.
 
-Every row block is a Zarr array (dense) or a group of three (CSR) of its own. Row blocks may be ragged, which one
-Zarr array with a regular grid cannot hold, and a block of its own can be removed and written again without touching
-its neighbours. Every chunk ends in a crc32c, because Zarr otherwise returns a flipped byte as data; all-zero chunks
+Every row block is a Zarr array (dense) or a group of three (CSR) of its own. Row blocks may be ragged, which
+one Zarr array with a regular grid cannot hold, and a block of its own can be removed and written again without
+touching
+its neighbours. Every chunk ends in a crc32c, because Zarr otherwise returns a flipped byte as data; all-zero
+chunks
 are written, because Zarr otherwise returns a deleted chunk as zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
@@ -21,6 +23,7 @@ from zarr.storage import WrapperStore
 from distembed.storage.files import Folder
 from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
 from distembed.storage.sparse import CHUNK_ELEMENTS, canonical_csr, csr_parts, join_csr
+from distembed.storage.tasks import boxed, boxed_all
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
@@ -52,6 +55,8 @@ class _BlockStore(WrapperStore[Any]):
 
 def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
     """Write the Zarr group of an array with shape, dims, units and meaning; return the record of its file."""
+    name = f"{output.location}/zarr.json"
+    folder.remove(name)
     store = _BlockStore(folder.zarr_store(ARRAYS, read_only=False))
     attributes = {
         "kind": output.kind,
@@ -63,12 +68,11 @@ def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
         "meaning": output.meaning,
     }
     zarr.create_group(store, path=output.name, attributes=attributes, overwrite=False)
-    name = f"{output.location}/zarr.json"
     # Zarr also writes the groups above; those belong to no output.
     return {name: store.written[name]}
 
 
-def write_block(folder: Folder, output: Output, index: int, block: Any) -> BlockRecord:
+def write_block(folder: Folder, output: Output, index: int, rows: int, block: Any) -> BlockRecord:
     """Write one row block, replacing whatever an interrupted run left there, and return its record.
 
     Raises
@@ -80,7 +84,7 @@ def write_block(folder: Folder, output: Output, index: int, block: Any) -> Block
     OSError
         If the store refuses it (disk full, no permission); the sentence names the block.
     """
-    checked = _checked(output, index, block)
+    checked = _checked(output, index, rows, block)
     try:
         folder.remove(output.block_location(index))
         files = _write(folder, output, index, checked)
@@ -93,7 +97,7 @@ def write_block(folder: Folder, output: Output, index: int, block: Any) -> Block
     return BlockRecord(index, content_digest(checked), files)
 
 
-def read_block(folder: Folder, output: Output, index: int) -> Any:
+def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
     """Read one row block: a NumPy array, or a canonical `scipy.sparse.csr_array`.
 
     Raises
@@ -102,7 +106,7 @@ def read_block(folder: Folder, output: Output, index: int) -> Any:
         If a file of it is missing or does not decode.
     """
     try:
-        return _read(folder, output, index)
+        return _read(folder, output, index, rows)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise DamagedError(
             f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "
@@ -112,17 +116,41 @@ def read_block(folder: Folder, output: Output, index: int) -> Any:
 
 def open_array(folder: Folder, output: Output, token: str) -> da.Array:
     """Open a stored array lazily: each chunk is one row block, read in the worker that needs it."""
-    columns = tuple((size,) for size in output.shape[1:])
-    dtype = np.dtype(output.dtype)
-    return da.map_blocks(
+    dtype, ndim = np.dtype(output.dtype), len(output.shape)
+    return numbered(range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}").map_blocks(
         _read_chunk,
-        chunks=(output.row_blocks, *columns),
+        chunks=(output.row_blocks, *((size,) for size in output.shape[1:])),
         dtype=dtype,
-        meta=empty(output.kind, dtype, len(output.shape)),
+        meta=empty(output.kind, dtype, ndim),
         name=f"read-{output.name}-{token}",
         folder=folder,
-        output=output,
+        stored=output.without_rows,
     )
+
+
+def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:
+    """Return a lazy object array of one `BlockRecord` per row block; computing a chunk writes its block."""
+    numbers = numbered(indices, output, name=False)
+    return da.map_blocks(
+        _write_chunk,
+        array.blocks[list(indices)],
+        numbers,
+        chunks=numbers.chunks,
+        dtype=object,
+        meta=numbers._meta,
+        folder=folder,
+        stored=output.without_rows,
+    )
+
+
+def numbered(indices: Iterable[int], output: Output, *, name: str | Literal[False]) -> da.Array:
+    """Return an object array, one chunk per row block: its index and number of rows.
+
+    With ``name=False`` its keys are new each time: no scheduler answers a write from an earlier result.
+    """
+    pairs = [(index, output.row_blocks[index]) for index in indices]
+    boxes = boxed_all(pairs).reshape(-1, *(1,) * (len(output.shape) - 1))
+    return da.from_array(boxes, chunks=1, name=name, meta=np.empty((0,) * boxes.ndim, dtype=object))
 
 
 def empty(kind: str, dtype: np.dtype[Any], ndim: int) -> Any:
@@ -136,16 +164,22 @@ def content_digest(block: Any) -> str:
     digest = new_digest(repr(tuple(block.shape)).encode())
     for name, part in parts.items():
         digest.update(f"{name} {part.dtype.str} {part.shape}".encode())
-        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
-def _read_chunk(*, folder: Folder, output: Output, block_id: tuple[int, ...]) -> Any:
-    return read_block(folder, output, block_id[0])
+def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
+    index, rows = number.flat[0]
+    return read_block(folder, stored, index, rows)
 
 
-def _checked(output: Output, index: int, block: Any) -> Any:
-    expected = (output.row_blocks[index], *output.shape[1:])
+def _write_chunk(block: Any, number: Array, *, folder: Folder, stored: Output) -> Array:
+    index, rows = number.flat[0]
+    return boxed(write_block(folder, stored, index, rows, block), len(stored.shape))
+
+
+def _checked(output: Output, index: int, rows: int, block: Any) -> Any:
+    expected = (rows, *output.shape[1:])
     if sparse.issparse(block) != (output.kind == "csr"):
         kind = "sparse" if output.kind == "csr" else "dense"
         raise TypeError(
@@ -192,10 +226,10 @@ def _write_values(store: Any, path: str, values: Array, rows: int, dims: tuple[s
         target[piece] = values[piece]
 
 
-def _read(folder: Folder, output: Output, index: int) -> Any:
+def _read(folder: Folder, output: Output, index: int, rows: int) -> Any:
     store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
     path = f"{output.name}/{index:06d}"
-    shape = (output.row_blocks[index], *output.shape[1:])
+    shape = (rows, *output.shape[1:])
     dtype = np.dtype(output.dtype)
     if output.kind == "csr":
         return join_csr(lambda part: _read_values(store, f"{path}/{part}"), (shape[0], shape[1]), dtype)

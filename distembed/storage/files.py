@@ -1,6 +1,7 @@
 """Plain files of a workspace: one small adapter over fsspec for a local folder and any URL.
 
-A local write goes to a ``.partial`` file first and is renamed into place. A remote one is a single PUT, which the
+A local write goes to a ``.partial`` file first and is renamed into place. A remote one is a single PUT, which
+the
 object stores make atomic. Data files need no fsync: their digests are checked before they are trusted.
 """
 
@@ -87,7 +88,8 @@ class Folder:
         Raises
         ------
         FileExistsError
-            If it exists. A remote store without conditional writes is asked first, which leaves a moment's race.
+            If it exists. A remote store without conditional writes is asked first, which leaves a moment's
+            race.
         """
         path = self.inside(name)
         self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -151,16 +153,18 @@ class Folder:
         )
 
 
-def _partial(path: str) -> str:
-    return f"{path}.{uuid.uuid4().hex[:12]}{PARTIAL}"
-
-
 def _write_partial(path: str, data: bytes) -> str:
-    partial = _partial(path)
-    with open(partial, "wb") as file:  # noqa: PTH123 (fsspec hands out plain strings)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    partial = f"{path}.{uuid.uuid4().hex[:12]}{PARTIAL}"
+    try:
+        with open(partial, "wb") as file:  # noqa: PTH123 (fsspec hands out plain strings)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)  # noqa: PTH108
+        message = f"Cannot write {path}: {error.strerror}. Mend this and run again."
+        raise OSError(error.errno, message) from error
     return partial
 
 
@@ -173,6 +177,6 @@ def _link_local(path: str, data: bytes) -> None:
     # A link either appears whole or not at all, and never over another file: no reader sees half a lock.
     partial = _write_partial(path, data)
     try:
-        os.link(partial, path)  # noqa: PTH200
+        os.link(partial, path)
     finally:
         os.unlink(partial)  # noqa: PTH108

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from distembed.storage.files import Folder
 from distembed.storage.schema import LOCK_FILE, LockedError, canonical_json
@@ -137,6 +137,6 @@ def _refusal(folder: Folder, owner: dict[str, Any]) -> str:
     who = "process {pid} of {user} on {host} (job {job}, since {since})"
     known = {key: owner.get(key, "unknown") for key in ("pid", "user", "host", "job", "since")}
     return (
-        f"Workspace {folder.url} is being written by {who.format(**known)}: wait for it, or, if that run is gone, "
-        f"remove {folder.path(LOCK_FILE)} and run again."
+        f"Workspace {folder.url} is being written by {who.format(**known)}: wait for it, or, if that "
+        f"run is gone, remove {folder.path(LOCK_FILE)} and run again."
     )

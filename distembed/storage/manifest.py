@@ -8,6 +8,7 @@ from typing import Any
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
+    RESERVED,
     VERSION,
     BlockRecord,
     FileRecord,
@@ -17,6 +18,7 @@ from distembed.storage.schema import (
     StageManifest,
     block_from_json,
     block_to_json,
+    check_name,
     fingerprint,
     manifest_from_json,
     manifest_to_json,
@@ -44,7 +46,7 @@ def output_file(output: Output) -> str:
 
 def block_file(output: Output, index: int) -> str:
     """Return the file of one block's record."""
-    return f"{output.records}/{index:06d}.json"
+    return f"{output.records}/blocks/{index:06d}.json"
 
 
 def read_sealed(folder: Folder, name: str) -> dict[str, Any] | None:
@@ -75,8 +77,8 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
         return None
     if body["version"] > VERSION:
         raise ManifestError(
-            f"{folder.path(manifest_file(stage))} has format version {body['version']}, this distembed reads up to "
-            f"{VERSION}: install a newer distembed."
+            f"{folder.path(manifest_file(stage))} has format version {body['version']}, this distembed reads "
+            f"up to {VERSION}: install a newer distembed."
         )
     return manifest_from_json(body)
 
@@ -168,3 +170,65 @@ def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
     files = folder.find(f"{MANIFEST}/{stage}")
     found = (read_output(folder, name) for name in sorted(files) if name.endswith("/output.json"))
     return {record.spec.name: record for record in found if record is not None}
+
+
+def remove_output(folder: Folder, spec: Output) -> None:
+    """Remove the data of an output, its block records, and last what announces it: it can be done again."""
+    folder.remove(spec.location)
+    folder.remove(f"{spec.records}/blocks")
+    folder.remove(spec.records)
+
+
+def remove_stage(folder: Folder, stage: str) -> None:
+    """Remove a stage: the commit first, then data, the note that it began last."""
+    manifest = tolerant(read_manifest, folder, stage)
+    specs = [record.spec for record in announced(folder, stage).values()]
+    specs += [] if manifest is None else [record.spec for record in manifest.outputs.values()]
+    folder.remove(manifest_file(stage))
+    for spec in specs:
+        remove_output(folder, spec)
+    folder.remove(f"{MANIFEST}/{stage}")
+
+
+def dependents(folder: Folder, stage: str) -> list[str]:
+    """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
+    inputs = {name: set(manifest.inputs) for name, manifest in committed(folder).items()}
+    for name in begun_names(folder.find(MANIFEST)):
+        begun = read_begun(folder, name)
+        inputs.setdefault(name, set(begun["inputs"]) if begun else set())
+    found: list[str] = []
+    front = {stage}
+    while front:
+        front = {
+            name for name, needs in inputs.items() if needs & front and name not in found and name != stage
+        }
+        found.extend(sorted(front))
+    return found[::-1]
+
+
+def check_place(folder: Folder, spec: Output) -> None:
+    """Refuse an output whose place is taken, inside another's, or the workspace's own.
+
+    Raises
+    ------
+    ValueError
+        If so; it names the other output.
+    """
+    check_name(spec.name, "Output name")
+    if not spec.is_array and spec.location.split("/", maxsplit=1)[0] in RESERVED:
+        raise ValueError(
+            f"Output {spec.name!r} would lie among the workspace's own files: give it another name."
+        )
+    for stage in begun_names(folder.find(MANIFEST)):
+        for other in announced(folder, stage).values():
+            same = stage == spec.stage and other.spec.name == spec.name
+            if not same and _collide(spec, other.spec):
+                raise ValueError(
+                    f"Output {spec.name!r} of stage {spec.stage!r} would share its place with "
+                    f"{other.spec.name!r} of stage {stage!r}: give it another name."
+                )
+
+
+def _collide(one: Output, other: Output) -> bool:
+    pairs = ((f"{one.name}/", f"{other.name}/"), (f"{one.location}/", f"{other.location}/"))
+    return any(a.startswith(b) or b.startswith(a) for a, b in pairs)

@@ -8,11 +8,13 @@ Layout, relative to the workspace::
     manifest/<stage>/stage.json               its parameters and inputs, written first
     manifest/<stage>/<output>/output.json     what one output is going to be
     manifest/<stage>/<output>/000007.json     the record of one block, written after its data
-    arrays.zarr/<output>/000007/              one row block: a Zarr array, or data, indices and indptr of a CSR
+    arrays.zarr/<output>/000007/              one row block: a Zarr array, or data, indices and indptr of a
+    CSR
     <output>.parquet, <output>                one file
     <output>/part-000007*                     the files of one item
 
-Every JSON document here ends with a ``seal``, the digest of the rest, so that a flipped byte in a record is seen
+Every JSON document here ends with a ``seal``, the digest of the rest, so that a flipped byte in a record is
+seen
 like one in the data.
 """
 
@@ -22,7 +24,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 FORMAT = "distembed workspace"
@@ -34,7 +36,8 @@ WORKSPACE_FILE = "workspace.json"
 LOCK_FILE = "lock.json"
 MANIFEST = "manifest"
 ARRAYS = "arrays.zarr"
-KINDS = ("dense", "csr", "table", "bytes", "files")
+RESERVED = (WORKSPACE_FILE, LOCK_FILE, MANIFEST, ARRAYS)
+"""Places at the top of a workspace that no plain output may take."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
 
@@ -71,8 +74,9 @@ class FileRecord(NamedTuple):
 class Output:
     """One output of a stage before any of it exists.
 
-    ``shape`` and ``row_blocks`` count rows and columns for arrays; a table has one block; for files ``row_blocks``
-    is one 1 per item.
+    ``kind`` is dense, csr, table, bytes or files. ``shape`` and ``row_blocks`` count rows and columns for
+    arrays; a table or
+    plain file has one block; for files ``row_blocks`` is one 1 per item.
     """
 
     stage: str
@@ -103,6 +107,11 @@ class Output:
         if self.is_array:
             return f"{self.location}/{index:06d}"
         return f"{self.location}/part-{index:06d}" if self.kind == "files" else self.location
+
+    @property
+    def without_rows(self) -> Output:
+        """Return the output without its row blocks: small enough to travel with each of many tasks."""
+        return replace(self, row_blocks=())
 
     @property
     def records(self) -> str:
@@ -168,6 +177,19 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+def check_stage(name: str) -> str:
+    """Return `name` if it can name a stage, which is one folder of records.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    if "/" in name:
+        raise ValueError(f"Stage name {name!r} must hold no '/'.")
+    return check_name(name, "Stage name")
+
+
 def canonical_json(value: object, what: str = "value") -> bytes:
     """Return the one JSON text of `value`: sorted keys, no spaces, no NaN.
 
@@ -219,7 +241,7 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
 
 
 def fingerprint(stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
-    """Return the digest of what a stage is computed from: its name, parameters and the fingerprints of its inputs."""
+    """Return the digest of what a stage is computed from: name, parameters and fingerprints of inputs."""
     return digest_of_json([VERSION, stage, parameters, inputs], f"parameters of stage {stage!r}")
 
 

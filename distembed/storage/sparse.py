@@ -1,6 +1,7 @@
 """One row block of a sparse matrix in Zarr: a group with ``data``, ``indices`` and ``indptr``.
 
-What comes back is canonical: ``csr_array``, sorted column indices, no duplicates, 32-bit indices where they fit.
+What comes back is canonical: ``csr_array``, sorted column indices, no duplicates, 32-bit indices where they
+fit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
-    """Return a sparse block with sorted, unique column indices, in 32 bits if they fit; the argument is untouched."""
+    """Return a sparse block with sorted, unique indices, in 32 bits if they fit; the argument is untouched."""
     csr = sparse.csr_array(block).astype(dtype, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()

@@ -1,11 +1,11 @@
-"""One stage's writing: outputs stored block by block, resumed by the block, committed by a manifest written last."""
+"""One stage's writing: stored and resumed block by block, committed by a manifest written last."""
 
 from __future__ import annotations
 
 import io
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from distembed.storage import arrays, tasks
+from distembed.storage import arrays, tasks, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
@@ -26,17 +26,16 @@ from distembed.storage.schema import (
     OutputRecord,
     Problem,
     StageManifest,
-    check_name,
+    check_stage,
     digest_of_json,
     fingerprint,
 )
-from distembed.storage.verify import check_block, checks, run_checks
 
 Progress = Callable[[int, int], None]
 
 
 class MakeFiles(Protocol):
-    """Write the files of item `index`, each named `prefix` plus a suffix, and return a small JSON-able summary."""
+    """Write the files of item `index`, each named `prefix` plus a suffix; return a small JSON-able summary."""
 
     def __call__(self, index: int, prefix: str, /) -> Mapping[str, Any]:
         """Write and return."""
@@ -53,9 +52,12 @@ class FileItem(NamedTuple):
 class Stage:
     """The writing of one stage of a workspace. Made by `Workspace.stage`.
 
-    A stage is committed when its manifest is there and was made from equal parameters and inputs; storing to a
-    committed stage computes nothing. An interrupted stage keeps every recorded block whose digests still hold. A
-    stage whose parameters or inputs changed is discarded, with every stage that depends on it, before it writes.
+    A stage is committed when its manifest is there and was made from equal parameters and inputs; storing to
+    a
+    committed stage computes nothing. An interrupted stage keeps every recorded block whose digests still
+    hold. A
+    stage whose parameters or inputs changed is discarded, with every stage that depends on it, before it
+    writes.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Stage:
         check_writable: Callable[[], None],
     ) -> None:
         self._folder = folder
-        self.name = check_name(name, "Stage name")
+        self.name = check_stage(name)
         self.parameters = dict(parameters)
         self.inputs = dict(inputs)
         self.fingerprint = fingerprint(name, parameters, inputs)
@@ -76,11 +78,15 @@ class Stage:
         self._manifest: StageManifest | None = records.tolerant(records.read_manifest, folder, name)
         self._begun = False
         self._outputs: dict[str, OutputRecord] = {}
-        self._trusted: set[tuple[str, int]] = set()
+        self._before: StageManifest | None = None
+        # Recorded blocks that were written or checked in this run, by output; blocks found sound by
+        # damaged_blocks.
+        self._good: dict[str, dict[int, BlockRecord]] = {}
+        self._sound: set[tuple[str, int]] = set()
 
     @property
     def is_committed(self) -> bool:
-        """Tell whether the stage is done with these parameters and inputs. Reads no data: see `damaged_blocks`."""
+        """Tell whether the stage is done with these parameters and inputs; reads no data."""
         return self._manifest is not None and self._manifest.fingerprint == self.fingerprint
 
     def store(
@@ -96,7 +102,8 @@ class Stage:
     ) -> da.Array:
         """Store an array row block by row block and return it opened lazily from disk.
 
-        Only blocks that are not recorded, or no longer what was recorded, are computed; each is written by its own
+        Only blocks that are not recorded, or no longer what was recorded, are computed; each is written by
+        its own
         task, and recorded here as it completes.
 
         Parameters
@@ -104,7 +111,8 @@ class Stage:
         name : str
             Name of the array; ``/`` makes nested groups.
         array : da.Array
-            Dense with at least one axis, or with csr_array chunks. Chunks along further axes are joined: a row block
+            Dense with at least one axis, or with csr_array chunks. Chunks along further axes are joined: a
+            row block
             is the unit of storing and must fit a worker.
         dims, units, meaning
             One name per axis; the unit of the values; a sentence saying what a value is.
@@ -116,23 +124,23 @@ class Stage:
         Raises
         ------
         ValueError
-            If chunk sizes are unknown, the array has no axis, dims do not fit, or another stage owns the name.
+            If chunk sizes are unknown, the array has no axis, dims do not fit, or another stage owns the
+            name.
         OSError
             If a block cannot be written.
         """
         spec = _array_spec(self.name, name, array, tuple(dims), units, meaning, temporary)
         if not self._keeps(spec):
-            whole = array if array.ndim < 2 else array.rechunk({axis: -1 for axis in range(1, array.ndim)})
+            whole = array if array.ndim < 2 else array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
             self._announce(spec)
             missing = self._missing(spec, progress)
             if missing:
-                tasks.run_blocks(
-                    _lift_write(self._folder, spec, whole, missing), self._recorder(spec, progress)
-                )
+                work = arrays.store_blocks(self._folder, spec, whole, missing)
+                tasks.run_blocks(work, self._recorder(spec, progress))
         return self.array(name)
 
     def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Return the array kept as ``checkpoints/<stage>/<name>``; call `make` and store it if it is not kept yet.
+        """Return the array kept as ``checkpoints/<stage>/<name>``; store ``make()`` if it is not kept yet.
 
         This is the `execution.Checkpoint` of a job. Checkpoints are temporary outputs.
         """
@@ -164,11 +172,11 @@ class Stage:
         temporary: bool = False,
         progress: Progress | None = None,
     ) -> list[FileItem]:
-        """Run `n` independent tasks that each write files, resumed by the item, and return the items in order.
+        """Run `n` independent tasks that each write files, resumed by the item; return the items in order.
 
-        ``make(index, prefix)`` writes one or more files whose full names are `prefix` followed by anything but a
-        digit (``prefix + ".parquet"``), on the workspace's own store, and returns a small JSON-able summary. It must
-        be picklable for a distributed scheduler and a deterministic function of its index.
+        ``make(index, prefix)`` writes one or more files whose full names are `prefix` followed by anything
+        but a digit (``prefix + ".parquet"``), on the workspace's own store, and returns a small JSON-able
+        summary. It must be picklable for a distributed scheduler and a deterministic function of its index.
 
         Raises
         ------
@@ -208,12 +216,12 @@ class Stage:
         return file_items(self._folder, self._record(name))
 
     def damaged_blocks(self, *, progress: Progress | None = None) -> list[Problem]:
-        """Return what is wrong with the files of a committed stage: every file is read and digested in parallel."""
+        """Return what is wrong with a committed stage's files: each is read and digested, in parallel."""
         kept = [record for record in self._committed_outputs().values() if not record.dropped]
-        todo = [check for record in kept for check in checks(self._folder, record, decode=False)]
-        found = run_checks(todo, progress)
+        todo = [check for record in kept for check in verify.checks(self._folder, record, decode=False)]
+        found = verify.run_checks(todo, progress)
         bad = {(problem.output, problem.block) for problem in found}
-        self._trusted = {(check.output.name, check.index) for check in todo} - bad
+        self._sound = {(check.output.name, check.block) for check in todo} - bad
         return found
 
     def reopen(self, damaged: Sequence[Problem] | None = None) -> None:
@@ -234,7 +242,7 @@ class Stage:
         self._before, self._manifest = self._manifest, None
 
     def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
-        """Write the manifest: from here on the stage is done. `facts` are kept beside and digested by nothing.
+        """Write the manifest: from here on the stage is done. `facts` are kept beside, in no digest.
 
         Raises
         ------
@@ -257,12 +265,10 @@ class Stage:
     def discard(self) -> None:
         """Remove every output and record of this stage and of the stages that depend on it."""
         self._check_writable()
-        for stage in [*dependents(self._folder, self.name), self.name]:
-            remove_stage(self._folder, stage)
+        for stage in [*records.dependents(self._folder, self.name), self.name]:
+            records.remove_stage(self._folder, stage)
         self._manifest, self._begun = None, False
-        self._outputs, self._trusted = {}, set()
-
-    _before: StageManifest | None = None
+        self._outputs, self._good, self._sound = {}, {}, set()
 
     def _committed_outputs(self) -> Mapping[str, OutputRecord]:
         return self._manifest.outputs if self.is_committed and self._manifest is not None else {}
@@ -294,48 +300,47 @@ class Stage:
         self._begun = True
 
     def _announce(self, spec: Output) -> None:
-        """Note an output before its first block; an interrupted one of another shape is removed."""
+        """Note an output before its first block; one of another shape under its name is removed."""
         self._begin()
-        check_name(spec.name, "Output name")
-        _check_owner(self._folder, spec)
+        records.check_place(self._folder, spec)
         kept = records.read_output(self._folder, records.output_file(spec))
-        own = {} if kept is None else kept.files
-        whole = (
-            kept is not None and not check_block(checks_of_own(self._folder, kept))
-            if own
-            else kept is not None
-        )
         if kept is None or kept.spec != spec:
-            remove_output(self._folder, spec)
-            if kept is not None:
-                remove_output(self._folder, kept.spec)
-            records.write_output(self._folder, spec, {})
-        if kept is None or kept.spec != spec or not whole or (spec.is_array and not own):
-            own = arrays.write_attributes(self._folder, spec) if spec.is_array else {}
-            records.write_output(self._folder, spec, own)
-        self._outputs[spec.name] = OutputRecord(spec, (), own)
+            kept = self._start_over(spec, kept)
+        if spec.is_array and (not kept.files or verify.run_checks(verify.own_checks(self._folder, kept))):
+            kept = replace(kept, files=arrays.write_attributes(self._folder, spec))
+            records.write_output(self._folder, spec, kept.files)
+        self._outputs[spec.name] = kept
+
+    def _start_over(self, spec: Output, kept: OutputRecord | None) -> OutputRecord:
+        """Remove what bears an output's name and announce it: from here on a rerun resumes it."""
+        for old in {spec, spec if kept is None else kept.spec}:
+            records.remove_output(self._folder, old)
+        self._good.pop(spec.name, None)
+        records.write_output(self._folder, spec, {})
+        return OutputRecord(spec, ())
 
     def _missing(self, spec: Output, progress: Progress | None) -> list[int]:
         """Return the blocks to compute, after a look at the files of the recorded ones."""
-        found = records.read_blocks(self._folder, spec)
-        fresh = [block for index, block in found.items() if (spec.name, index) not in self._trusted]
-        record = OutputRecord(spec, tuple(fresh))
-        bad = {problem.block for problem in run_checks(checks(self._folder, record, decode=False))}
-        good = found.keys() - bad
-        self._trusted |= {(spec.name, index) for index in good}
+        if spec.name not in self._good:
+            found = records.read_blocks(self._folder, spec)
+            fresh = tuple(block for block in found.values() if (spec.name, block.index) not in self._sound)
+            todo = verify.checks(self._folder, OutputRecord(spec, fresh), decode=False)
+            bad = {problem.block for problem in verify.run_checks(todo)}
+            self._good[spec.name] = {index: block for index, block in found.items() if index not in bad}
+        good = self._good[spec.name]
         if progress is not None:
             progress(len(good), len(spec.row_blocks))
         return [index for index in range(len(spec.row_blocks)) if index not in good]
 
     def _recorder(self, spec: Output, progress: Progress | None) -> Callable[[BlockRecord], None]:
         """Return what is called with each block as it completes."""
+        good = self._good.setdefault(spec.name, {})
 
         def record(block: BlockRecord) -> None:
             records.write_block_record(self._folder, spec, block)
-            self._trusted.add((spec.name, block.index))
+            good[block.index] = block
             if progress is not None:
-                done = sum(output == spec.name for output, _ in self._trusted)
-                progress(done, len(spec.row_blocks))
+                progress(len(good), len(spec.row_blocks))
 
         return record
 
@@ -351,14 +356,13 @@ class Stage:
             return self._committed_outputs()[name]
         if name not in self._outputs:
             raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
-        announced = self._outputs[name]
-        found = records.read_blocks(self._folder, announced.spec)
-        if len(found) != len(announced.spec.row_blocks):
+        announced, good = self._outputs[name], self._good.get(name, {})
+        n_blocks = len(announced.spec.row_blocks)
+        if len(good) != n_blocks:
             raise ValueError(
-                f"Output {name!r} of stage {self.name!r} has {len(found)} of {len(announced.spec.row_blocks)} blocks: "
-                "store it again to resume."
+                f"Output {name!r} of stage {self.name!r} has {len(good)} of {n_blocks} blocks: store it."
             )
-        return OutputRecord(announced.spec, tuple(found[index] for index in sorted(found)), announced.files)
+        return OutputRecord(announced.spec, tuple(good[index] for index in sorted(good)), announced.files)
 
     def _store_one_file(self, spec: Output, data: bytes) -> None:
         if self._keeps(spec):
@@ -371,7 +375,7 @@ class Stage:
         """Restore the records of an output from the manifest, without its damaged blocks."""
         spec = record.spec
         if record.dropped:
-            remove_output(self._folder, spec)
+            records.remove_output(self._folder, spec)
             return
         records.write_output(self._folder, spec, record.files)
         for block in record.blocks:
@@ -384,15 +388,15 @@ class Stage:
         """Remove outputs that an interrupted run announced and this one did not store."""
         for name, record in records.announced(self._folder, self.name).items():
             if name not in kept:
-                remove_output(self._folder, record.spec)
+                records.remove_output(self._folder, record.spec)
 
     def _warn_if_changed(self, manifest: StageManifest) -> None:
         before = self._before
         if before is not None and before.digest != manifest.digest:
             warnings.warn(
-                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} became "
-                f"{manifest.digest}): another processor or library version? Later stages rest on the old content; "
-                "discard this stage to compute all of them again.",
+                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} "
+                f"became {manifest.digest}): another processor or library version? Later stages rest on the old "
+                "content; discard this stage to compute all of them again.",
                 stacklevel=3,
             )
 
@@ -412,53 +416,7 @@ def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
 
 def checks_of_own(folder: Folder, record: OutputRecord) -> Any:
     """Return the check of the files that belong to an array as a whole."""
-    return checks(folder, OutputRecord(record.spec, (), record.files), decode=False)[0]
-
-
-def remove_output(folder: Folder, spec: Output) -> None:
-    """Remove the data of an output, then its records: interrupted, it can be done again."""
-    folder.remove(spec.location)
-    folder.remove(spec.records)
-
-
-def remove_stage(folder: Folder, stage: str) -> None:
-    """Remove a stage: the commit first, then data, the note that it began last."""
-    manifest = records.tolerant(records.read_manifest, folder, stage)
-    specs = [record.spec for record in records.announced(folder, stage).values()]
-    specs += [] if manifest is None else [record.spec for record in manifest.outputs.values()]
-    folder.remove(records.manifest_file(stage))
-    for spec in specs:
-        remove_output(folder, spec)
-    folder.remove(f"{MANIFEST}/{stage}")
-
-
-def dependents(folder: Folder, stage: str) -> list[str]:
-    """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
-    inputs = {name: set(manifest.inputs) for name, manifest in records.committed(folder).items()}
-    for name in records.begun_names(folder.find(MANIFEST)):
-        begun = records.read_begun(folder, name)
-        inputs.setdefault(name, set(begun["inputs"]) if begun else set())
-    found: list[str] = []
-    front = {stage}
-    while front:
-        front = {
-            name for name, needs in inputs.items() if needs & front and name not in found and name != stage
-        }
-        found.extend(sorted(front))
-    return found[::-1]
-
-
-def _check_owner(folder: Folder, spec: Output) -> None:
-    """Refuse an output whose place another stage has, or that lies inside another output."""
-    for stage in records.begun_names(folder.find(MANIFEST)):
-        for other in records.announced(folder, stage).values():
-            theirs, ours = f"{other.spec.location}/", f"{spec.location}/"
-            same = stage == spec.stage and other.spec.name == spec.name
-            if not same and (theirs.startswith(ours) or ours.startswith(theirs)):
-                raise ValueError(
-                    f"Output {spec.name!r} of stage {spec.stage!r} would share its place with {other.spec.name!r} of "
-                    f"stage {stage!r}: give it another name."
-                )
+    return verify.checks(folder, OutputRecord(record.spec, (), record.files), decode=False)[0]
 
 
 def _array_spec(
@@ -479,28 +437,6 @@ def _array_spec(
     if dtype.kind not in "biufc":
         raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
     return Output(stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary)
-
-
-def _lift_write(folder: Folder, spec: Output, array: da.Array, missing: Sequence[int]) -> da.Array:
-    """Return a lazy object array with the record of each missing block; computing a chunk writes the block."""
-    return array.blocks[list(missing)].map_blocks(
-        _write_chunk,
-        chunks=((1,) * len(missing), *(((1,),) * (array.ndim - 1))),
-        dtype=object,
-        meta=np.empty((0,) * array.ndim, dtype=object),
-        folder=folder,
-        spec=spec,
-        indices=tuple(missing),
-        run=digest_of_json([spec.stage, spec.name, time.time_ns()]),
-    )
-
-
-def _write_chunk(
-    block: Any, *, folder: Folder, spec: Output, indices: Sequence[int], run: str, block_id: tuple[int, ...]
-) -> Any:
-    # `run` makes the keys of each store its own: a scheduler must not answer from the last one's results.
-    record = arrays.write_block(folder, spec, indices[block_id[0]], block)
-    return tasks.boxed(record, block.ndim)
 
 
 def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> BlockRecord:

@@ -1,6 +1,7 @@
-"""Run many independent block tasks on whichever scheduler Dask is set to, and see each result as it completes.
+"""Run many independent block tasks on the Dask scheduler in force, and see each result as it completes.
 
-The client learns of a finished block at once and records it, so that a killed run loses only the blocks in flight.
+The client learns of a finished block at once and records it, so that a killed run loses only the blocks in
+flight.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ RETRIES = 3
 
 def run_each(function: Callable[[Any], Any], items: Iterable[Any], done: Callable[[Any], None]) -> None:
     """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes."""
-    boxes = _boxed(list(items))
+    boxes = boxed_all(list(items))
     if boxes.size:
         todo = da.from_array(boxes, chunks=1, name=False)
         run_blocks(todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done)
@@ -48,7 +49,8 @@ def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
     return box
 
 
-def _boxed(items: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+def boxed_all(items: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return an object array of `items`, even where they are tuples."""
     boxes = np.empty(len(items), dtype=object)
     for index, item in enumerate(items):
         boxes[index] = item
@@ -60,7 +62,7 @@ def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]
 
 
 def _client() -> Client | None:
-    """Return the client of the distributed scheduler in force, None where tasks run in this process or its own."""
+    """Return the client of the distributed scheduler in force, None where a local scheduler is."""
     chosen = dask.config.get("scheduler", None)
     if isinstance(chosen, Client):
         return chosen

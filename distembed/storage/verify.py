@@ -34,30 +34,37 @@ class Check(NamedTuple):
 
     folder: Folder
     output: Output
-    index: int
+    block: int
+    rows: int
     digest: str
     files: Mapping[str, FileRecord]
     decode: bool
 
 
 def checks(folder: Folder, record: OutputRecord, *, decode: bool) -> list[Check]:
-    """Return one check per block of an output, and one for its own files."""
-    spec = record.spec
-    own = [Check(folder, spec, -1, "", record.files, False)] if record.files else []
+    """Return one check per block of an output, after one for the files of the whole."""
+    spec = record.spec.without_rows
     decoded = decode and spec.is_array
-    return own + [Check(folder, spec, b.index, b.digest, b.files, decoded) for b in record.blocks]
+    rows = record.spec.row_blocks
+    blocks = [Check(folder, spec, b.index, rows[b.index], b.digest, b.files, decoded) for b in record.blocks]
+    return own_checks(folder, record) + blocks
+
+
+def own_checks(folder: Folder, record: OutputRecord) -> list[Check]:
+    """Return the check of the files that belong to an output as a whole, none where it has none."""
+    return [Check(folder, record.spec.without_rows, -1, 0, "", record.files, False)] if record.files else []
 
 
 def check_block(check: Check) -> list[Problem]:
     """Return what is wrong with one block: each file's size and digest, then the decoded content."""
     found = [
-        Problem(check.output.stage, check.output.name, check.index, name, what)
+        Problem(check.output.stage, check.output.name, check.block, name, what)
         for name, expected in check.files.items()
         if (what := _compare(check.folder, name, expected))
     ]
     if not found and check.decode and not _decodes(check):
-        place = check.output.block_location(check.index)
-        found = [Problem(check.output.stage, check.output.name, check.index, place, FLIPPED)]
+        place = check.output.block_location(check.block)
+        found = [Problem(check.output.stage, check.output.name, check.block, place, FLIPPED)]
     return found
 
 
@@ -103,7 +110,8 @@ def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
 
 def _decodes(check: Check) -> bool:
     try:
-        return content_digest(read_block(check.folder, check.output, check.index)) == check.digest
+        block = read_block(check.folder, check.output, check.block, check.rows)
+        return content_digest(block) == check.digest
     except OSError:
         return False
 
@@ -129,7 +137,7 @@ def _damaged_records(
 
 
 def _record_files(stage: StageManifest) -> dict[str, bytes]:
-    """Return the record files of a committed stage with their bytes, empty where only the seal is compared."""
+    """Return a committed stage's record files with their bytes, empty where only the seal is compared."""
     expected = {records.begun_file(stage.stage): b""}
     for record in stage.outputs.values():
         expected[records.output_file(record.spec)] = b""

@@ -1,4 +1,4 @@
-"""A workspace: a folder or URL that holds everything a job has computed, with one writer and a proof of content."""
+"""A workspace: a folder or URL with everything a job has computed, one writer, and proof of content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from distembed.storage.stage import FileItem, Stage, file_items
 class Workspace:
     """Everything a job keeps on disk.
 
-    `Workspace.open` reads and takes no lock. `Workspace.create` writes; it is a context manager that holds the lock
+    `Workspace.open` reads and takes no lock. `Workspace.create` writes; it is a context manager that holds
+    the lock
     of the single writer until it leaves, also after an error or Ctrl-C.
 
     Attributes
@@ -138,7 +139,7 @@ class Workspace:
         return self._folder.path(name)
 
     def stage(self, name: str, *, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
-        """Return the stage `name` as computed from `parameters` and `inputs`, a fingerprint for each input stage.
+        """Return the stage `name` as computed from `parameters` and the fingerprints of its input stages.
 
         Nothing is written until it stores.
         """
@@ -193,11 +194,11 @@ class Workspace:
         return file_items(self._folder, self.describe(name))
 
     def digest(self) -> str:
-        """Return the digest of the content of all committed outputs; times, facts and temporaries are left out."""
+        """Return the digest of all committed content; times, facts and temporary outputs are left out."""
         return digest_of_json({name: manifest.digest for name, manifest in self.stages().items()})
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
-        """Return everything that is wrong with the committed outputs, each named by its file; [] if all is right."""
+        """Return everything that is wrong with the committed outputs by file; [] if all is right."""
         return verify.verify(self._folder, progress)
 
     def drop_temporary(self, stage: str) -> None:
@@ -248,7 +249,7 @@ def _check_place(folder: Folder) -> None:
         others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and PARTIAL not in n]
         if others:
             raise FileExistsError(
-                f"{folder.url} is no workspace and holds other things ({others[0]}): choose an empty or new folder."
+                f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
             )
 
 
@@ -259,7 +260,7 @@ def _check_format(folder: Folder) -> bool:
         return False
     if body.get("format") != FORMAT or body.get("version", 0) > VERSION:
         raise ManifestError(
-            f"{folder.path(WORKSPACE_FILE)} has format version {body.get('version')}, this distembed reads up to {VERSION}: "
-            "install a newer distembed."
+            f"{folder.path(WORKSPACE_FILE)} has format version {body.get('version')}, this distembed "
+            f"reads up to {VERSION}: install a newer distembed."
         )
     return True
