@@ -216,7 +216,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             If shapes do not fit, a count is NaN, infinite or negative, or an option is out of range.
         """
         word_counts = self._checked_input(counts, word_counts)
-        n_core = self._checked_n_core(counts.shape[0])
+        n_core = self.core_size(counts.shape[0])
         with one_blas_thread():
             every = row_blocks(counts)
             sums = marginals(every).rows
@@ -251,6 +251,25 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
         self.ranks_, self.n_core_ = core.ranks, n_core
         self.weight_cutoff_ = core.weighting.cutoff
+        return self
+
+    def set_core(self, core_vectors: da.Array, word_counts: Any, row_totals: Any) -> PSDVec:
+        """Take core vectors learnt before, so that `fit_noncore` and `transform` solve words against them.
+
+        Parameters
+        ----------
+        core_vectors : Dask array or array (n_core, d)
+        word_counts, row_totals : (n_core,) arrays
+            What `fit_core` was given.
+
+        Returns
+        -------
+        PSDVec
+        """
+        self.n_core_ = core_vectors.shape[0]
+        self.core_vectors_ = core_vectors
+        self.core_counts_ = _checked_length(word_counts, self.n_core_, "word_counts")
+        self.core_row_totals_ = _checked_length(row_totals, self.n_core_, "row_totals")
         return self
 
     def transform(
@@ -446,7 +465,8 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_iter is {self.n_iter}; give at least one round")
         return _checked_length(word_counts, n, "word_counts")
 
-    def _checked_n_core(self, n: int) -> int:
+    def core_size(self, n: int) -> int:
+        """Return how many of `n` words are core, after a check of `n_core` and `n_components`."""
         n_core = n if self.n_core is None else self.n_core
         if not 1 <= n_core <= n:
             raise ValueError(f"n_core is {n_core} but there are {n} words: choose n_core between 1 and {n}, or None")
