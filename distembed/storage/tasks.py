@@ -81,8 +81,9 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
         if key in keys:
             done(result.flat[0])
 
+    # persist, not compute: the task that joins the results of a compute may swallow the blocks' own tasks
     with Callback(posttask=finished):
-        results.compute()
+        results.persist()
 
 
 def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
