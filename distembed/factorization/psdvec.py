@@ -122,8 +122,8 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ridge : float or sequence of float
         mu of noncore words; a sequence with one value for each of `bands`.
     bands : sequence of int, optional
-        Sizes of the frequency bands of noncore words, of sum n - n_core (the paper: 55,000, 50,000, 50,000
-        with ridge 2, 4, 8).
+        Sizes of the frequency bands of noncore words; the last takes all that are left (the paper: 55,000,
+        50,000, 50,000 with ridge 2, 4, 8).
     background_weight : float
         Weight of target 0 where a noncore word has no count with a core word (the authors' program: 0.001).
     weight_cutoff : "halving", "exact_quantile", None or float
@@ -489,12 +489,12 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _ridge_of_words(self, m: int) -> Floats:
         values = np.atleast_1d(np.asarray(self.ridge, float))
         sizes = [m] if self.bands is None else list(self.bands)
-        if len(values) != len(sizes) or sum(sizes) != m:
+        if len(values) != len(sizes) or min(sizes) < 0:
             raise ValueError(
-                f"ridge has {len(values)} values for bands {sizes} of {m} noncore words; "
-                f"give one ridge for each band, and bands whose sizes add up to {m}"
+                f"ridge has {len(values)} values and bands has {len(sizes)} sizes; give one ridge for each band"
             )
-        return np.repeat(values, sizes)
+        # The last band takes what is left: how many words a corpus has is known only once it is counted.
+        return np.repeat(values, [*sizes[:-1], m])[:m]
 
 
 class _Round(NamedTuple):

@@ -128,7 +128,8 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
 def _tokenize_part(
     index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    return tokenize_split(splits[index], tokenizer, prefix)._asdict()
+    summary = tokenize_split(splits[index], tokenizer, prefix)._asdict()
+    return {name: value for name, value in summary.items() if isinstance(value, int)}
 
 
 def _totals(summaries: Any) -> dict[str, Any]:
