@@ -7,6 +7,7 @@ The stages are functions of their own, so that a job can run, record and resume 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 import weakref
@@ -113,7 +114,8 @@ def cooccurrence_row_blocks(
     n_tokens
         Tokens of the corpus that are in the vocabulary; the sum of `counts` by default.
     block_memory
-        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds the
+        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds
+        the
         partial counts it adds as well.
 
     Returns
@@ -140,8 +142,8 @@ def count_part(
 ) -> PartialCounts:
     """Count the co-occurrences of one part into one file of sorted runs, split by row block.
 
-    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed a
-    sixteenth of it at a time, and sums that outgrow an eighth of it go to the file as a run of their own.
+    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed an
+    eighth of it at a time, and sums that outgrow as much go to the file as a run of their own.
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def _key_runs(part: str, options: CooccurrenceOptions, rules: StreamRules, n_wor
 
 
 def _key_buffer(options: CooccurrenceOptions, key_type: np.dtype[Any]) -> NDArray[Any]:
-    return np.empty(max(options.block_memory // 16 // key_type.itemsize, 64 * options.window), key_type)
+    return np.empty(max(options.block_memory // 8 // key_type.itemsize, 64 * options.window), key_type)
 
 
 def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
@@ -295,12 +297,13 @@ def _nbytes(runs: Iterable[Run]) -> int:
 
 def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
     rows = blocks.mirror_rows if mirrored else blocks.slice_rows
-    for block, (first, last) in enumerate(zip(row_blocks[:-1], row_blocks[1:], strict=True)):
+    for block, (first, last) in enumerate(itertools.pairwise(row_blocks)):
         writer.append(block, rows(run, first, last))
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
-    """Return the type of the merged counts: float32 for fractions, else int32 where no cell can outgrow it."""
+    """Return the type of the merged counts: float32 for fractions, else int32 where no cell can outgrow
+    it."""
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
     largest = sum(partial.largest_cell for partial in partials)
@@ -315,7 +318,8 @@ def merge_row_block(
     Returns
     -------
     csr_array
-        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the denominator.
+        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the
+        denominator.
     """
     first, last = partials[0].row_blocks[block : block + 2]
     n_words = partials[0].n_words
@@ -343,7 +347,8 @@ def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) ->
 
 
 class _Scratch:
-    """A folder that is removed when the last graph that reads it goes; copies sent to workers do not own it."""
+    """A folder that is removed when the last graph that reads it goes; copies sent to workers do not own
+    it."""
 
     def __init__(self, folder: str | None) -> None:
         self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")
@@ -373,8 +378,10 @@ def count_cooccurrences(
 ) -> da.Array:
     """Count how often words stand near each other.
 
-    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window places before
-    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border within it.
+    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window
+    places before
+    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
+    within it.
 
     Parameters
     ----------
@@ -388,21 +395,27 @@ def count_cooccurrences(
     draw
         Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
     subsample
-        word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A dropped
-        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's place.
+        word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
+        dropped
+        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
+        place.
     outside
-        "keep": words outside the vocabulary keep their place; "close": they are removed first, as in word2vec.
+        "keep": words outside the vocabulary keep their place; "close": they are removed first, as in
+        word2vec.
     block_memory
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
     scratch
-        Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary folder,
+        Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
+        folder,
         removed when the returned array and all arrays computed from it are gone.
 
     Returns
     -------
     dask.array.Array
-        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided by q once
-        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32 where no
+        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided
+        by q once
+        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32
+        where no
         count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for the others.
         Parts are counted now, by the scheduler in force; row blocks are merged when computed.
 

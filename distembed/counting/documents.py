@@ -30,7 +30,8 @@ class DocumentBlock(NamedTuple):
 
 
 def document_row_blocks(tokens: Tokens, *, block_memory: int = DEFAULT_BLOCK_MEMORY) -> list[DocumentBlock]:
-    """Return the row blocks of the document-term matrix: a part each, cut where it would outgrow the memory."""
+    """Return the row blocks of the document-term matrix: a part each, cut where it would outgrow the
+    memory."""
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
     return [block for part in tokens.parts for block in _part_blocks(part, limit)]
 
@@ -62,7 +63,8 @@ def count_document_block(
     Returns
     -------
     csr_array
-        Shape (last - first, n_words), int32; words outside the vocabulary are passed over, and a document with no
+        Shape (last - first, n_words), int32; words outside the vocabulary are passed over, and a document
+        with no
         known word is an empty row.
     """
     lookup = np.asarray(vocabulary.index(part_words(block.part).words), np.int32)

@@ -1,8 +1,11 @@
 """Partial counts on disk: sorted runs split by row block, in one file a part.
 
-The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices int32, values
-int32 or int64, little endian), then a JSON table of the segments with the CRC-32 of each, the length and CRC-32 of
-that table, and a closing mark. It is written under a temporary name and moved, so that a file with its name is whole;
+The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices int32,
+values
+int32 or int64, little endian), then a JSON table of the segments with the CRC-32 of each, the length and
+CRC-32 of
+that table, and a closing mark. It is written under a temporary name and moved, so that a file with its name
+is whole;
 what rots later is found by the checksums.
 """
 
