@@ -170,8 +170,7 @@ def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position:
 
 @_jit
 def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, filled):  # type: ignore[no-untyped-def]
-    """Append the packed keys of all pairs whose right word lies in words[start:stop]; return how many there
-    are now.
+    """Append the keys of all pairs whose right word lies in words[start:stop]; return how many there are.
 
     `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more.
     `radix` is 1

@@ -302,8 +302,7 @@ def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirror
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
-    """Return the type of the merged counts: float32 for fractions, else int32 where no cell can outgrow
-    it."""
+    """Return the type of merged counts: float32 for fractions, else int32 where no cell outgrows it."""
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
     largest = sum(partial.largest_cell for partial in partials)
@@ -347,8 +346,7 @@ def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) ->
 
 
 class _Scratch:
-    """A folder that is removed when the last graph that reads it goes; copies sent to workers do not own
-    it."""
+    """A folder removed when the last graph that reads it goes; copies sent to workers do not own it."""
 
     def __init__(self, folder: str | None) -> None:
         self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")

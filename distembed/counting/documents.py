@@ -30,8 +30,7 @@ class DocumentBlock(NamedTuple):
 
 
 def document_row_blocks(tokens: Tokens, *, block_memory: int = DEFAULT_BLOCK_MEMORY) -> list[DocumentBlock]:
-    """Return the row blocks of the document-term matrix: a part each, cut where it would outgrow the
-    memory."""
+    """Return the row blocks of the document-term matrix: a part each, cut where it outgrows memory."""
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
     return [block for part in tokens.parts for block in _part_blocks(part, limit)]
 

@@ -66,13 +66,12 @@ def test_speed(articles, tmp_path):
             nnz = sum(merge_row_block([partial], block).nnz for block in range(len(blocks) - 1))
             merged = time.perf_counter() - start
             print(
-                f"{name}: {n_tokens:,} tokens, count {n_tokens / counted / 1e6:.1f} M tokens/s, merge {merged:.2f} s "
-                f"of {nnz:,} non-zeros in {len(blocks) - 1} blocks, {partial.n_runs} runs, together "
+                f"{name}: {n_tokens:,} tokens, count {n_tokens / counted / 1e6:.1f} M tokens/s, "
+                f"merge {merged:.2f} s of {nnz:,} non-zeros in {len(blocks) - 1} blocks, {partial.n_runs} runs, together "
                 f"{n_tokens / (counted + merged) / 1e6:.1f} M tokens/s"
             )
         tracemalloc.start()
         count_part(f"{tmp_path}/9", vocabulary, options, blocks, f"{tmp_path}/out")
-        print(
-            f"{name}: peak {tracemalloc.get_traced_memory()[1] / 2**20:.0f} MiB of {options.block_memory >> 20}"
-        )
+        peak = tracemalloc.get_traced_memory()[1]
+        print(f"{name}: peak {peak / 2**20:.0f} MiB of {options.block_memory >> 20}")
         tracemalloc.stop()
