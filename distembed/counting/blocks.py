@@ -284,35 +284,43 @@ def _drain(total, marks, indices, values, out):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _merge(starts, all_indices, all_values, n_columns, indptr, indices, values):  # type: ignore[no-untyped-def]
+def _merge(indptrs, all_indices, all_values, n_columns, indptr, indices, values):  # type: ignore[no-untyped-def]
     total = np.zeros(n_columns, np.int64)
     marks = np.zeros((n_columns + 63) // 64, np.uint64)
     out = np.int64(0)
-    for row in range(starts.shape[1] - 1):
+    for row in range(len(indptr) - 1):
         indptr[row] = out
-        for run in range(starts.shape[0]):
-            for entry in range(starts[run, row], starts[run, row + 1]):
-                column = all_indices[entry]
-                total[column] += all_values[entry]
+        for run in range(len(indptrs)):
+            for entry in range(indptrs[run][row], indptrs[run][row + 1]):
+                column = all_indices[run][entry]
+                total[column] += all_values[run][entry]
                 marks[column >> 6] |= np.uint64(1) << np.uint64(column & 63)
         out = _drain(total, marks, indices, values, out)
-    indptr[starts.shape[1] - 1] = out
+    indptr[len(indptr) - 1] = out
     return out
+
+
+_FAN_IN = 8
+"""Runs merged at a time: the kernel takes a tuple of this length, so nothing is copied together first."""
 
 
 def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
     """Add runs of the same rows: one dense row of sums at a time, its marked cells read off in order."""
     if len(runs) == 1:
         return runs[0]
-    before = np.cumsum([0, *(len(run.indices) for run in runs)])
-    starts = np.stack([run.indptr + offset for run, offset in zip(runs, before, strict=False)])
-    all_indices = np.concatenate([run.indices for run in runs])
-    all_values = np.concatenate([run.values for run in runs])
-    indptr = np.empty(starts.shape[1], np.int64)
+    if len(runs) > _FAN_IN:
+        groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
+        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns)
+    n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
+    kind = _value_type(sum(int(run.values.max(initial=0)) for run in runs))
+    empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
+    padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
+    values_of = tuple(run.values.astype(kind, copy=False) for run in padded)
+    indptr = np.empty(n_rows + 1, np.int64)
     # Spare room is never touched and so takes no memory.
-    largest = sum(int(run.values.max(initial=0)) for run in runs)
-    indices, values = np.empty(before[-1], np.int32), np.empty(before[-1], _value_type(largest))
-    n = _merge(starts, all_indices, all_values, n_columns, indptr, indices, values)
+    indices, values = np.empty(n_entries, np.int32), np.empty(n_entries, kind)
+    arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
+    n = _merge(*arrays, n_columns, indptr, indices, values)
     return _shrunk(indptr, indices, values, n)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from distembed.counting import CooccurrenceOptions, cooccurrence_row_blocks, count_part, merge_row_block
-from tests.counting.parts import WordList, write_tables
+from tests.counting.parts import vocabulary_of, write_tables
 
 N_WORDS = 20_000
 SETTINGS = {
@@ -50,7 +50,7 @@ def write(prefix, articles, n_tokens) -> int:
 @pytest.mark.slow
 def test_speed(articles, tmp_path):
     commonest = Counter(word for article in articles for word in article).most_common(N_WORDS)
-    vocabulary = WordList(*zip(*commonest, strict=True))
+    vocabulary = vocabulary_of(*zip(*commonest, strict=True))
     sizes = [write(f"{tmp_path}/{millions}", articles, millions * 10**6) for millions in (1, 3, 9)]
     for name, values in SETTINGS.items():
         options = CooccurrenceOptions(**values)
@@ -66,8 +66,8 @@ def test_speed(articles, tmp_path):
             nnz = sum(merge_row_block([partial], block).nnz for block in range(len(blocks) - 1))
             merged = time.perf_counter() - start
             print(
-                f"{name}: {n_tokens:,} tokens, count {n_tokens / counted / 1e6:.1f} M tokens/s, "
-                f"merge {merged:.2f} s of {nnz:,} non-zeros in {len(blocks) - 1} blocks, {partial.n_runs} runs, together "
+                f"{name}: {n_tokens:,} tokens, count {n_tokens / counted / 1e6:.1f} M tokens/s, merge {merged:.2f} s of {nnz:,} non-zeros "
+                f"in {len(blocks) - 1} blocks, {partial.n_runs} runs, together "
                 f"{n_tokens / (counted + merged) / 1e6:.1f} M tokens/s"
             )
         tracemalloc.start()
