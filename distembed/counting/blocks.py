@@ -1,15 +1,21 @@
 """Counting inside one block: token streams, packed pair keys, sorted runs and their exact sums.
 
-A *stream* is an int32 array of vocabulary ids in text order with two marks in it: `OUTSIDE`, a word that is not
-counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR form: `indptr`
-int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too, multiples of 1/q, so sums are
+A *stream* is an int32 array of vocabulary ids in text order with two marks in it: `OUTSIDE`, a word that is
+not
+counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR form:
+`indptr`
+int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too, multiples of 1/q, so
+sums are
 exact and the order of addition cannot show.
 
-The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which NumPy sorts
-with the processor's vector instructions; equal keys are then neighbours. That is several times faster than a hash
+The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which
+NumPy sorts
+with the processor's vector instructions; equal keys are then neighbours. That is several times faster than
+a hash
 table, and the dense square that GloVe keeps for frequent words gains nothing over it (tests/benchmarks).
 """
 
+# ruff: noqa: PLR0917 -- numba kernels take their arrays and numbers by position
 from __future__ import annotations
 
 import math
@@ -31,6 +37,8 @@ LARGEST_DENOMINATOR = 2**28
 
 
 class Run(NamedTuple):
+    """Counts in CSR form; see the module docstring."""
+
     indptr: NDArray[Any]
     indices: NDArray[Any]
     values: NDArray[Any]
@@ -57,8 +65,10 @@ class Units(NamedTuple):
 def distance_units(window: int, weighting: str) -> Units:
     """Return the weight of each distance d = 1..window as an exact integer over one denominator.
 
-    flat: 1. ramp: window + 1 - d (HAL, Lund & Burgess 1996). dynamic: (window + 1 - d) / window, the expectation
-    of word2vec's window drawn uniformly from 1..window. harmonic: 1 / d (GloVe), over q = lcm(1..window) up to
+    flat: 1. ramp: window + 1 - d (HAL, Lund & Burgess 1996). dynamic: (window + 1 - d) / window, the
+    expectation
+    of word2vec's window drawn uniformly from 1..window. harmonic: 1 / d (GloVe), over q = lcm(1..window) up
+    to
     window 22; beyond it each weight is rounded to a multiple of 2**-28.
     """
     distances = np.arange(1, window + 1)
@@ -146,7 +156,8 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
 def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position: int) -> Stream:
     """Return the rows as a piece of stream: vocabulary ids, `OUTSIDE` and `BORDER` marks.
 
-    A row whose document differs from `document` (the one before) begins with a border, and so does every -1 among
+    A row whose document differs from `document` (the one before) begins with a border, and so does every -1
+    among
     the ids. `position` counts the part's tokens and is all that random numbers depend on, so the cutting into
     pieces leaves no trace.
     """
@@ -159,10 +170,12 @@ def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position:
 
 @_jit
 def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, filled):  # type: ignore[no-untyped-def]
-    """Append the packed keys of all pairs whose right word lies in words[start:stop]; return how many there are now.
+    """Append the keys of all pairs whose right word lies in words[start:stop]; return how many there are.
 
-    `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more. `radix` is 1
-    or the window: only then the key holds the distance. `reach` is empty or the window drawn for each right word.
+    `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more.
+    `radix` is 1
+    or the window: only then the key holds the distance. `reach` is empty or the window drawn for each right
+    word.
     """
     for place in range(start, stop):
         right = np.int64(words[place])
@@ -175,8 +188,12 @@ def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, fi
                 break
             if left < 0:
                 continue
-            swap = cell == RIGHT or (cell == UPPER and left > right)
-            row, column = (right, left) if swap else (left, right)
+            if cell == UPPER:  # min and max compile to no branch: which id is smaller cannot be predicted
+                row, column = min(left, right), max(left, right)
+            elif cell == RIGHT:
+                row, column = right, left
+            else:
+                row, column = left, right
             key = row * n_words + column
             keys[filled] = key * radix + (distance - 1) if radix > 1 else key
             filled += 1
@@ -212,20 +229,41 @@ def _run_lengths(keys, n_words, units, indptr, indices, values):  # type: ignore
     return out + 1
 
 
+@_jit
+def _survey(keys, radix):  # type: ignore[no-untyped-def]
+    """Return the number of cells in sorted keys and the most keys that any of them has."""
+    cells, longest, length = 0, 0, 0
+    base = -np.int64(radix)
+    for packed in keys:
+        key = np.int64(packed)
+        if key - base >= radix:
+            base = key - key % radix if radix > 1 else key
+            cells += 1
+            length = 0
+        length += 1
+        longest = max(longest, length)
+    return cells, longest
+
+
 def sum_sorted_keys(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
     """Sum the weights of equal cells in sorted keys; the radix of the keys is len(units)."""
+    # Looking once before costs less than the page faults of room for the worst case.
+    n, longest = _survey(keys, len(units))
     indptr = np.empty(n_words + 1, np.int64)
-    indices, values = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
-    n = _run_lengths(keys, n_words, units, indptr, indices, values)
-    return _fitted(indptr, indices, values, n)
+    indices, values = np.empty(n, np.int32), np.empty(n, _value_type(longest * int(units.max())))
+    _run_lengths(keys, n_words, units, indptr, indices, values)
+    return Run(indptr, indices, values)
 
 
-def _fitted(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
-    """Return a run of the first n entries without the spare room, values as int32 where they fit."""
+def _value_type(largest: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _shrunk(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
+    """Return a run of the first n entries; the spare room goes back to the system."""
     indices.resize(n, refcheck=False)
     values.resize(n, refcheck=False)
-    narrow = n == 0 or values.max() <= np.iinfo(np.int32).max
-    return Run(indptr, indices, values.astype(np.int32) if narrow else values)
+    return Run(indptr, indices, values)
 
 
 @_jit
@@ -246,35 +284,44 @@ def _drain(total, marks, indices, values, out):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _merge(starts, all_indices, all_values, n_columns, indptr, indices, values):  # type: ignore[no-untyped-def]
+def _merge(indptrs, all_indices, all_values, n_columns, indptr, indices, values):  # type: ignore[no-untyped-def]
     total = np.zeros(n_columns, np.int64)
     marks = np.zeros((n_columns + 63) // 64, np.uint64)
     out = np.int64(0)
-    for row in range(starts.shape[1] - 1):
+    for row in range(len(indptr) - 1):
         indptr[row] = out
-        for run in range(starts.shape[0]):
-            for entry in range(starts[run, row], starts[run, row + 1]):
-                column = all_indices[entry]
-                total[column] += all_values[entry]
+        for run in range(len(indptrs)):
+            for entry in range(indptrs[run][row], indptrs[run][row + 1]):
+                column = all_indices[run][entry]
+                total[column] += all_values[run][entry]
                 marks[column >> 6] |= np.uint64(1) << np.uint64(column & 63)
         out = _drain(total, marks, indices, values, out)
-    indptr[starts.shape[1] - 1] = out
+    indptr[len(indptr) - 1] = out
     return out
+
+
+_FAN_IN = 8
+"""Runs merged at a time: the kernel takes a tuple of this length, so nothing is copied together first."""
 
 
 def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
     """Add runs of the same rows: one dense row of sums at a time, its marked cells read off in order."""
     if len(runs) == 1:
         return runs[0]
-    before = np.cumsum([0, *(len(run.indices) for run in runs)])
-    starts = np.stack([run.indptr + offset for run, offset in zip(runs, before, strict=False)])
-    all_indices = np.concatenate([run.indices for run in runs])
-    all_values = np.concatenate([run.values for run in runs])
-    indptr = np.empty(starts.shape[1], np.int64)
-    # Spare room is never touched and so takes no memory; `_fitted` gives it back.
-    indices, values = np.empty(before[-1], np.int32), np.empty(before[-1], np.int64)
-    n = _merge(starts, all_indices, all_values, n_columns, indptr, indices, values)
-    return _fitted(indptr, indices, values, n)
+    if len(runs) > _FAN_IN:
+        groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
+        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns)
+    n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
+    kind = _value_type(sum(int(run.values.max(initial=0)) for run in runs))
+    empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
+    padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
+    values_of = tuple(run.values.astype(kind, copy=False) for run in padded)
+    indptr = np.empty(n_rows + 1, np.int64)
+    # Spare room is never touched and so takes no memory.
+    indices, values = np.empty(n_entries, np.int32), np.empty(n_entries, kind)
+    arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
+    n = _merge(*arrays, n_columns, indptr, indices, values)
+    return _shrunk(indptr, indices, values, n)
 
 
 def slice_rows(run: Run, first: int, last: int) -> Run:
@@ -330,9 +377,10 @@ def mirror_rows(upper: Run, first: int, last: int) -> Run:
     sizes = np.zeros(last - first, np.int64)
     _mirror_sizes(upper.indptr, upper.indices, first, last, sizes)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
-    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int64)
+    largest = 2 * int(upper.values.max(initial=0))
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], _value_type(largest))
     _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
-    return _fitted(indptr, indices, values, int(indptr[-1]))
+    return Run(indptr, indices, values)
 
 
 @_jit
@@ -359,7 +407,8 @@ def _count_terms(documents, offsets, ids, lookup, first, current, total, marks, 
 class TermCounter:
     """Count the terms of consecutive documents, row batch by row batch, in memory bounded by the result.
 
-    Only the document being read lies in a dense row of sums; its counts move to the output when the next begins.
+    Only the document being read lies in a dense row of sums; its counts move to the output when the next
+    begins.
     """
 
     def __init__(self, lookup: NDArray[np.int32], n_words: int, first: int, last: int) -> None:

@@ -7,27 +7,27 @@ The stages are functions of their own, so that a job can run, record and resume 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import dask
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.parts import open_part
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
-
-if TYPE_CHECKING:
-    from distembed.corpus import Corpus, Tokens, Vocabulary
 
 Direction = Literal["symmetric", "left", "right"]
 Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
@@ -113,7 +113,8 @@ def cooccurrence_row_blocks(
     n_tokens
         Tokens of the corpus that are in the vocabulary; the sum of `counts` by default.
     block_memory
-        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds the
+        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds
+        the
         partial counts it adds as well.
 
     Returns
@@ -137,11 +138,12 @@ def count_part(
     target: str,
     *,
     number: int = 0,
+    storage_options: dict[str, Any] | None = None,
 ) -> PartialCounts:
     """Count the co-occurrences of one part into one file of sorted runs, split by row block.
 
-    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed a
-    sixteenth of it at a time, and sums that outgrow an eighth of it go to the file as a run of their own.
+    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed an
+    eighth of it at a time, and sums that outgrow as much go to the file as a run of their own.
 
     Parameters
     ----------
@@ -153,31 +155,43 @@ def count_part(
         URL of the file to write; it appears only when complete.
     number
         Place of the part in the corpus: the key of its random numbers, with `options.seed`.
+    storage_options
+        How to reach `part`, as fsspec takes them.
     """
-    words, word_counts = part_words(part)
+    words, word_counts = part_words(part, storage_options)
     lookup = vocabulary.index(words)
+    largest = _largest_cell(options, int(word_counts[lookup >= 0].max(initial=0)), part)
     rules = _stream_rules(options, vocabulary, lookup, number)
-    n_runs = 0
+    rows = token_rows(part, options.block_memory // 64, storage_options)
+    n_words, n_runs = len(vocabulary), 0
     with RunWriter(target) as writer:
-        for run in _spilled_runs(_key_runs(part, options, rules, len(vocabulary)), options, len(vocabulary)):
-            n_runs += 1
+        for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
             _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
-    known = word_counts[lookup >= 0]
+            n_runs += 1
+    n_tokens = int(word_counts[lookup >= 0].sum())
+    return PartialCounts(
+        target, n_words, tuple(row_blocks), options.units.denominator, largest, n_tokens, n_runs
+    )
+
+
+def _largest_cell(options: CooccurrenceOptions, largest_count: int, part: str) -> int:
+    """Return what no cell can exceed: each token of the rarer word meets `window` others on either side."""
     sides = 2 if options.direction == "symmetric" else 1
-    units, denominator = options.units
-    bound = sides * int(units.sum()) * int(known.max(initial=0))
+    bound = sides * int(options.units.weights.sum()) * largest_count
+    return _checked(bound, f"{part}: a count")
+
+
+def _checked(bound: int, what: str) -> int:
     if bound >= 2**63:
         raise OverflowError(
-            f"{part}: a cell could reach {bound}, above 2**63; use a smaller window, or smaller parts."
+            f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
         )
-    return PartialCounts(
-        target, len(vocabulary), tuple(row_blocks), denominator, bound, int(known.sum()), n_runs
-    )
+    return bound
 
 
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
     """Return the tokens of a corpus, tokenising it if that has not been done."""
-    tokens = docs if hasattr(docs, "parts") else docs.tokenize()
+    tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
     if not tokens.parts:
         raise ValueError("There are no tokens to count: the corpus has no parts.")
     return tokens
@@ -186,15 +200,15 @@ def tokens_of(docs: Corpus | Tokens) -> Tokens:
 class PartWords(NamedTuple):
     """The dictionary of a part: its token ids index `words`."""
 
-    words: list[str]
+    words: pa.ChunkedArray
     counts: NDArray[np.int64]
 
 
-def part_words(part: str) -> PartWords:
+def part_words(part: str, storage_options: dict[str, Any] | None = None) -> PartWords:
     """Read the dictionary of a part."""
-    fs, path = url_to_fs(part + ".words.parquet")
-    table = pq.read_table(path, filesystem=fs, columns=["word", "count"])
-    return PartWords(table["word"].to_pylist(), table["count"].to_numpy())
+    with open_part(part, "words", storage_options) as file:
+        table = file.read(columns=["word", "count"])
+    return PartWords(table["word"], table["count"].to_numpy())
 
 
 def _stream_rules(
@@ -211,14 +225,16 @@ def _stream_rules(
     )
 
 
-def _key_runs(part: str, options: CooccurrenceOptions, rules: StreamRules, n_words: int) -> Iterator[Run]:
+def _key_runs(
+    rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
+) -> Iterator[Run]:
     """Yield the sums of one buffer of keys after another."""
     window, weights = options.window, options.units.weights
     radix = window if (weights != weights[0]).any() else 1
     key_type = blocks.key_type(n_words, radix)
     keys = _key_buffer(options, key_type)
     filled = 0
-    for words, reach in _windowed_stream(part, rules, window, options.block_memory // 64):
+    for words, reach in _windowed_stream(rows, rules, window):
         start = window
         while start < len(words):
             stop = min(len(words), start + (len(keys) - filled) // window)
@@ -233,7 +249,7 @@ def _key_runs(part: str, options: CooccurrenceOptions, rules: StreamRules, n_wor
 
 
 def _key_buffer(options: CooccurrenceOptions, key_type: np.dtype[Any]) -> NDArray[Any]:
-    return np.empty(max(options.block_memory // 16 // key_type.itemsize, 64 * options.window), key_type)
+    return np.empty(max(options.block_memory // 8 // key_type.itemsize, 64 * options.window), key_type)
 
 
 def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
@@ -242,13 +258,13 @@ def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> 
 
 
 def _windowed_stream(
-    part: str, rules: StreamRules, window: int, batch_bytes: int
+    batches: Iterable[TokenRows], rules: StreamRules, window: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yield the part's stream in pieces, each led by the last `window` positions of the piece before."""
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
     document, position = -1, 0
-    for rows in token_rows(part, batch_bytes):
+    for rows in batches:
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position
         words = np.concatenate([words[-window:], stream.words])
@@ -256,19 +272,16 @@ def _windowed_stream(
         yield words, reach
 
 
-def token_rows(part: str, batch_bytes: int) -> Iterator[TokenRows]:
+def token_rows(
+    part: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
+) -> Iterator[TokenRows]:
     """Yield the token rows of a part, about `batch_bytes` at a time."""
-    fs, path = url_to_fs(part + ".tokens.parquet")
-    with fs.open(path, "rb") as file, pq.ParquetFile(file) as table:
+    with open_part(part, "tokens", storage_options) as table:
         for group in range(table.num_row_groups):
-            about = table.metadata.row_group(group)
-            for batch in table.iter_batches(
-                _row_batch(about, batch_bytes), row_groups=[group], columns=["document", "ids"]
-            ):
-                ids = batch.column("ids")
-                yield TokenRows(
-                    batch.column("document").to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy()
-                )
+            rows = _row_batch(table.metadata.row_group(group), batch_bytes)
+            for batch in table.iter_batches(rows, row_groups=[group], columns=["document", "ids"]):
+                documents, ids = batch.column("document"), batch.column("ids")
+                yield TokenRows(documents.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
 
 
 def _row_batch(group: pq.RowGroupMetaData, batch_bytes: int) -> int:
@@ -295,15 +308,15 @@ def _nbytes(runs: Iterable[Run]) -> int:
 
 def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
     rows = blocks.mirror_rows if mirrored else blocks.slice_rows
-    for block, (first, last) in enumerate(zip(row_blocks[:-1], row_blocks[1:], strict=True)):
+    for block, (first, last) in enumerate(itertools.pairwise(row_blocks)):
         writer.append(block, rows(run, first, last))
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
-    """Return the type of the merged counts: float32 for fractions, else int32 where no cell can outgrow it."""
+    """Return the type of merged counts: float32 for fractions, else int32 where no cell outgrows it."""
+    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all parts")
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
-    largest = sum(partial.largest_cell for partial in partials)
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
 
 
@@ -315,7 +328,8 @@ def merge_row_block(
     Returns
     -------
     csr_array
-        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the denominator.
+        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the
+        denominator.
     """
     first, last = partials[0].row_blocks[block : block + 2]
     n_words = partials[0].n_words
@@ -343,7 +357,7 @@ def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) ->
 
 
 class _Scratch:
-    """A folder that is removed when the last graph that reads it goes; copies sent to workers do not own it."""
+    """A folder removed when the last graph that reads it goes; copies sent to workers do not own it."""
 
     def __init__(self, folder: str | None) -> None:
         self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")
@@ -373,8 +387,10 @@ def count_cooccurrences(
 ) -> da.Array:
     """Count how often words stand near each other.
 
-    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window places before
-    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border within it.
+    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window
+    places before
+    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
+    within it.
 
     Parameters
     ----------
@@ -388,21 +404,27 @@ def count_cooccurrences(
     draw
         Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
     subsample
-        word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A dropped
-        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's place.
+        word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
+        dropped
+        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
+        place.
     outside
-        "keep": words outside the vocabulary keep their place; "close": they are removed first, as in word2vec.
+        "keep": words outside the vocabulary keep their place; "close": they are removed first, as in
+        word2vec.
     block_memory
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
     scratch
-        Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary folder,
+        Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
+        folder,
         removed when the returned array and all arrays computed from it are gone.
 
     Returns
     -------
     dask.array.Array
-        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided by q once
-        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32 where no
+        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided
+        by q once
+        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32
+        where no
         count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for the others.
         Parts are counted now, by the scheduler in force; row blocks are merged when computed.
 
@@ -432,8 +454,17 @@ def _count_parts(
     folder: str,
 ) -> list[PartialCounts]:
     shared, task = dask.delayed(vocabulary), dask.delayed(count_part, pure=False)
+    reach = dict(tokens.storage_options)
     tasks = [
-        task(part, shared, options, row_blocks, f"{folder}/part-{number:05d}.counts", number=number)
+        task(
+            part,
+            shared,
+            options,
+            row_blocks,
+            f"{folder}/part-{number:05d}.counts",
+            number=number,
+            storage_options=reach,
+        )
         for number, part in enumerate(tokens.parts)
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.

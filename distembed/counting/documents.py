@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
 from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_words, token_rows, tokens_of
-
-if TYPE_CHECKING:
-    from distembed.corpus import Corpus, Tokens, Vocabulary
 
 _BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
 
@@ -30,13 +25,13 @@ class DocumentBlock(NamedTuple):
 
 
 def document_row_blocks(tokens: Tokens, *, block_memory: int = DEFAULT_BLOCK_MEMORY) -> list[DocumentBlock]:
-    """Return the row blocks of the document-term matrix: a part each, cut where it would outgrow the memory."""
+    """Return the row blocks of the document-term matrix: a part each, cut where it outgrows memory."""
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
-    return [block for part in tokens.parts for block in _part_blocks(part, limit)]
+    return [block for part in tokens.parts for block in _part_blocks(tokens, part, limit)]
 
 
-def _part_blocks(part: str, limit: int) -> Iterator[DocumentBlock]:
-    lengths = _document_lengths(part)
+def _part_blocks(tokens: Tokens, part: str, limit: int) -> Iterator[DocumentBlock]:
+    lengths = tokens.documents(part)["n_tokens"].to_numpy()
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):
@@ -46,28 +41,25 @@ def _part_blocks(part: str, limit: int) -> Iterator[DocumentBlock]:
         first = last
 
 
-def _document_lengths(part: str) -> NDArray[np.int64]:
-    fs, path = url_to_fs(part + ".documents.parquet")
-    lengths: NDArray[np.int64] = pq.read_table(path, filesystem=fs, columns=["n_tokens"])[
-        "n_tokens"
-    ].to_numpy()
-    return lengths
-
-
 def count_document_block(
-    block: DocumentBlock, vocabulary: Vocabulary, *, block_memory: int = DEFAULT_BLOCK_MEMORY
+    block: DocumentBlock,
+    vocabulary: Vocabulary,
+    *,
+    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    storage_options: dict[str, Any] | None = None,
 ) -> csr_array:
     """Count the terms of one block of documents.
 
     Returns
     -------
     csr_array
-        Shape (last - first, n_words), int32; words outside the vocabulary are passed over, and a document with no
+        Shape (last - first, n_words), int32; words outside the vocabulary are passed over, and a document
+        with no
         known word is an empty row.
     """
-    lookup = np.asarray(vocabulary.index(part_words(block.part).words), np.int32)
+    lookup = vocabulary.index(part_words(block.part, storage_options).words)
     counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
-    for rows in token_rows(block.part, block_memory // 64):
+    for rows in token_rows(block.part, block_memory // 64, storage_options):
         counter.add(rows)
     counts = counter.result()
     arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr.astype(np.int32))
@@ -123,5 +115,5 @@ def _document_chunk(
     block_memory: int,
     block_id: tuple[int, int],
 ) -> csr_array:
-    del tokens
-    return count_document_block(row_blocks[block_id[0]], vocabulary, block_memory=block_memory)
+    block, reach = row_blocks[block_id[0]], dict(tokens.storage_options)
+    return count_document_block(block, vocabulary, block_memory=block_memory, storage_options=reach)

@@ -1,8 +1,11 @@
 """Partial counts on disk: sorted runs split by row block, in one file a part.
 
-The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices int32, values
-int32 or int64, little endian), then a JSON table of the segments with the CRC-32 of each, the length and CRC-32 of
-that table, and a closing mark. It is written under a temporary name and moved, so that a file with its name is whole;
+The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices int32,
+values
+int32 or int64, little endian), then a JSON table of the segments with the CRC-32 of each, the length and
+CRC-32 of
+that table, and a closing mark. It is written under a temporary name and moved, so that a file with its name
+is whole;
 what rots later is found by the checksums.
 """
 
@@ -83,8 +86,8 @@ def read_runs(url: str, block: int) -> Iterator[Run]:
             if number == block:
                 size = 4 * n_rows + (4 + width) * n_entries
                 file.seek(offset)
-                data = file.read(size)
-                if len(data) != size or zlib.crc32(data) != checksum:
+                data = bytearray(size)  # writable, as the kernels are compiled for
+                if file.readinto(data) != size or zlib.crc32(data) != checksum:
                     raise DamagedRunsError(
                         url, f"the counts of row block {block} at byte {offset} are damaged"
                     )
@@ -105,7 +108,7 @@ def _read_table(file: Any, url: str) -> list[list[int]]:
     raise DamagedRunsError(url, f"the table of segments at the end of its {size} bytes is missing or damaged")
 
 
-def _unpacked(data: bytes, n_rows: int, n_entries: int, width: int) -> Run:
+def _unpacked(data: bytearray, n_rows: int, n_entries: int, width: int) -> Run:
     sizes = np.frombuffer(data, "<i4", n_rows)
     indices = np.frombuffer(data, "<i4", n_entries, 4 * n_rows)
     values = np.frombuffer(data, f"<i{width}", n_entries, 4 * (n_rows + n_entries))

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distembed.corpus import Vocabulary
+
 Document = Sequence[str | None]  # None is a border
 
 
-@dataclass(frozen=True)
-class PartFiles:
-    """Stands for `distembed.corpus.Tokens`: URL prefixes."""
-
-    parts: tuple[str, ...]
-
-
-class WordList:
-    """Stands for `distembed.corpus.Vocabulary`."""
-
-    def __init__(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
-        self.words = list(words)
-        self.counts = np.array([1] * len(words) if counts is None else counts, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def index(self, words: Sequence[str]) -> np.ndarray:
-        number = {word: i for i, word in enumerate(self.words)}
-        return np.array([number.get(word, -1) for word in words], np.int32)
+def vocabulary_of(words: Sequence[str], counts: Sequence[int] | None = None) -> Vocabulary:
+    counts_array = np.array([1] * len(words) if counts is None else counts, np.int64)
+    return Vocabulary(list(words), counts_array, counts_array)
 
 
 def write_part(prefix: str, documents: Sequence[Document], *, row_tokens: int = 2**16) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import lzma
+import re
 from pathlib import Path
 
 import dask
@@ -14,16 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from distembed.corpus import Tokens, build_vocabulary, read_corpus
 from distembed.counting import (
     CooccurrenceOptions,
     DamagedRunsError,
     cooccurrence_row_blocks,
     count_cooccurrences,
+    count_document_terms,
     count_part,
     merge_row_block,
 )
 from distembed.counting import cooccurrence as module
-from tests.counting.parts import PartFiles, WordList, write_part
+from tests.counting.parts import vocabulary_of, write_part
 from tests.references import counting as plain
 
 WORDS = ["the", "of", "cat", "mat", "sat"]
@@ -41,7 +44,7 @@ documents = st.lists(st.lists(words, max_size=30), min_size=1, max_size=5)
 
 def count(folder: Path, parts, vocabulary=None, *, row_tokens=2**16, **options) -> csr_array:
     prefixes = [write_part(f"{folder}/p{i}", part, row_tokens=row_tokens) for i, part in enumerate(parts)]
-    counts = count_cooccurrences(PartFiles(tuple(prefixes)), vocabulary or WordList(WORDS), **options)
+    counts = count_cooccurrences(Tokens(tuple(prefixes)), vocabulary or vocabulary_of(WORDS), **options)
     with dask.config.set(scheduler="sync"):
         return counts.compute()
 
@@ -94,7 +97,7 @@ def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, 
 def test_random_choices_do_not_depend_on_cutting(tmp_path):
     rng = np.random.default_rng(0)
     text = [list(rng.choice(WORDS, 300)) for _ in range(3)]
-    vocabulary = WordList(WORDS, [60, 30, 10, 5, 1])
+    vocabulary = vocabulary_of(WORDS, [60, 30, 10, 5, 1])
     options = {"window": 5, "weighting": "dynamic", "draw": 3, "subsample": 0.05, "seed": 7}
     whole = count(tmp_path, [text], vocabulary, **options)
     with pytest.MonkeyPatch.context() as patch:
@@ -115,7 +118,7 @@ def test_drawn_windows_average_to_the_expectation(tmp_path):
 
 def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path):
     n = 50_000
-    vocabulary = WordList(["the", "rare"], [n, 0])
+    vocabulary = vocabulary_of(["the", "rare"], [n, 0])
     found = count(
         tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01, outside="close"
     )
@@ -138,7 +141,7 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
     options = CooccurrenceOptions(direction=direction)
     partials = [
         count_part(
-            f"{tmp_path}/p{i}", WordList(WORDS), options, row_blocks, f"{tmp_path}/{i}.counts", number=i
+            f"{tmp_path}/p{i}", vocabulary_of(WORDS), options, row_blocks, f"{tmp_path}/{i}.counts", number=i
         )
         for i in (0, 1)
     ]
@@ -150,11 +153,13 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
 def test_same_bits_under_threads_and_processes(tmp_path):
     rng = np.random.default_rng(5)
     parts = [[list(rng.choice(WORDS, 500))] for _ in range(3)]
-    prefixes = PartFiles(tuple(write_part(f"{tmp_path}/p{i}", part) for i, part in enumerate(parts)))
+    prefixes = Tokens(tuple(write_part(f"{tmp_path}/p{i}", part) for i, part in enumerate(parts)))
     results = []
     for scheduler in ("sync", "threads", "processes"):
         with dask.config.set(scheduler=scheduler, num_workers=2):
-            results.append(count_cooccurrences(prefixes, WordList(WORDS), weighting="harmonic").compute())
+            results.append(
+                count_cooccurrences(prefixes, vocabulary_of(WORDS), weighting="harmonic").compute()
+            )
     for other in results[1:]:
         assert other.data.tobytes() == results[0].data.tobytes()
         np.testing.assert_array_equal(other.indices, results[0].indices)
@@ -163,8 +168,8 @@ def test_same_bits_under_threads_and_processes(tmp_path):
 def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
-    prefixes = PartFiles((write_part(f"{tmp_path}/p", DOCUMENTS),))
-    counts = count_cooccurrences(prefixes, WordList(WORDS))
+    prefixes = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    counts = count_cooccurrences(prefixes, vocabulary_of(WORDS))
     derived = counts.map_blocks(lambda block: block)
     del counts
     gc.collect()
@@ -175,13 +180,13 @@ def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
 
 
 def test_given_scratch_may_be_a_url_and_is_kept(tmp_path):
-    prefixes = PartFiles((write_part(f"{tmp_path}/p", DOCUMENTS),))
-    found = count_cooccurrences(prefixes, WordList(WORDS), scratch=f"file://{tmp_path}/kept").compute(
+    prefixes = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    found = count_cooccurrences(prefixes, vocabulary_of(WORDS), scratch=f"file://{tmp_path}/kept").compute(
         scheduler="sync"
     )
     assert found.nnz
     assert [file.name for file in (tmp_path / "kept").iterdir()] == ["part-00000.counts"]
-    again = count_cooccurrences(prefixes, WordList(WORDS), scratch="memory://counts").compute(
+    again = count_cooccurrences(prefixes, vocabulary_of(WORDS), scratch="memory://counts").compute(
         scheduler="sync"
     )
     assert (again != found).nnz == 0
@@ -197,7 +202,7 @@ def test_no_known_word_gives_an_empty_matrix(tmp_path):
 def test_damaged_partial_counts_are_named(tmp_path, spoil):
     write_part(f"{tmp_path}/p", DOCUMENTS)
     target = tmp_path / "0.counts"
-    partial = count_part(f"{tmp_path}/p", WordList(WORDS), CooccurrenceOptions(), (0, 5), str(target))
+    partial = count_part(f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), str(target))
     data = bytearray(target.read_bytes())
     data[25] ^= 4
     target.write_bytes({"flip": bytes(data), "cut": data[:-1], "empty": b""}[spoil])
@@ -214,7 +219,7 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_write_run", fail)
     with pytest.raises(MemoryError):
         count_part(
-            f"{tmp_path}/p", WordList(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
+            f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
         )
     assert not list((tmp_path / "out").iterdir())
 
@@ -238,9 +243,9 @@ def test_bad_options_are_named(options, message):
 
 def test_empty_vocabulary_and_empty_corpus_are_named():
     with pytest.raises(ValueError, match="vocabulary is empty"):
-        count_cooccurrences(PartFiles(("x",)), WordList([]))
+        count_cooccurrences(Tokens(("x",)), vocabulary_of([]))
     with pytest.raises(ValueError, match="no parts"):
-        count_cooccurrences(PartFiles(()), WordList(WORDS))
+        count_cooccurrences(Tokens(()), vocabulary_of(WORDS))
 
 
 def test_row_blocks_have_equal_shares():
@@ -258,6 +263,27 @@ def test_row_blocks_have_equal_shares():
     assert cooccurrence_row_blocks([0, 0], window=1) == (0, 2)
 
 
+def test_from_text_to_counts(tmp_path):
+    """The real reader, tokeniser and vocabulary in front: a document a line, a border at each full stop."""
+    text = ["The cat sat on the mat. The mat sat!", "of the cat: the cat; of", "", "a"] * 3
+    (tmp_path / "text.txt").write_text("\n".join(text))
+    docs = read_corpus(str(tmp_path / "text.txt"))
+    vocabulary = build_vocabulary(docs, min_count=4)
+    counts = count_cooccurrences(docs, vocabulary, window=2, weighting="harmonic").compute(scheduler="sync")
+    documents = [re.findall("[a-z]+", line.lower()) for line in text]
+    expected = as_float(plain.cooccurrences(documents, vocabulary.words, window=2, weighting="harmonic"))
+    np.testing.assert_array_equal(counts.toarray(), expected.astype(np.float32))
+    terms = count_document_terms(docs, vocabulary).compute(scheduler="sync")
+    np.testing.assert_array_equal(terms.sum(axis=0), vocabulary.counts)
+
+
+def test_counts_that_could_overflow_are_refused():
+    partial = module.PartialCounts("a", 5, (0, 5), 1, 2**62, 9, 1)
+    assert module.count_type([partial]) == np.int64
+    with pytest.raises(OverflowError, match="A count over all parts"):
+        module.count_type([partial, partial])
+
+
 def test_counts_of_the_authors_program(shared, tmp_path):
     """160 Wikipedia articles, window 3: PSDVec's own counter, every cell of the three blocks it kept."""
     reference = shared / "reference"
@@ -265,7 +291,7 @@ def test_counts_of_the_authors_program(shared, tmp_path):
     text = [line.split() for line in read(reference / "psdvec_small_corpus.txt.xz").splitlines()]
     totals = [line.split(",") for line in read(reference / "psdvec_small_row_totals.csv.xz").split()]
     order = [word for word, _ in totals]
-    vocabulary = WordList(order)
+    vocabulary = vocabulary_of(order)
     documents = [line for line in text if len(line) >= 5]
     found = count(tmp_path, [documents[:70], documents[70:]], vocabulary, window=3, direction="left")
     core, noncore = vocabulary.index(kept["core_words"]), vocabulary.index(kept["noncore_words"])
