@@ -410,6 +410,48 @@ def begin_character(state: ScanState, v: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
+def take_known_words(
+    state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, special: int, ids: np.ndarray
+) -> int:
+    """Take the words at `i` for as long as they are the common case; return where the first other one begins.
+
+    The common case: ASCII, at most 8 bytes, in the table already, then a character that only separates. Everything
+    stays in registers; what this does is what the general path does, only faster.
+    """
+    f, slots, stats = state.fields, state.slots, state.stats
+    mask, document, first_id = len(slots) - 1, f[DOCUMENT], f[N_IDS]
+    n_ids = first_id
+    while i < stop:
+        key, k, v = np.uint64(0), i, WORD
+        while k < stop and k - i <= 8 and data[k] < 0x80:
+            v = np.int64(table[data[k]])
+            if v & WORD == 0:
+                break
+            key |= np.uint64(v & 0x7F) << np.uint64((k - i) << 3)
+            k += 1
+        if v & (WORD | special):
+            break
+        if k > i:
+            slot = first_slot(key, mask)
+            while slots[slot, 1] != 0 and slots[slot, 0] != key:
+                slot = (slot + 1) & mask
+            if slots[slot, 1] == 0:
+                break
+            word = np.int64(slots[slot, 1]) - 1
+            ids[n_ids] = word
+            n_ids += 1
+            stats[word, 0] += 1
+            if stats[word, 2] != document:
+                stats[word, 2] = document
+                stats[word, 1] += 1
+        i = k + 1
+    f[N_IDS] = n_ids
+    f[DOCUMENT_TOKENS] += n_ids - first_id
+    f[SEGMENT_TOKENS] += n_ids - first_id
+    return i
+
+
+@njit(cache=True, nogil=True, _nrt=False)
 def scan_span(
     state: ScanState,
     data: np.ndarray,
@@ -422,7 +464,12 @@ def scan_span(
 ) -> int:
     """Scan `data[i:stop]`; return DONE, or GROW or INVALID with the place in the POSITION field."""
     f = state.fields
+    special = APOSTROPHE | (NEWLINE if border == BORDER_LINE else 0)
     while i < stop:
+        if border != BORDER_SENTENCE and f[LENGTH] == 0 and f[SEGMENT_TOKENS] >= len(state.pending):
+            i = take_known_words(state, data, i, stop, table, special, ids)
+            if i == stop:
+                break
         width, v = 1, np.int64(0)
         if data[i] < 0x80:
             v = np.int64(table[data[i]])

@@ -1,0 +1,181 @@
+"""The compiled scanner against Python's `re`, for any text and however the text is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distembed.corpus import blocks
+from distembed.corpus.documents import without_cut
+from distembed.corpus.streams import Batch, CorpusError
+from distembed.corpus.tokenizer import CallableScanner, Tokenizer, WordScanner, scanner
+from tests.references.tokens import ids_of
+
+TEXT = st.text(
+    st.one_of(st.sampled_from("aab cdefgXYZ'’._\n\r019\"éßİΣσςष्टिहд中。²Ⅳ\u0301"), st.characters(exclude_categories=["Cs"])),
+    max_size=120,
+)
+
+
+def batch_of(data: bytes, starts: list[int], stops: list[int], n_closed: int) -> Batch:
+    none = pa.array([], pa.string())
+    return Batch(
+        np.frombuffer(data, np.uint8), np.array(starts, np.int64), np.array(stops, np.int64), n_closed, none, none, none
+    )
+
+
+def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options: str) -> tuple:
+    """Scan documents cut into pieces of `piece` bytes, and give what the oracle gives."""
+    machine = scanner(tokenizer, **options)
+    result: list[list[int]] = []
+    ids: list[int] = []
+    for document in documents:
+        first = 0
+        while True:
+            last = first + piece >= len(document)
+            size = len(document) - first if last else max(without_cut(document[first : first + piece]), 1)
+            found = machine.scan(batch_of(document[first : first + size], [0], [size], int(last)))
+            ids += found.ids.tolist()
+            first += size
+            if last:
+                break
+        assert found.n_tokens.tolist() == [sum(k >= 0 for k in ids)]
+        result.append(ids)
+        ids = []
+    words = [part for part in machine.words()]
+    return (
+        result,
+        [word for part in words for word in part.words.to_pylist()],
+        [n for part in words for n in part.counts.tolist()],
+        [n for part in words for n in part.document_counts.tolist()],
+    )
+
+
+@given(
+    documents=st.lists(TEXT, max_size=5),
+    pattern=st.sampled_from(["unicode", "ascii"]),
+    border=st.sampled_from(["document", "line"]),
+    minimum=st.integers(1, 3),
+    lowercase=st.booleans(),
+    numbers=st.booleans(),
+    apostrophes=st.booleans(),
+    piece=st.sampled_from([4, 7, 1000]),
+)
+@settings(max_examples=300, deadline=None)
+def test_scanner_equals_regular_expression(
+    documents, pattern, border, minimum, lowercase, numbers, apostrophes, piece
+):
+    options = {"pattern": pattern, "lowercase": lowercase, "numbers": numbers, "apostrophes": apostrophes}
+    tokenizer = Tokenizer(border=border, min_border_tokens=minimum, **options)
+    expected = ids_of(documents, border=border, minimum=minimum, **options)
+    assert scanned([text.encode() for text in documents], tokenizer, piece) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He came. She went.", [["he", "came"], ["she", "went"]]),
+        ("Mr. J. Smith paid 3.14 at example.com today.", [["mr"], ["j", "smith", "paid", "at", "example", "com", "today"]]),
+        ("e.g. this one", [["e", "g", "this", "one"]]),
+        ('"Stop!" (Now.) Then what? Nothing', [["stop"], ["now"], ["then", "what"], ["nothing"]]),
+        ("one\ntwo", [["one"], ["two"]]),
+        ("他来。她走。", [["他来"], ["她走"]]),
+        ("यह है। वह था।", [["यह", "है"], ["वह", "था"]]),
+    ],
+)
+def test_sentences(text, expected):
+    for piece in (4, 1000):
+        ids, words, _, _ = scanned([text.encode()], Tokenizer(border="sentence"), piece)
+        assert "".join("|" if k < 0 else f" {words[k]} " for k in ids[0]) == "|".join(
+            "".join(f" {word} " for word in sentence) for sentence in expected
+        )
+
+
+def test_words_where_python_differs():
+    ids, words, _, _ = scanned(["İstanbul ΟΔΟΣ snake_case हिन्दी".encode()], Tokenizer(), 1000)
+    assert words == ["istanbul", "οδοσ", "snake", "case", "हिन्दी"]
+
+
+def test_dictionary_grows_and_ids_stay():
+    n = 100_000
+    text = " ".join(f"word{'abcdefghij'[k % 10]}{chr(97 + k % 26)}{k:x}" for k in range(n))
+    documents = [text, text]
+    options = {"pattern": "ascii", "numbers": True}
+    assert scanned([t.encode() for t in documents], Tokenizer(**options), 1 << 20) == ids_of(documents, **options)
+
+
+def test_short_segments_leave_no_words_behind():
+    machine = WordScanner(Tokenizer(border="line", min_border_tokens=3))
+    data = b"new words\nthree old words\nnew words again"
+    found = machine.scan(batch_of(data, [0], [len(data)], 1))
+    assert found.ids.tolist() == [0, 1, 2, -1, 3, 2, 4]
+    assert machine.skipped() == (1, 0, 0)
+
+
+def test_overlong_token_is_counted_in_bounded_memory():
+    machine = WordScanner(Tokenizer())
+    for k in range(64):
+        machine.scan(batch_of(b"a" * 65536, [0], [65536], 0))
+    found = machine.scan(batch_of(b" end", [0], [4], 1))
+    assert found.ids.tolist() == [0]
+    assert machine.skipped()[1] == 1
+    assert len(machine.state.token) == blocks.TOKEN_WORDS
+
+
+@pytest.mark.parametrize("size", [7, 8, 9, 15, 16, 17, 1023, 1024])
+def test_tokens_of_every_width_are_told_apart(size):
+    words = ["a" * size, "a" * (size - 1) + "b", "b" + "a" * (size - 1)]
+    text = " ".join(words * 2)
+    assert scanned([text.encode()], Tokenizer(), 5) == ids_of([text])
+
+
+@given(data=st.binary(max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_invalid_utf8_is_found_where_python_finds_it(data):
+    machine = WordScanner(Tokenizer(), url="f.txt")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        with pytest.raises(CorpusError, match=f"offset {error.start} "):
+            machine.scan(batch_of(data, [0], [len(data)], 1))
+    else:
+        machine.scan(batch_of(data, [0], [len(data)], 1))
+
+
+def test_invalid_bytes_separate_words_when_replaced():
+    machine = WordScanner(Tokenizer(), errors="replace")
+    data = "na\xefve text".encode("latin-1")
+    assert machine.scan(batch_of(data, [0], [len(data)], 1)).ids.tolist() == [0, 1, 2]
+    assert machine.skipped()[2] == 1
+
+
+@pytest.mark.parametrize("piece", [3, 1000])
+@pytest.mark.parametrize("border", ["document", "line"])
+def test_callable_gives_what_the_compiled_scanner_gives(piece, border):
+    documents = ["The cat sat.\nThe dog ran off.", "", "a\nthe end of it"]
+    options = {"border": border, "min_border_tokens": 2}
+    data = [text.encode() for text in documents]
+    theirs = scanned(data, Tokenizer(pattern="tests.references.tokens:tokens_of", **options), piece)
+    assert isinstance(scanner(Tokenizer(pattern="tests.references.tokens:tokens_of")), CallableScanner)
+    assert theirs == scanned(data, Tokenizer(**options), piece)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pattern": "[a-z]+"}, '"module:function"'),
+        ({"border": "page"}, "'sentence'"),
+        ({"min_border_tokens": 0}, "1 or more"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        Tokenizer(**options)
+
+
+def test_callable_that_does_not_exist():
+    with pytest.raises(ValueError, match="cannot be imported"):
+        scanner(Tokenizer(pattern="no.such:thing"))
