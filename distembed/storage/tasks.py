@@ -82,7 +82,8 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
             done(result.flat[0])
 
     with Callback(posttask=finished):
-        results.compute()
+        # compute() would fuse a lone block into its own last task, whose key is none of these.
+        results.persist()
 
 
 def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
