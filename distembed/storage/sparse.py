@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
-    """Return a sparse block with sorted, unique indices, in 32 bits if they fit; the argument is untouched."""
+    """Return a sparse block with sorted, unique indices, in 32 bits if they fit; `block` is untouched."""
     csr = sparse.csr_array(block).astype(dtype, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()

@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 
 class MakeFiles(Protocol):
-    """Write the files of item `index`, each named `prefix` plus a suffix; return a small JSON-able summary."""
+    """Write the files of item `index`, each named `prefix` plus a suffix; return a JSON-able summary."""
 
     def __call__(self, index: int, prefix: str, /) -> Mapping[str, Any]:
         """Write and return."""
@@ -129,7 +129,7 @@ class Stage:
         OSError
             If a block cannot be written.
         """
-        spec = _array_spec(self.name, name, array, tuple(dims), units, meaning, temporary)
+        spec = _array_spec(self.name, name, array, tuple(dims), units, meaning, temporary=temporary)
         if not self._keeps(spec):
             whole = array if array.ndim < 2 else array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
             self._announce(spec)
@@ -395,7 +395,7 @@ class Stage:
         if before is not None and before.digest != manifest.digest:
             warnings.warn(
                 f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} "
-                f"became {manifest.digest}): another processor or library version? Later stages rest on the old "
+                f"became {manifest.digest}): another processor or library version? Later stages rest on old "
                 "content; discard this stage to compute all of them again.",
                 stacklevel=3,
             )
@@ -414,13 +414,8 @@ def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
     return [FileItem([folder.path(name) for name in sorted(b.files)], b.summary) for b in record.blocks]
 
 
-def checks_of_own(folder: Folder, record: OutputRecord) -> Any:
-    """Return the check of the files that belong to an array as a whole."""
-    return verify.checks(folder, OutputRecord(record.spec, (), record.files), decode=False)[0]
-
-
 def _array_spec(
-    stage: str, name: str, array: da.Array, dims: tuple[str, ...], units: str, meaning: str, temporary: bool
+    stage: str, name: str, array: da.Array, dims: tuple[str, ...], units: str, meaning: str, *, temporary: bool
 ) -> Output:
     if array.ndim == 0 or len(dims) != array.ndim:
         raise ValueError(

@@ -81,8 +81,8 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
         if key in keys:
             done(result.flat[0])
 
-    # persist, not compute: the task that joins the results of a compute may swallow the blocks' own tasks
     with Callback(posttask=finished):
+        # compute() would fuse a lone block into its own last task, whose key is none of these.
         results.persist()
 
 

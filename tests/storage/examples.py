@@ -1,0 +1,65 @@
+"""Small arrays and stages that the tests of storage share; importable by workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import fsspec
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from distembed.storage import Stage, Workspace
+
+META: dict[str, Any] = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
+
+
+def dense_array() -> da.Array:
+    """Twelve rows in blocks of 4, 1 and 7."""
+    values = np.random.default_rng(3).normal(size=(12, 5)).astype(np.float32)
+    return da.from_array(values, chunks=((4, 1, 7), (5,)))
+
+
+def sparse_array(values: np.ndarray, rows: tuple[int, ...]) -> da.Array:
+    """The CSR chunks of a dense matrix."""
+    lazy = da.from_array(values, chunks=(rows, values.shape[1]))
+    return lazy.map_blocks(sparse.csr_array, dtype=values.dtype, meta=sparse.csr_array((0, 0), dtype=values.dtype))
+
+
+class Calls:
+    """Which blocks of an array were computed (threads of this process only)."""
+
+    def __init__(self, fail_at: int = -1) -> None:
+        self.blocks: list[int] = []
+        self.fail_at = fail_at
+
+    def count(self, array: da.Array) -> da.Array:
+        def note(block: Any, block_id: tuple[int, ...]) -> Any:
+            self.blocks.append(block_id[0])
+            if block_id[0] == self.fail_at:
+                raise RuntimeError("planned")
+            return block
+
+        return array.map_blocks(note, dtype=array.dtype, meta=array._meta)
+
+
+def write_item(index: int, prefix: str) -> dict[str, int]:
+    """Write two files for an item, on any store."""
+    for suffix in (".txt", "-more.txt"):
+        with fsspec.open(prefix + suffix, "wb") as file:
+            file.write(f"{index}{suffix}".encode())
+    return {"n": index}
+
+
+def store_all(workspace: Workspace, *, scale: int = 1, calls: Calls | None = None) -> Stage:
+    """Store one output of each kind, without the commit."""
+    stage = workspace.stage("a", parameters={"scale": scale}, inputs={})
+    dense = dense_array() * np.float32(scale)
+    stage.store("dense", dense if calls is None else calls.count(dense), **META)
+    values = (np.arange(12 * 9).reshape(12, 9) % 5 == 0) * np.arange(9)
+    stage.store("sparse", sparse_array(values, (1, 7, 4)), **META)
+    stage.store_table("words", pa.table({"word": ["a", "b"]}))
+    stage.store_bytes("report/index.html", b"<p>")
+    stage.store_files("tokens", 3, write_item)
+    return stage

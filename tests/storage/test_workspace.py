@@ -1,0 +1,500 @@
+"""Workspaces and stages: round trips, resume, repair, digests, names and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from distembed.storage import LockedError, ManifestError, Workspace
+from tests.storage.examples import Calls, dense_array, sparse_array, store_all, write_item
+
+META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
+CHUNKS = {"whole": (12,), "even": (4, 4, 4), "ragged": (1, 7, 4), "single": (1,) * 12, "empty": (5, 0, 7)}
+
+
+@pytest.fixture(params=["path", "file", "memory"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {
+        "path": str(tmp_path / "ws"),
+        "file": (tmp_path / "ws").as_uri(),
+        "memory": f"memory://{uuid.uuid4().hex}",
+    }[request.param]
+
+
+@pytest.mark.parametrize("rows", CHUNKS.values(), ids=CHUNKS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
+def test_dense_round_trip(tmp_path: Path, rows: tuple[int, ...], dtype: str) -> None:
+    values = (np.arange(12 * 5).reshape(12, 5) % 7).astype(dtype)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", da.from_array(values, chunks=(rows, 2)), **META)
+        stage.commit()
+    stored = Workspace.open(tmp_path / "ws").array("x")
+    assert stored.chunks == (rows, (5,))
+    assert stored.dtype == dtype
+    np.testing.assert_array_equal(stored.compute(), values)
+
+
+@pytest.mark.parametrize("rows", CHUNKS.values(), ids=CHUNKS)
+def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
+    values = np.zeros((12, 9), dtype=np.int64)
+    values[::3, ::2] = np.arange(1, 21).reshape(4, 5)
+    values[4:8] = 0
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stored = stage.store("x", sparse_array(values, rows), **META)
+        stage.commit()
+        assert workspace.verify() == []
+    blocks = [stored.blocks[i].compute() for i in range(len(rows))]
+    for block in blocks:
+        assert isinstance(block, sparse.csr_array)
+        assert block.dtype == np.int64
+        assert block.indices.dtype == block.indptr.dtype == np.int32
+        assert sparse.csr_array((block.data, block.indices, block.indptr), shape=block.shape).has_canonical_format
+    np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
+
+
+def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path: Path) -> None:
+    block = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6))
+    before = block.indices.copy()
+    lazy = da.from_array(np.zeros((1, 6)), chunks=(1, 6)).map_blocks(
+        lambda _: block, dtype=float, meta=sparse.csr_array((0, 0))
+    )
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stored = workspace.stage("a", parameters={}, inputs={}).store("x", lazy, **META).compute()
+    assert stored.indices.tolist() == [1, 4]
+    assert stored.data.tolist() == [2.0, 4.0]
+    assert block.indices.tolist() == before.tolist()
+
+
+def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
+    vector = np.array([0.0, -0.0, np.nan, np.inf, 1e-45], dtype=np.float32)
+    cube = np.arange(24).reshape(4, 3, 2)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        got = stage.store("v", da.from_array(vector, chunks=2), dims=("i",), units="", meaning="").compute()
+        assert got.tobytes() == vector.tobytes()
+        lazy = da.from_array(cube, chunks=(3, 2, 1))
+        got = stage.store("c", lazy, dims=("i", "j", "k"), units="", meaning="").compute()
+        np.testing.assert_array_equal(got, cube)
+
+
+def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distembed.storage.arrays.CHUNK_BYTES", 64)
+    monkeypatch.setattr("distembed.storage.arrays.CHUNK_ELEMENTS", 3)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stored = stage.store("x", dense_array(), **META)
+        np.testing.assert_array_equal(stored.compute(), dense_array().compute())
+        values = (np.arange(60).reshape(12, 5) % 3) * 2.5
+        stored = stage.store("s", sparse_array(values, (5, 7)), **META)
+        np.testing.assert_array_equal(stored.blocks[1].compute().toarray(), values[5:])
+        stage.commit()
+        assert workspace.verify() == []
+    assert len(list((tmp_path / "ws/arrays.zarr/x/000001/c").iterdir())) > 1
+
+
+def test_every_kind_of_output_on_every_kind_of_url(url: str) -> None:
+    with Workspace.create(url, owner="test") as workspace:
+        stage = store_all(workspace)
+        stage.commit({"seconds": 3.0})
+        assert workspace.verify() == []
+    again = Workspace.open(url)
+    np.testing.assert_array_equal(again.array("dense").compute(), dense_array().compute())
+    assert again.table("words").equals(pa.table({"word": ["a", "b"]}))
+    assert again.read_bytes("report/index.html") == b"<p>"
+    items = again.files("tokens")
+    assert [item.summary for item in items] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert [len(item.paths) for item in items] == [2, 2, 2]
+    record = again.describe("dense").spec
+    assert (record.dims, record.units, record.meaning) == (("word", "component"), "1", "a test")
+    assert again.stages()["a"].facts == {"seconds": 3.0}
+
+
+def test_digest_is_of_content_only(tmp_path: Path) -> None:
+    digests = set()
+    for number, scheduler in enumerate(["sync", "threads"]):
+        with (
+            Workspace.create(tmp_path / str(number), owner=str(number)) as workspace,
+            dask.config.set(scheduler=scheduler),
+        ):
+            store_all(workspace).commit({"seconds": number})
+            digests.add(workspace.digest())
+    assert len(digests) == 1
+    with Workspace.create(tmp_path / "other", owner="x") as workspace:
+        store_all(workspace, scale=2).commit()
+        assert workspace.digest() not in digests
+
+
+def test_committed_stage_computes_nothing(tmp_path: Path) -> None:
+    for expected in (3, 0):
+        calls = Calls()
+        with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+            stage = workspace.stage("a", parameters={"p": 1}, inputs={"b": "f"})
+            assert stage.is_committed == (expected == 0)
+            stage.store("x", calls.count(dense_array()), **META)
+            stage.commit()
+        assert len(calls.blocks) == expected
+
+
+def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None:
+    calls = Calls(fail_at=2)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
+        stage = workspace.stage("a", parameters={}, inputs={})
+        with pytest.raises(RuntimeError, match="planned"):
+            stage.store("x", calls.count(dense_array()), **META)
+    first = set(calls.blocks) - {2}
+    calls = Calls()
+    seen: list[tuple[int, int]] = []
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        assert not stage.is_stored("x")
+        stored = stage.store("x", calls.count(dense_array()), **META, progress=lambda n, m: seen.append((n, m)))
+        np.testing.assert_array_equal(stored.compute(), dense_array().compute())
+        assert stage.is_stored("x")
+    assert set(calls.blocks) == {0, 1, 2} - first
+    assert seen[-1] == (3, 3)
+
+
+def test_recorded_block_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        workspace.stage("a", parameters={}, inputs={}).store("x", dense_array(), **META)
+    flip(tmp_path / "ws/arrays.zarr/x/000001/c/0/0")
+    calls = Calls()
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stored = workspace.stage("a", parameters={}, inputs={}).store("x", calls.count(dense_array()), **META)
+        np.testing.assert_array_equal(stored.compute(), dense_array().compute())
+    assert calls.blocks == [1]
+
+
+def test_repair_computes_exactly_the_damaged_block(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        before = workspace.digest()
+    flip(tmp_path / "ws/arrays.zarr/x/000001/c/0/0")
+    calls = Calls()
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        [problem] = workspace.verify()
+        assert problem == ("a", "x", 1, "arrays.zarr/x/000001/c/0/0", "flipped or damaged")
+        with pytest.raises(OSError, match="verify"):
+            workspace.array("x").compute()
+        stage = workspace.stage("a", parameters={}, inputs={})
+        assert stage.is_committed
+        assert stage.damaged_blocks() == [problem]
+        stage.reopen([problem])
+        assert not stage.is_committed
+        stage.store("x", calls.count(dense_array()), **META)
+        stage.commit()
+        assert calls.blocks == [1]
+        assert workspace.digest() == before
+        assert workspace.verify() == []
+
+
+def test_repair_of_the_group_file_computes_no_block(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        flip(tmp_path / "ws/arrays.zarr/x/zarr.json")
+        [problem] = stage.damaged_blocks()
+        assert problem.file == "arrays.zarr/x/zarr.json"
+        stage.reopen()
+        calls = Calls()
+        stage.store("x", calls.count(dense_array()), **META)
+        stage.commit()
+        assert calls.blocks == []
+        assert workspace.verify() == []
+
+
+def test_repair_with_other_content_warns(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        (tmp_path / "ws/arrays.zarr/x/000000/c/0/0").unlink()
+        stage.reopen()
+        stage.store("x", dense_array() + 1, **META)
+        with pytest.warns(UserWarning, match="differs from before"):
+            stage.commit()
+
+
+def test_damaged_manifest_is_rebuilt_from_the_records(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+        before = workspace.digest()
+        flip(tmp_path / "ws/manifest/a.json")
+        assert ("a", "", -1, "manifest/a.json", "flipped or damaged") in workspace.verify()
+        calls = Calls()
+        store_all(workspace, calls=calls).commit()
+        assert calls.blocks == []
+        assert workspace.digest() == before
+        assert workspace.verify() == []
+
+
+def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        up = workspace.stage("up", parameters={"k": 1}, inputs={})
+        up.store("x", dense_array(), **META)
+        up.store("gone", dense_array(), **META)
+        up.commit()
+        down = workspace.stage("down", parameters={}, inputs={"up": up.fingerprint})
+        down.store("y", workspace.array("x") + 1, **META)
+        down.commit()
+        other = workspace.stage("other", parameters={}, inputs={})
+        other.store_bytes("z", b"z")
+        other.commit()
+
+        up = workspace.stage("up", parameters={"k": 2}, inputs={})
+        assert not up.is_committed
+        assert sorted(workspace.stages()) == ["down", "other", "up"]
+        up.store("x", dense_array() * 2, **META)
+        up.commit()
+        assert sorted(workspace.stages()) == ["other", "up"]
+        assert not workspace.stage("down", parameters={}, inputs={"up": up.fingerprint}).is_committed
+        assert workspace.verify() == []
+    assert sorted(p.name for p in (tmp_path / "ws/arrays.zarr").iterdir()) == ["x", "zarr.json"]
+
+
+def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array(), **META)
+        stage.store("unwanted", dense_array(), **META)
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array().rechunk((6, 5)), **META)
+        stage.commit()
+        assert list(workspace.stages()["a"].outputs) == ["x"]
+        assert workspace.array("x").chunks[0] == (6, 6)
+        assert workspace.verify() == []
+
+
+def test_checkpoint_makes_once(tmp_path: Path) -> None:
+    made = []
+
+    def make() -> da.Array:
+        made.append(1)
+        return dense_array()
+
+    for _ in range(2):
+        with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+            stage = workspace.stage("a", parameters={}, inputs={})
+            kept = stage.checkpoint("round_1", make)
+            np.testing.assert_array_equal(kept.compute(), dense_array().compute())
+    assert made == [1]
+
+
+def test_store_files_resumes_by_item(tmp_path: Path) -> None:
+    runs = []
+
+    def make(index: int, prefix: str) -> dict[str, int]:
+        runs.append(index)
+        if len(runs) == 2:
+            Path(prefix + ".left-over").write_text("half")
+            raise RuntimeError("planned")
+        return write_item(index, prefix)
+
+    for expected in ([0, 1], [1, 2]):
+        runs.clear()
+        with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
+            stage = workspace.stage("a", parameters={}, inputs={})
+            if expected == [0, 1]:
+                with pytest.raises(RuntimeError, match="planned"):
+                    stage.store_files("t", 3, make)
+            else:
+                runs.append(9)
+                runs.remove(9)
+                items = stage.store_files("t", 3, lambda i, p: (runs.append(i), write_item(i, p))[1])
+                assert [item.summary["n"] for item in items] == [0, 1, 2]
+                stage.commit()
+                assert workspace.verify() == []
+        assert runs == expected
+
+
+def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_files("partials", 2, write_item, temporary=True)
+        stage.checkpoint("round_1", dense_array)
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        before = workspace.digest()
+        workspace.drop_temporary("a")
+        assert workspace.digest() == before
+        assert workspace.verify() == []
+        assert not (tmp_path / "ws/partials").exists()
+        with pytest.raises(FileNotFoundError, match="dropped"):
+            workspace.files("partials")
+        stage = workspace.stage("a", parameters={}, inputs={})
+        assert stage.is_committed
+        assert stage.damaged_blocks() == []
+        stage.reopen()
+        assert len(stage.store_files("partials", 2, write_item, temporary=True)) == 2
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        assert workspace.digest() == before
+        assert workspace.verify() == []
+
+
+def test_names_are_owned(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        workspace.stage("a", parameters={}, inputs={}).store("x", dense_array(), **META)
+        stage = workspace.stage("b", parameters={}, inputs={})
+        for name in ("x", "x/inner"):
+            with pytest.raises(ValueError, match="share its place"):
+                stage.store(name, dense_array(), **META)
+        for name in ("../x", "/x", "", "a//b", ".hidden"):
+            with pytest.raises(ValueError, match="must be made of"):
+                stage.store_bytes(name, b"")
+        with pytest.raises(ValueError, match="own files"):
+            stage.store_bytes("manifest/a.json", b"")
+        with pytest.raises(ValueError, match="hold no '/'"):
+            workspace.stage("a/b", parameters={}, inputs={})
+
+
+def test_bad_arrays_are_refused(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        with pytest.raises(ValueError, match="axes"):
+            stage.store("x", dense_array().sum(), dims=(), units="", meaning="")
+        with pytest.raises(ValueError, match="axes"):
+            stage.store("x", dense_array(), dims=("i",), units="", meaning="")
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            stage.store("x", dense_array()[dense_array()[:, 0] > 3], **META)
+        with pytest.raises(ValueError, match="dtype"):
+            stage.store("x", dense_array().astype("U4"), **META)
+        wrong = dense_array().map_blocks(sparse.csr_array, meta=np.empty((0, 0)), dtype=float)
+        with pytest.raises(TypeError, match="meta says dense"):
+            stage.store("x", wrong, **META)
+        wrong = dense_array().map_blocks(lambda b: b[:1], dtype=float, meta=np.empty((0, 0)))
+        with pytest.raises(ValueError, match="has shape"):
+            stage.store("x", wrong, **META)
+        with pytest.raises(ValueError, match="no output"):
+            stage.array("y")
+        with pytest.raises(TypeError, match="parameters"):
+            workspace.stage("b", parameters={"p": {1, 2}}, inputs={})
+        with pytest.raises(ValueError, match="wrote no file"):
+            stage.store_files("none", 1, lambda index, prefix: {})
+
+
+def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no distembed workspace"):
+        Workspace.open(tmp_path / "nowhere")
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        pass
+    with pytest.raises(PermissionError, match="reading only"):
+        workspace.stage("a", parameters={}, inputs={}).store_bytes("x", b"")
+    with pytest.raises(KeyError, match="no committed output"):
+        Workspace.open(tmp_path / "ws").array("x")
+
+
+def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        Workspace.create(tmp_path / "file", owner="test")
+    with pytest.raises(FileExistsError, match="other things"):
+        Workspace.create(tmp_path, owner="test")
+    if os.geteuid() != 0:
+        (tmp_path / "sealed").mkdir(mode=0o500)
+        with pytest.raises(PermissionError, match="cannot be written"):
+            Workspace.create(tmp_path / "sealed", owner="test")
+
+
+def test_newer_format_is_refused(tmp_path: Path) -> None:
+    from distembed.storage.schema import FORMAT, VERSION, seal
+
+    with Workspace.create(tmp_path / "ws", owner="test"):
+        pass
+    (tmp_path / "ws/workspace.json").write_bytes(seal({"format": FORMAT, "version": VERSION + 1}))
+    for start in (Workspace.open, lambda url: Workspace.create(url, owner="test")):
+        with pytest.raises(ManifestError, match="newer distembed"):
+            start(tmp_path / "ws")
+
+
+def test_lock_refuses_names_and_returns(url: str) -> None:
+    with Workspace.create(url, owner="the job"):
+        with pytest.raises(LockedError, match=rf"process {os.getpid()} .* on {socket.gethostname()} \(job the job"):
+            Workspace.create(url, owner="second")
+        Workspace.open(url)
+    with pytest.raises(RuntimeError), Workspace.create(url, owner="third"):
+        raise RuntimeError
+    Workspace.create(url, owner="fourth").close()
+
+
+def test_lock_of_the_dead_is_taken_over_and_of_another_host_not(tmp_path: Path) -> None:
+    lock = tmp_path / "ws/lock.json"
+    with Workspace.create(tmp_path / "ws", owner="test"):
+        mine = json.loads(lock.read_bytes())
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    dead = {**mine, "pid": int(gone.stdout)}
+    reused = {**mine, "started": mine["started"] - 100}
+    for owner in (dead, reused):
+        lock.write_text(json.dumps(owner))
+        Workspace.create(tmp_path / "ws", owner="heir").close()
+    for owner in ({**dead, "host": "elsewhere"}, {}):
+        lock.write_text(json.dumps(owner))
+        with pytest.raises(LockedError, match="remove .*lock.json"):
+            Workspace.create(tmp_path / "ws", owner="heir")
+
+
+def test_full_disk_is_one_sentence_naming_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+
+    from zarr.storage import LocalStore
+
+    real = LocalStore.set
+
+    async def full(self: LocalStore, key: str, value: object) -> None:
+        if "000001/c/" in key:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        await real(self, key, value)
+
+    calls = Calls()
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
+        stage = workspace.stage("a", parameters={}, inputs={})
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStore, "set", full)
+            with pytest.raises(OSError, match="block 1 of 'x' .*: No space left") as raised:
+                stage.store("x", dense_array(), **META)
+        assert raised.value.errno == errno.ENOSPC
+        stage.store("x", calls.count(dense_array()), **META)
+        assert 0 not in calls.blocks
+
+
+@pytest.mark.cluster
+def test_distributed_and_threads_write_the_same(tmp_path: Path) -> None:
+    from distributed import Client, LocalCluster
+
+    digests = []
+    with Workspace.create(tmp_path / "threads", owner="test") as workspace, dask.config.set(scheduler="threads"):
+        store_all(workspace).commit()
+        digests.append(workspace.digest())
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster),
+        Workspace.create(tmp_path / "cluster", owner="test") as workspace,
+    ):
+        store_all(workspace).commit()
+        digests.append(workspace.digest())
+        assert workspace.verify() == []
+        np.testing.assert_array_equal(workspace.array("dense").compute(), dense_array().compute())
+    assert digests[0] == digests[1]
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
