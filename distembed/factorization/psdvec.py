@@ -174,6 +174,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         solver: Literal["krylov", "dense"] = "krylov",
         n_passes: int = 2,
         first_passes: int = 4,
+        block_size: int | None = None,
         random_state: int = 0,
         batch_words: int = 1000,
         checkpoint: Checkpoint = persist,
@@ -190,6 +191,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.n_passes = n_passes
         self.first_passes = first_passes
+        self.block_size = block_size
         self.random_state = random_state
         self.batch_words = batch_words
         self.checkpoint = checkpoint
@@ -354,16 +356,14 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n = counts.shape[0]
         ranks = [min(n, self.n_components + self.n_iter - t) for t in range(1, self.n_iter + 1)]
         problem = self._core_problem(counts)
-        matrix = SparsePlusLowRank(problem.first, constant=float(np.log(self.smoothing)) / 2)
-        objective, vectors = [], None
+        sparse, vectors, objective = problem.first, None, []
         for number, rank in enumerate(ranks, start=1):
             keep = _within(self.checkpoint, f"core/round-{number}/")
-            vectors = keep("vectors", _Round(self, matrix, rank, vectors, keep))
-            left_over = residual_of(problem, vectors)
+            vectors = keep("vectors", _Round(self, sparse, rank, vectors, keep))
+            sparse = residual_of(problem, vectors)
             if number < len(ranks):
-                left_over = keep("residual", lambda left_over=left_over: left_over)
-            objective.append(keep("objective", _Objective(problem, left_over)).compute()[0])
-            matrix = SparsePlusLowRank(left_over, factor=vectors)
+                sparse = keep("residual", _Given(sparse))
+            objective.append(keep("objective", _Objective(problem, sparse)).compute()[0])
         values = (vectors.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute()
         return Core(vectors, np.array(objective), values, ranks, problem.weighting)
 
@@ -381,9 +381,9 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             weighting,
         )
 
-    def _eigenpairs(
-        self, matrix: SparsePlusLowRank, rank: int, before: da.Array | None, keep: Checkpoint
-    ) -> Eigenpairs:
+    def _eigenpairs(self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint) -> Eigenpairs:
+        constant = float(np.log(self.smoothing)) / 2 if before is None else 0.0
+        matrix = SparsePlusLowRank(sparse, factor=before, constant=constant)
         if self.solver == "dense":
             return dense_eigenpairs(matrix, rank)
         # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
@@ -394,6 +394,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             matrix,
             rank,
             start=start,
+            block_size=self.block_size if before is None else None,
             n_passes=self.first_passes if before is None else self.n_passes,
             random_state=self.random_state,
             checkpoint=keep,
@@ -478,18 +479,31 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Round(NamedTuple):
-    """Make the vectors of one round: V = U sqrt(max(Λ, 0)) of the matrix."""
+    """Make the vectors of one round: V = U sqrt(max(Λ, 0)) of its matrix.
+
+    In the first round the sparse part is not kept yet, in later ones it is the residual of the round before.
+    """
 
     model: PSDVec
-    matrix: SparsePlusLowRank
+    sparse: da.Array
     rank: int
     before: da.Array | None
     keep: Checkpoint
 
     def __call__(self) -> da.Array:
-        found = self.model._eigenpairs(self.matrix, self.rank, self.before, self.keep)
+        sparse = self.keep("sparse", _Given(self.sparse)) if self.before is None else self.sparse
+        found = self.model._eigenpairs(sparse, self.rank, self.before, self.keep)
         lengths = np.sqrt(np.maximum(found.values, 0) / (1 + self.model.core_ridge))
         return found.vectors * lengths.astype(np.float32)
+
+
+class _Given(NamedTuple):
+    """Make an array that is described already."""
+
+    array: da.Array
+
+    def __call__(self) -> da.Array:
+        return self.array
 
 
 class _Objective(NamedTuple):
