@@ -109,6 +109,17 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     return result
 
 
+def column_powers(block: Floats, *, power: int) -> Floats:
+    """Return the sum of a whole power of each column of one row block, shape (1, b), float64."""
+    wide = block.astype(np.float64, copy=False)
+    return np.einsum(*[term for _ in range(power) for term in (wide, [0, 1])], [1])[None]
+
+
+def column_dots(left: Floats, right: Floats) -> Floats:
+    """Return the dot product of each pair of columns of one row block, shape (1, b), float64."""
+    return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)[None]
+
+
 def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     """Return T such that the columns of Z T are orthonormal, given ZᵀZ.
 
@@ -129,9 +140,7 @@ def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     lengths = np.sqrt(np.maximum(np.diag(gram_matrix), 0))
     scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     values, directions = np.linalg.eigh(gram_matrix * scale[:, None] * scale)
-    kept = values > threshold
-    stretch = np.divide(1, np.sqrt(values, where=kept, out=np.ones_like(values)), where=kept, out=0 * values)
-    return scale[:, None] * directions * stretch
+    return scale[:, None] * directions * _inverse_roots(values, threshold)
 
 
 def renormalising(gram_matrix: Floats, *, threshold: float) -> Floats:
@@ -141,9 +150,12 @@ def renormalising(gram_matrix: Floats, *, threshold: float) -> Floats:
     the square root of `threshold` was rounding error and becomes zero.
     """
     values, directions = np.linalg.eigh(gram_matrix)
+    return directions * _inverse_roots(values, threshold)
+
+
+def _inverse_roots(values: Floats, threshold: float) -> Floats:
     kept = values > threshold
-    stretch = np.divide(1, np.sqrt(values, where=kept, out=np.ones_like(values)), where=kept, out=0 * values)
-    return directions * stretch
+    return np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
 
 
 def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:

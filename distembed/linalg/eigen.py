@@ -105,7 +105,7 @@ def largest_eigenpairs(
     n = sum(matrix.row_chunks)
     if not 1 <= k <= n:
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
-    width = min(n, max(block_size or k, k if block_size is None else 1, 0 if start is None else start.shape[1]))
+    width = min(n, max(block_size or k, 0 if start is None else start.shape[1]))
     first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
     bases: list[da.Array] = []
     products: list[da.Array] = []
@@ -167,7 +167,9 @@ def starting_block(
     )
     if start is None:
         return filler
-    return da.concatenate([start.astype(dtype), filler], axis=1).rechunk({1: -1}) if width > n_given else start
+    return (
+        da.concatenate([start.astype(dtype), filler], axis=1).rechunk({1: -1}) if width > n_given else start
+    )
 
 
 def _normal_block(*, random_state: int, dtype: Any = np.float32, block_info: Any = None) -> Floats:
@@ -203,7 +205,9 @@ def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     if not bases:
         return block
     coefficients = _stacked_products(block, bases)
-    return da.map_blocks(blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype)
+    return da.map_blocks(
+        blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype
+    )
 
 
 def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
@@ -232,20 +236,22 @@ def _times_block(block: Floats, transform: Floats) -> Floats:
 def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> Eigenpairs:
     """Return the largest eigenpairs within the span of the bases, given A times each."""
     columns = [_stacked_products(product, tuple(bases)) for product in products]
-    lengths = [(basis.astype(np.float64) ** 2).sum(axis=0, split_every=8) for basis in bases]
-    squares = [(product.astype(np.float64) ** 2).sum(axis=0, split_every=8) for product in products]
+    lengths = [_column_powers(basis, 2) for basis in bases]
     projected, length = da.compute(da.concatenate(columns, axis=1), da.concatenate(lengths))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, length > 0.5, k)
     vectors = _combined(bases, rotation)
-    shifted = _combined(products, rotation) - vectors * values.astype(vectors.dtype)
-    del squares
-    residuals, signs = da.compute(
-        da.sqrt((shifted.astype(np.float64) ** 2).sum(axis=0, split_every=8)),
-        (vectors.astype(np.float64) ** 3).sum(axis=0, split_every=8),
-    )
-    vectors = vectors * np.where(signs < 0, -1, 1).astype(vectors.dtype)
-    return Eigenpairs(values, vectors, residuals, len(products))
+    misfit = _combined(products, rotation) - vectors * values.astype(vectors.dtype)
+    squares, cubes = da.compute(_column_powers(misfit, 2), _column_powers(vectors, 3))
+    vectors = vectors * np.where(cubes < 0, -1, 1).astype(vectors.dtype)
+    return Eigenpairs(values, vectors, np.sqrt(squares), len(products))
+
+
+def _column_powers(vectors: da.Array, power: int) -> da.Array:
+    """Return the sum of a power of each column, float64."""
+    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
+    partial = da.map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
+    return partial.sum(axis=0, split_every=8)
 
 
 def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Floats, Floats]:
@@ -261,13 +267,10 @@ def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Fl
 
 
 def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
+    """Return Q C for the bases side by side."""
     small = da.from_array(rotation, chunks=-1)
     chunks = (bases[0].chunks[0], (rotation.shape[1],))
-    return da.map_blocks(blocks.combine_basis, *_coefficients_first(small, bases), chunks=chunks, dtype=bases[0].dtype)
-
-
-def _coefficients_first(small: da.Array, bases: list[da.Array]) -> list[da.Array]:
-    return [small, *bases]
+    return da.map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
 
 
 def _converged(found: Eigenpairs, tol: float | None) -> bool:

@@ -196,9 +196,7 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
         return _halved_cutoff(counts, float(np.sqrt(corner)))
     if rule == "exact_quantile":
         return _quantile_cutoff(counts)
-    raise ValueError(
-        f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0'
-    )
+    raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0')
 
 
 def check_smoothing(smoothing: float) -> None:
@@ -231,7 +229,9 @@ def _halved_cutoff(counts: da.Array, start: float) -> float:
 
 
 def _quantile_cutoff(counts: da.Array) -> float:
-    stored = int(_per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum().compute())
+    stored = int(
+        _per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum().compute()
+    )
     if not stored:
         return np.inf
     size = int(np.ceil(CUTOFF_SHARE * stored))
@@ -300,7 +300,9 @@ def _context_distribution(columns: Any, power: float) -> Any:
 
 def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dict[str, Any]) -> da.Array:
     """Apply a block function of (counts, row vector, column vector) to each row block."""
-    row_array = rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
+    row_array = (
+        rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
+    )
     column_array = columns if isinstance(columns, da.Array) else da.from_array(np.asarray(columns, float), -1)
     return da.blockwise(
         function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
