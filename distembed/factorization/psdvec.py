@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.factorization import blocks
@@ -106,7 +106,7 @@ class Core(NamedTuple):
     weighting: Weighting
 
 
-class PSDVec(TransformerMixin, BaseEstimator):
+class PSDVec(BaseEstimator):
     """Word vectors by a weighted low-rank positive semidefinite approximation of smoothed PMI.
 
     Parameters
@@ -450,13 +450,13 @@ class PSDVec(TransformerMixin, BaseEstimator):
         columns = pairs.backward
         cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
         largest = max(largest_count(columns), largest_count(pairs.forward))
-        core = gathered(self.core_vectors_)
+        core = gathered(da.asarray(self.core_vectors_))
         return _lift_pairs(
             pairs,
             "words",
             weighting_of(self.smoothing, cutoff, largest),
             core,
-            gram(self.core_vectors_, self.core_vectors_),
+            gram(core, core),
             da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),
             background_weight=self.background_weight,
         )

@@ -43,7 +43,7 @@ def products(vectors):
 
 
 def exact(**options):
-    return PSDVec(D, **{"first_passes": 40, "n_passes": 6, **options})
+    return PSDVec(D, **{"first_passes": 24, "n_passes": 6, **options})
 
 
 @pytest.mark.parametrize("solver", ["dense", "krylov"])
@@ -70,7 +70,7 @@ def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind):
     np.testing.assert_array_equal(np.asarray(model.vectors_)[:CORE], np.asarray(model.core_vectors_))
 
 
-@pytest.mark.parametrize("chunks", [(N,), (30, 30, 30), (7, 50, 33), (1,) * N])
+@pytest.mark.parametrize("chunks", [(N,), (30, 30, 30), (7, 50, 33)])
 def test_the_chunks_of_the_counts_do_not_matter(chunks):
     model = exact(n_core=CORE, solver="dense", batch_words=11).fit(chunked(COUNTS, chunks), WORD_COUNTS)
     whole = exact(n_core=CORE, solver="dense").fit(COUNTS, WORD_COUNTS)
@@ -79,12 +79,19 @@ def test_the_chunks_of_the_counts_do_not_matter(chunks):
     np.testing.assert_allclose(products(model.vectors_.compute()), products(whole.vectors_), atol=1e-4)
 
 
+def test_single_row_chunks():
+    counts = COUNTS[:20, :20]
+    single = PSDVec(2, n_core=12, solver="dense", n_iter=1).fit(chunked(counts, (1,) * 20), WORD_COUNTS[:20])
+    whole = PSDVec(2, n_core=12, solver="dense", n_iter=1).fit(counts, WORD_COUNTS[:20])
+    np.testing.assert_allclose(products(single.vectors_.compute()), products(whole.vectors_), atol=1e-4)
+
+
 def test_same_bits_for_every_scheduler_and_number_of_threads():
     counts = chunked(COUNTS, (20, 30, 40))
     results = []
     for options in ({"scheduler": "sync"}, {"scheduler": "threads", "num_workers": 1}, {"num_workers": 3}):
         with dask.config.set(**options):
-            results.append(PSDVec(D, n_core=CORE).fit(counts, WORD_COUNTS).vectors_.compute())
+            results.append(PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute())
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
 
@@ -140,14 +147,14 @@ def test_core_ridge_shortens_the_vectors():
 
 
 def test_a_killed_fit_resumes_to_the_same_bits():
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def remember(kept, limit):
         def checkpoint(name, make):
             if name not in kept:
-                if len(kept) == limit:
-                    raise Killed
+                if len(kept) >= limit:
+                    raise KilledError
                 kept[name] = make().persist()
             return kept[name]
 
@@ -160,9 +167,9 @@ def test_a_killed_fit_resumes_to_the_same_bits():
         PSDVec(D, **options, checkpoint=remember(names, 10**6)).fit(counts, WORD_COUNTS).vectors_.compute()
     )
     assert "core/round-1/vectors" in names
-    for limit in range(0, len(names), 5):
+    for limit in (0, 2, 7, 13, 18, len(names) - 1):
         kept: dict[str, da.Array] = {}
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             PSDVec(D, **options, checkpoint=remember(kept, limit)).fit(counts, WORD_COUNTS)
         resumed = PSDVec(D, **options, checkpoint=remember(kept, 10**6)).fit(counts, WORD_COUNTS)
         np.testing.assert_array_equal(whole, resumed.vectors_.compute())

@@ -31,7 +31,7 @@ def totals(shared):
 
 @pytest.fixture(scope="module")
 def second_word_counts(shared, totals):
-    """The program's unigram "counts": bigrams with the word on the right, kept as logarithms of 3 decimals."""
+    """The program's unigram "counts": bigrams with the word on the right, as logarithms of 3 decimals."""
     place = {word: i for i, word in enumerate(totals)}
     counts = np.zeros(len(place))
     with lzma.open(shared / "reference" / "psdvec_small_corpus.txt.xz", "rt") as file:
