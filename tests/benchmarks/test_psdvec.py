@@ -1,6 +1,6 @@
 """PSDVec's core and noncore beside the authors' program: seconds, CPU seconds, objective, peak memory.
 
-Small by default. The figures of issue 3 (10,000 × 200 and 10,000 words against 5,000 × 100, on 19.0 M tokens):
+Small by default. At full size (10,000 × 200, and 10,000 words against 5,000 × 100, on 19.0 M tokens):
 `pytest tests/benchmarks/test_psdvec.py -m slow -s`, each in a process of its own for a true peak. The program
 on two cores: core 277.8 s wall, 526 s CPU, 6.4 GB, error 1,074,296; noncore 31.1 s, 44.2 s CPU.
 """
@@ -45,7 +45,8 @@ def wikipedia(shared):
     articles = []
     for part in (0, 1):
         path = shared / "data" / "english" / f"enwiki2018-{part}.txt.xz"
-        text = lzma.open(path, "rt", encoding="utf-8").read().lower()
+        with lzma.open(path, "rt", encoding="utf-8") as file:
+            text = file.read().lower()
         articles += [re.findall("[a-z]+", article) for article in text.split("\n\n")]
     frequency = Counter(word for article in articles for word in article)
     words = sorted(
