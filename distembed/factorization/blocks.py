@@ -53,9 +53,9 @@ class Pairs(NamedTuple):
     ----------
     support : csr_array (rows, n)
         Its values are not used.
-    weights, backward_weights : (nnz,) float64
+    weights, backward_weights : (nnz,) float32
         w_ij and w_ji.
-    targets, backward_targets : (nnz,) float64
+    targets, backward_targets : (nnz,) float32
         G_ij and G_ji.
     """
 
@@ -92,7 +92,7 @@ def weigh_pairs(  # noqa: PLR0917 - two sides of the pairs, alike
     left, right = canonical_csr(forward), canonical_csr(backward)
     capacity = left.nnz + right.nnz
     indices = np.empty(capacity, np.int32)
-    values = np.empty((4, capacity))
+    values = np.empty((4, capacity), np.float32)
     indptr = np.zeros(left.shape[0] + 1, np.int64)
     sides = row_totals, row_unigram, column_totals, column_unigram
     size = _merge(left.indptr, left.indices, left.data, right.indptr, right.indices, right.data,
@@ -150,7 +150,7 @@ def irreducible_error(pairs: Pairs) -> Floats:
     weights = pairs.weights + pairs.backward_weights
     total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
     mean = np.divide(total, weights, out=np.zeros_like(total), where=weights > 0)
-    return np.array([(pairs.weights * (pairs.targets - mean) ** 2).sum()])
+    return np.array([(pairs.weights * (pairs.targets - mean) ** 2).sum(dtype=np.float64)])
 
 
 def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_array:
@@ -159,7 +159,7 @@ def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_ar
     X_0 = G/2 gives ``A_1 = (G + W∘G)/2`` made symmetric, its constant part ``log(kappa)/2``. Weights on
     the diagonal of the core are zero, those of D are not.
     """
-    off = (pairs.support.indices != rows_of(pairs.support) + diagonal_offset).astype(float)
+    off = (pairs.support.indices != rows_of(pairs.support) + diagonal_offset).astype(np.float32)
     weighted = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
     excess = pairs.targets + pairs.backward_targets - 2 * base
     return with_values(pairs.support, (excess / 2 + weighted * off / 2) / 2)
