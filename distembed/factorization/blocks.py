@@ -53,9 +53,9 @@ class Pairs(NamedTuple):
     ----------
     support : csr_array (rows, n)
         Its values are not used.
-    weights, backward_weights : (nnz,) float64
+    weights, backward_weights : (nnz,) float32
         w_ij and w_ji.
-    targets, backward_targets : (nnz,) float64
+    targets, backward_targets : (nnz,) float32
         G_ij and G_ji.
     """
 
@@ -66,7 +66,7 @@ class Pairs(NamedTuple):
     backward_targets: Floats
 
 
-def weigh_pairs(
+def weigh_pairs(  # noqa: PLR0917 - two sides of the pairs, alike
     forward: object,
     backward: object,
     row_totals: Floats,
@@ -92,7 +92,7 @@ def weigh_pairs(
     left, right = canonical_csr(forward), canonical_csr(backward)
     capacity = left.nnz + right.nnz
     indices = np.empty(capacity, np.int32)
-    values = np.empty((4, capacity))
+    values = np.empty((4, capacity), np.float32)
     indptr = np.zeros(left.shape[0] + 1, np.int64)
     sides = row_totals, row_unigram, column_totals, column_unigram
     size = _merge(left.indptr, left.indices, left.data, right.indptr, right.indices, right.data,
@@ -106,7 +106,9 @@ def weigh_pairs(
 # One loop for the union of two sorted supports and the values on it: as separate NumPy passes the same
 # took four times as long and eight temporaries of the block's size.
 @numba.njit(cache=True, nogil=True)
-def _merge(p1, i1, x1, p2, i2, x2, n_i, u_i, n_j, u_j, smoothing, cutoff, scale, indptr, indices, values):  # type: ignore[no-untyped-def] # pragma: no cover
+def _merge(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    p1, i1, x1, p2, i2, x2, n_i, u_i, n_j, u_j, smoothing, cutoff, scale, indptr, indices, values
+):
     at = 0
     base = np.log(smoothing)
     for row in range(len(p1) - 1):
@@ -148,7 +150,7 @@ def irreducible_error(pairs: Pairs) -> Floats:
     weights = pairs.weights + pairs.backward_weights
     total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
     mean = np.divide(total, weights, out=np.zeros_like(total), where=weights > 0)
-    return np.array([(pairs.weights * (pairs.targets - mean) ** 2).sum()])
+    return np.array([(pairs.weights * (pairs.targets - mean) ** 2).sum(dtype=np.float64)])
 
 
 def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_array:
@@ -157,7 +159,7 @@ def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_ar
     X_0 = G/2 gives ``A_1 = (G + W∘G)/2`` made symmetric, its constant part ``log(kappa)/2``. Weights on
     the diagonal of the core are zero, those of D are not.
     """
-    off = (pairs.support.indices != rows_of(pairs.support) + diagonal_offset).astype(float)
+    off = (pairs.support.indices != rows_of(pairs.support) + diagonal_offset).astype(np.float32)
     weighted = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
     excess = pairs.targets + pairs.backward_targets - 2 * base
     return with_values(pairs.support, (excess / 2 + weighted * off / 2) / 2)

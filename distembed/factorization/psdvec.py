@@ -1,4 +1,4 @@
-"""PSDVec: weighted low-rank positive semidefinite approximation of smoothed PMI, core words and noncore words.
+"""PSDVec: weighted low-rank positive semidefinite approximation of smoothed PMI; core and noncore words.
 
 min over V of ``sum_ij w_ij (G_ij - v_i · v_j)²`` by EM: each round replaces what the weights do not cover by
 the model's own values and takes the best positive semidefinite approximation of the result. Every matrix on
@@ -11,12 +11,13 @@ Reference: Li, Zhu & Miao, PSDVec: a toolbox for incremental and scalable word e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.factorization import blocks
@@ -24,7 +25,6 @@ from distembed.factorization.blocks import Weighting
 from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
-    dense_blocks,
     empty_csr,
     gathered,
     gram,
@@ -106,7 +106,7 @@ class Core(NamedTuple):
     weighting: Weighting
 
 
-class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PSDVec(BaseEstimator):
     """Word vectors by a weighted low-rank positive semidefinite approximation of smoothed PMI.
 
     Parameters
@@ -114,7 +114,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_components : int
         Dimensions d.
     n_core : int, optional
-        The first so many words are solved jointly, the rest one by one against them. None: all words are core.
+        The first so many words are solved jointly, the rest one by one against them. None: all are core.
     smoothing : float
         kappa of Jelinek-Mercer smoothing.
     n_iter : int
@@ -349,7 +349,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        rows, columns : Dask arrays of csr_array row blocks, sparse matrices or arrays (m, n_core), (n_core, m)
+        rows, columns : Dask arrays, sparse matrices or arrays (m, n_core), (n_core, m)
         word_counts, row_totals : (m,) arrays
 
         Returns
@@ -359,9 +359,13 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         ridge = self._ridge_of_words(rows.shape[0])
         pairs = self._new_pairs(
-            row_blocks(rows), row_blocks(columns), np.asarray(word_counts, float), np.asarray(row_totals, float),
-            self.core_counts_, self.core_row_totals_,
-        )  # fmt: skip
+            row_blocks(rows),
+            row_blocks(columns),
+            np.asarray(word_counts, float),
+            np.asarray(row_totals, float),
+            self.core_counts_,
+            self.core_row_totals_,
+        )
         return self.checkpoint("noncore/vectors", lambda: self._solve_noncore(pairs, ridge))
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
@@ -381,14 +385,16 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n = counts.shape[0]
         ranks = [min(n, self.n_components + self.n_iter - t) for t in range(1, self.n_iter + 1)]
         problem = self._core_problem(counts)
-        sparse, vectors, objective = problem.first, None, []
+        sparse, objective = problem.first, []
+        vectors: da.Array | None = None
         for number, rank in enumerate(ranks, start=1):
             keep = _within(self.checkpoint, f"core/round-{number}/")
-            vectors = keep("vectors", _Round(self, sparse, rank, vectors, keep))
+            vectors = keep("vectors", partial(self._round, sparse, rank, vectors, keep))
             sparse = residual_of(problem, vectors)
             if number < len(ranks):
-                sparse = keep("residual", _Given(sparse))
-            objective.append(keep("objective", _Objective(problem, sparse)).compute()[0])
+                sparse = keep("residual", partial(_given, sparse))
+            objective.append(keep("objective", partial(objective_of, problem, sparse)).compute()[0])
+        assert vectors is not None
         values = (vectors.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute()
         return Core(vectors, np.array(objective), values, ranks, problem.weighting)
 
@@ -408,6 +414,16 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.checkpoint("core/irreducible", lambda: lazy["irreducible"].sum(axis=0)),
             weighting,
         )
+
+    def _round(self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint) -> da.Array:
+        """Return V = U sqrt(max(Λ, 0)) of one round's matrix.
+
+        In the first round its sparse part is not kept yet, in later ones it is the residual kept before.
+        """
+        kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
+        found = self._eigenpairs(kept, rank, before, keep)
+        lengths = np.sqrt(np.maximum(found.values, 0) / (1 + self.core_ridge))
+        return found.vectors * lengths.astype(np.float32)
 
     def _eigenpairs(
         self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint
@@ -430,7 +446,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             checkpoint=keep,
         )
 
-    def _new_pairs(
+    def _new_pairs(  # noqa: PLR0917 - two sides of the pairs, alike
         self,
         rows: da.Array,
         columns: da.Array,
@@ -441,7 +457,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> PairCounts:
         """Return the counts of noncore words with core words, in batches of words."""
         batches = rows.rechunk((_batches(rows.shape[0], self.batch_words), -1))
-        n_all = word_counts.sum() + core_counts.sum()
+        n_all = max(word_counts.sum() + core_counts.sum(), 1e-300)
         backward = transpose_row_blocks(columns).rechunk(batches.chunks)
         return PairCounts(
             batches, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
@@ -453,13 +469,13 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns = pairs.backward
         cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
         largest = max(largest_count(columns), largest_count(pairs.forward))
-        core = gathered(self.core_vectors_)
+        core = gathered(da.asarray(self.core_vectors_))
         return _lift_pairs(
             pairs,
             "words",
             weighting_of(self.smoothing, cutoff, largest),
             core,
-            gram(self.core_vectors_, self.core_vectors_),
+            gram(core, core),
             da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),
             background_weight=self.background_weight,
         )
@@ -498,7 +514,7 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if c != self.n_core_ or columns.shape != (c, m):
             raise ValueError(
                 f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
-                f"for m new words and {self.n_core_} core words give m × {self.n_core_} and {self.n_core_} × m"
+                f"for new words and {self.n_core_} core words give m × {self.n_core_} and {self.n_core_} × m"
             )
         return m
 
@@ -513,47 +529,23 @@ class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.repeat(values, [*sizes[:-1], m])[:m]
 
 
-class _Round(NamedTuple):
-    """Make the vectors of one round: V = U sqrt(max(Λ, 0)) of its matrix.
-
-    In the first round the sparse part is not kept yet, in later ones it is the residual of the round before.
-    """
-
-    model: PSDVec
-    sparse: da.Array
-    rank: int
-    before: da.Array | None
-    keep: Checkpoint
-
-    def __call__(self) -> da.Array:
-        sparse = self.keep("sparse", _Given(self.sparse)) if self.before is None else self.sparse
-        found = self.model._eigenpairs(sparse, self.rank, self.before, self.keep)
-        lengths = np.sqrt(np.maximum(found.values, 0) / (1 + self.model.core_ridge))
-        return found.vectors * lengths.astype(np.float32)
+def _given(array: da.Array) -> da.Array:
+    """Return an array that is described already: what a checkpoint calls."""
+    return array
 
 
-class _Given(NamedTuple):
-    """Make an array that is described already."""
-
-    array: da.Array
-
-    def __call__(self) -> da.Array:
-        return self.array
-
-
-class _Objective(NamedTuple):
-    """Make the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
-
-    problem: CoreProblem
-    left_over: da.Array
-
-    def __call__(self) -> da.Array:
-        chunks = ((1,) * self.left_over.numblocks[0], (1,))
-        parts = da.map_blocks(
-            _weighted_squares, self.left_over, self.problem.weights,
-            chunks=chunks, dtype=np.float64, meta=np.empty((0, 0)),
-        )  # fmt: skip
-        return self.problem.irreducible + parts.sum(axis=0, split_every=8)
+def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
+    """Return the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
+    chunks = ((1,) * left_over.numblocks[0], (1,))
+    parts = da.map_blocks(
+        _weighted_squares,
+        left_over,
+        problem.weights,
+        chunks=chunks,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+    return problem.irreducible + parts.sum(axis=0, split_every=8)
 
 
 def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:

@@ -6,6 +6,8 @@ Symbols: `A_i` a sparse row block (rows_i × n), `X` a dense block of vectors (n
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +114,7 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
 def column_powers(block: Floats, *, power: int) -> Floats:
     """Return the sum of a whole power of each column of one row block, shape (1, b), float64."""
     wide = block.astype(np.float64, copy=False)
-    return np.einsum(*[term for _ in range(power) for term in (wide, [0, 1])], [1])[None]
+    return np.einsum(",".join(["ij"] * power) + "->j", *[wide] * power)[None]
 
 
 def column_dots(left: Floats, right: Floats) -> Floats:
@@ -160,9 +162,7 @@ def _inverse_roots(values: Floats, threshold: float) -> Floats:
 
 def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:
     """Return the pieces of a row block between neighbouring column bounds, each transposed to CSR."""
-    return tuple(
-        _sorted(block[:, first:last].T.tocsr()) for first, last in zip(bounds[:-1], bounds[1:], strict=True)
-    )
+    return tuple(_sorted(block[:, first:last].T.tocsr()) for first, last in pairwise(bounds))
 
 
 def stack_columns(pieces: list[csr_array]) -> csr_array:
@@ -182,7 +182,7 @@ def stack_columns(pieces: list[csr_array]) -> csr_array:
 
 
 @numba.njit(cache=True, nogil=True)
-def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def] # pragma: no cover
+def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def]  # noqa: PLR0917
     for i in range(len(indptr) - 1):
         at = place[i]
         for p in range(indptr[i], indptr[i + 1]):

@@ -9,6 +9,7 @@ loses the basis within three rounds of PSDVec.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg import blocks
-from distembed.linalg.operators import SymmetricMatrix, dense_blocks, gram, sum_over_blocks
+from distembed.linalg.operators import SymmetricMatrix, dense_blocks, sum_over_blocks
 
 Floats = NDArray[np.floating]
 
@@ -111,8 +112,8 @@ def largest_eigenpairs(
     products: list[da.Array] = []
     for number in range(1, max(n_passes, -(-k // width)) + 1):
         block = first if number == 1 else products[-1]
-        bases.append(checkpoint(f"basis-{number}", _Orthonormalise(block, tuple(bases))))
-        products.append(checkpoint(f"product-{number}", _Apply(matrix, bases[-1])))
+        bases.append(checkpoint(f"basis-{number}", partial(_orthonormal, block, tuple(bases))))
+        products.append(checkpoint(f"product-{number}", partial(matrix.apply, bases[-1])))
         found = None if tol is None else _rayleigh_ritz(bases, products, k)
         if found is not None and _converged(found, tol):
             return found
@@ -172,32 +173,17 @@ def starting_block(
     )
 
 
-def _normal_block(*, random_state: int, dtype: Any = np.float32, block_info: Any = None) -> Floats:
+def _normal_block(*, random_state: int, block_info: Any = None) -> Floats:
     info = block_info[None]
     generator = np.random.default_rng([random_state, info["chunk-location"][0]])
     return generator.standard_normal(info["chunk-shape"]).astype(info["dtype"])
 
 
-class _Orthonormalise(NamedTuple):
-    """Make an orthonormal basis of what a block adds to the bases before it, in two passes."""
-
-    block: da.Array
-    bases: tuple[da.Array, ...]
-
-    def __call__(self) -> da.Array:
-        smallest = SMALLEST_SHARE[np.dtype(self.block.dtype)]
-        once = _whitened(_projected(self.block, self.bases), blocks.whitening, smallest)
-        return _whitened(_projected(once, self.bases), blocks.renormalising, SHORTENED)
-
-
-class _Apply(NamedTuple):
-    """Make the product of a matrix with a block of vectors."""
-
-    matrix: SymmetricMatrix
-    block: da.Array
-
-    def __call__(self) -> da.Array:
-        return self.matrix.apply(self.block)
+def _orthonormal(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
+    """Return an orthonormal basis of what a block adds to the bases before it, in two passes."""
+    smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
+    once = _whitened(_projected(block, bases), blocks.whitening, smallest)
+    return _whitened(_projected(once, bases), blocks.renormalising, SHORTENED)
 
 
 def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
@@ -214,8 +200,8 @@ def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return QᵀZ for all bases one below the other, float64, one chunk."""
     height = sum(basis.shape[1] for basis in bases)
     chunks = ((1,) * block.numblocks[0], (height,), (block.shape[1],))
-    partial = da.map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
-    return sum_over_blocks(partial)
+    parts = da.map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
+    return sum_over_blocks(parts)
 
 
 def _whitened(block: da.Array, method: Any, threshold: float) -> da.Array:
@@ -250,8 +236,8 @@ def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> E
 def _column_powers(vectors: da.Array, power: int) -> da.Array:
     """Return the sum of a power of each column, float64."""
     chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
-    partial = da.map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
-    return partial.sum(axis=0, split_every=8)
+    sums = da.map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
+    return sums.sum(axis=0, split_every=8)
 
 
 def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Floats, Floats]:

@@ -174,7 +174,8 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
     rule : "halving", "exact_quantile", None or float
         "halving" (the authors' program): halve from the square root of `corner` while at least 10 and take
         the first value that at least 0.02 % of the non-zeros reach, else the square root itself.
-        "exact_quantile": the smallest of the largest 0.02 % of the weights. None: no cut-off. A number: itself.
+        "exact_quantile": the smallest of the largest 0.02 % of the weights. None: no cut-off.
+        A number: itself.
     corner : float
         The count of the most frequent left word with the most frequent right word.
 
@@ -312,9 +313,3 @@ def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dic
 
 def _empty() -> csr_array:
     return csr_array((0, 0), dtype=np.float32)
-
-
-__all__ = [
-    "CutoffRule", "Marginals", "SmoothedTarget", "check_smoothing", "corner_count", "largest_count", "marginals",
-    "pmi", "ppmi", "smoothed_target", "weight_cutoff", "weights",
-]  # fmt: skip
