@@ -245,6 +245,18 @@ def merge_lists(lists: Float64s) -> Float64s:
     return merged
 
 
+@njit(cache=True, nogil=True)
+def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
+    """Return the lists, shape (n, 2, k), of the nearest among each row's candidates (n, m); negative means none."""
+    lists = np.full((X.shape[0], 2, k), np.inf)
+    lists[:, 1] = -1.0
+    for i in range(X.shape[0]):
+        for j in candidates[i]:
+            if j >= 0 and j != i:
+                _insert(lists[i], squared_distance(X[i], X[j]), np.float64(j))
+    return lists
+
+
 def unit_rows(X: Floats | sp.csr_array) -> Float64s | sp.csr_array:
     """Divide each row by its Euclidean length, in float64; a row of zeros stays one."""
     if sp.issparse(X):
@@ -710,6 +722,14 @@ def _bicgstab_cycle(
     return Y, n_steps
 
 
+def relative_residual(W: sp.csr_array, B: Float64s, Y: Float64s) -> Float64s:
+    """Return ‖B - (I - W) Y‖₂ / ‖B‖₂ of each column, shape (1, c); where B is zero, ‖(I - W) Y‖₂."""
+    R = B - Y
+    R += W @ Y
+    sizes = np.sqrt(_dots(B, B))
+    return (np.sqrt(_dots(R, R)) / np.where(sizes > 0, sizes, 1.0))[None]
+
+
 def solve_columns(
     W: sp.csr_array, B: Float64s, start: Float64s, *, tol: float, max_iter: int, cycle: int = 100
 ) -> Float64s:
@@ -719,7 +739,7 @@ def solve_columns(
     ----------
     W : sparse (q, q), non-negative, row sums at most one, spectral radius below one
     B : array, shape (q, c)
-    start : array, shape (c,): the first guess of every row
+    start : array, shape (1, c): the first guess of every row
     tol : bound on ‖B_c - (I - W) Y_c‖₂ / ‖B_c‖₂ for every column c
     max_iter : most steps; each multiplies by W twice
     cycle : steps between two looks at the true residual
@@ -729,14 +749,10 @@ def solve_columns(
     float64 array, shape (q + 2, c): Y, then the relative residual and the number of steps, by column.
     """
     sizes = np.sqrt(_dots(B, B))
-    Y = np.repeat(start[None, :], B.shape[0], axis=0)
+    Y = np.repeat(start, B.shape[0], axis=0)
     used = 0
-    while True:
-        R = B - Y
-        R += W @ Y
-        residual = _ratio(np.sqrt(_dots(R, R)), np.where(sizes > 0, sizes, 1.0))
-        if (residual <= tol).all() or used >= max_iter:
-            break
+    while not (relative_residual(W, B, Y) <= tol).all() and used < max_iter:
+        R = B - Y + W @ Y
         Y, steps = _bicgstab_cycle(W, Y, R, 0.5 * tol * sizes, min(cycle, max_iter - used))
         used += steps
-    return np.concatenate([Y, residual[None], np.full((1, B.shape[1]), float(used))])
+    return np.concatenate([Y, relative_residual(W, B, Y), np.full((1, B.shape[1]), float(used))])

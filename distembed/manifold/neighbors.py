@@ -74,6 +74,63 @@ def nearest_neighbors(
         return Neighbors(checkpoint("neighbors", lambda: search_lists(rows, ids, rows, ids, k=k)), metric)
 
 
+def approximate_neighbors(
+    X: Any,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+    random_state: int = 0,
+    n_sampled: int = 1000,
+) -> tuple[Neighbors, float]:
+    """Find most of the k nearest other rows of every row by nearest-neighbour descent, and measure the recall.
+
+    All rows are in memory at once. The distances are measured exactly; a row that the search left without k
+    neighbours has a shorter list.
+
+    Parameters
+    ----------
+    random_state : seed of pynndescent and of the sample
+    n_sampled : rows whose true neighbours are searched to measure the recall
+
+    Returns
+    -------
+    Neighbors, and the share of the sampled rows' true neighbours that were found.
+
+    Raises
+    ------
+    ImportError
+        If pynndescent is not installed.
+    """
+    try:
+        from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError('approximate neighbours need pynndescent: pip install "distembed[neighbors]"') from error
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+
+    def make() -> da.Array:
+        everything = rows.compute()
+        # One more than k, because a row finds itself; n_jobs=1 keeps the bits.
+        found, _ = NNDescent(everything, n_neighbors=k + 1, random_state=random_state, n_jobs=1).neighbor_graph
+        lists = blocks.measured_lists(everything, found.astype(np.int64), k)
+        return da.from_array(lists, chunks=(rows.chunks[0], -1, -1))
+
+    with one_blas_thread():
+        near = Neighbors(checkpoint("neighbors", make), metric)
+        return near, _recall(rows, near, np.random.default_rng(random_state), n_sampled)
+
+
+def _recall(rows: da.Array, near: Neighbors, generator: np.random.Generator, n_sampled: int) -> float:
+    """Return the share of a sample's true neighbours that are in their lists."""
+    n, k = near.lists.shape[0], near.lists.shape[2]
+    sample = np.sort(generator.choice(n, min(n, n_sampled), replace=False))
+    true = search_lists(rows[sample].rechunk((rows.chunks[0][0], -1)), sample, rows, np.arange(n), k=k)
+    found = near.lists[sample][:, 1].compute()
+    hits = sum(np.isin(a, b).sum() for a, b in zip(true[:, 1].compute(), found, strict=True))
+    return float(hits / (sample.size * k))
+
+
 def search_lists(
     rows: da.Array, row_groups: blocks.Int64s, columns: da.Array, column_groups: blocks.Int64s, *, k: int
 ) -> da.Array:
