@@ -14,7 +14,7 @@ numbers (exact in float64 up to 2**53). Lists are ordered by (distance, row numb
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,11 +25,11 @@ Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
-# Rows of one tile whose products with all columns are held at once: 256 x 2048 float64 is 4 MiB, an L2/L3 share.
+# Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
 PRODUCT_ROWS = 256
 PRODUCT_COLUMNS = 2048
-# Additions beyond the d of the product itself in the a-priori rounding bound of `_tile_bound`: the cast after
-# centring, the two norms, their sum and the comparison; generous, because it only costs a few exact distances.
+# Additions beyond the d of the product itself in the rounding bound of `_filter_rows`: the cast after
+# centring, the two norms, their sum, the comparison; generous, since it costs only a few exact distances.
 EXTRA_ROUNDINGS = 16
 
 # A squared distance below this share of the squared lengths has lost 3 of its 16 digits: measure it again.
@@ -71,7 +71,7 @@ def squared_distances(X: Floats, Z: Floats) -> Float64s:
 
 @njit(cache=True, nogil=True)
 def _insert(list_: Float64s, value: float, row: float) -> None:
-    """Put (value, row) into its place of one sorted list (2, k), dropping the last; no-op if it is behind all."""
+    """Put (value, row) into its place of one sorted list (2, k), dropping the last; nothing if behind."""
     at = list_.shape[1] - 1
     if not (value < list_[0, at] or (value == list_[0, at] and (row < list_[1, at] or list_[1, at] < 0))):
         return
@@ -110,7 +110,7 @@ def empty_lists(n_rows: int, k: int) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def _scan(
+def _scan(  # noqa: PLR0917 - numba takes no keyword-only arguments
     products: Floats,
     row_norms: Float64s,
     column_norms: Float64s,
@@ -127,7 +127,7 @@ def _scan(
         limit = lists[i, 0, last] - row_norms[i]
         for j in range(products.shape[1]):
             if products[i, j] + column_norms[j] <= limit and row_groups[i] != column_groups[j]:
-                # At distance zero only a smaller row number could still enter: masses of equal rows cost nothing.
+                # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
                 if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
                     continue
                 _insert(lists[i], squared_distance(X[i], Z[j]), np.float64(column_ids[j]))
@@ -147,7 +147,7 @@ def _filter_rows(X: Floats, centre: Float64s) -> tuple[Floats, Float64s]:
     return centred, (1.0 - 2.0 * bound) * norms
 
 
-def nearest_in_tile(
+def nearest_in_tile(  # noqa: PLR0917 - lifted by blockwise, which passes by position
     X: Floats,
     row_groups: Int64s,
     Z: Floats,
@@ -247,7 +247,7 @@ def merge_lists(lists: Float64s) -> Float64s:
 
 @njit(cache=True, nogil=True)
 def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
-    """Return the lists, shape (n, 2, k), of the nearest among each row's candidates (n, m); negative means none."""
+    """Return the lists, shape (n, 2, k), of the nearest of each row's candidates (n, m), -1 for none."""
     lists = np.full((X.shape[0], 2, k), np.inf)
     lists[:, 1] = -1.0
     for i in range(X.shape[0]):
@@ -257,8 +257,8 @@ def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
     return lists
 
 
-def unit_rows(X: Floats | sp.csr_array) -> Float64s | sp.csr_array:
-    """Divide each row by its Euclidean length, in float64; a row of zeros stays one."""
+def unit_rows(X: Any) -> Any:
+    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one."""
     if sp.issparse(X):
         squares = X.astype(np.float64).multiply(X).sum(axis=1)
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
@@ -278,7 +278,7 @@ def _row_squares(X: Floats) -> Float64s:
     return out
 
 
-def row_faults(X: Floats | sp.csr_array) -> Int64s:
+def row_faults(X: Any) -> Int64s:
     """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r,)."""
     if sp.issparse(X):
         bad = np.zeros(X.shape[0], dtype=bool)
@@ -311,7 +311,9 @@ def _find(parent: Int64s, i: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _before(square: float, i: int, j: int, other: float, k: int, m: int) -> bool:
+def _before(  # noqa: PLR0917 - numba takes no keyword-only arguments
+    square: float, i: int, j: int, other: float, k: int, m: int
+) -> bool:
     """Tell whether edge (i, j) comes before edge (k, m) in the order (length, smaller end, larger end)."""
     if square != other:
         return square < other
@@ -333,7 +335,7 @@ def _first_outside(lists: Float64s, groups: Int64s, i: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _shortest_edges(lists: Float64s, groups: Int64s, from_: Int64s, to: Int64s, squares: Float64s) -> None:
-    """Find for each component (numbered by its smallest row) the first edge that the lists know to leave it."""
+    """Find for each component, numbered by its smallest row, the first leaving edge that the lists know."""
     for i in range(groups.shape[0]):
         t = _first_outside(lists, groups, i)
         if t < lists.shape[2]:
@@ -398,7 +400,7 @@ class GrownGraph(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def fill_to_degree(
+def fill_to_degree(  # noqa: PLR0917 - numba takes no keyword-only arguments
     indptr: Int64s, indices: Int64s, lengths: Float64s, near: Int64s, near_lengths: Float64s, min_degree: int
 ) -> GrownGraph:
     """Add to each row of a graph its nearest rows not yet linked until it has min_degree.
@@ -433,8 +435,8 @@ def fill_to_degree(
 # --------------------------------------------------------------------------- weights
 
 
-# Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique (equal
-# shares) where neighbours coincide.
+# Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
+# (equal shares) where neighbours coincide.
 RIDGE = 1e-13
 # A passive set changes at most a few times its size (Lawson & Hanson 1995, ch. 23); the limit stops a cycle.
 STEPS_PER_VARIABLE = 10
@@ -513,19 +515,6 @@ def nonnegative_least_squares(H: Float64s, c: Float64s) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def _gram(A: Float64s) -> Float64s:
-    k = A.shape[0]
-    G = np.empty((k, k))
-    for a in range(k):
-        for b in range(a + 1):
-            total = 0.0
-            for t in range(A.shape[1]):
-                total += A[a, t] * A[b, t]
-            G[a, b] = G[b, a] = total
-    return G
-
-
-@njit(cache=True, nogil=True)
 def _with_ridge(G: Float64s) -> Float64s:
     H = G.copy()
     mean = np.trace(G) / G.shape[0]
@@ -543,7 +532,7 @@ def simplex_weights(A: Float64s) -> tuple[Float64s, float]:
     enough. The certificate is (q - min_j (G w)_j) / mean diagonal of G >= 0: half the Frank-Wolfe duality
     gap, zero exactly at the optimum.
     """
-    G = _gram(A)
+    G = A @ A.T
     k = G.shape[0]
     mean = np.trace(G) / k
     if mean == 0.0:  # every neighbour coincides with the row
@@ -560,7 +549,7 @@ def cone_weights(A: Float64s, x: Float64s) -> tuple[Float64s, float]:
 
     The certificate is the largest violation of w >= 0, g = Gw - Aᵀx >= 0, w∘g = 0, relative to |Aᵀx|.
     """
-    G = _gram(A)
+    G = A @ A.T
     c = A @ x
     if np.trace(G) == 0.0:
         return np.zeros(c.shape[0]), 0.0
@@ -572,7 +561,7 @@ def cone_weights(A: Float64s, x: Float64s) -> tuple[Float64s, float]:
 
 @njit(cache=True, nogil=True)
 def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
-    """Add epsilon times the smallest positive weight (at least `least`) to every weight, then divide by the sum.
+    """Add epsilon times the smallest positive weight, or times `least`, to all, and divide by the sum.
 
     All zero becomes uniform. It keeps every edge of the spanning tree positive, which convergence needs.
     """
@@ -587,7 +576,7 @@ def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def reconstruction_weights(
+def reconstruction_weights(  # noqa: PLR0917 - numba takes no keyword-only arguments
     X: Floats, rows: Int64s, indptr: Int64s, neighbors: Int64s, epsilon: float, simplex: bool
 ) -> Float64s:
     """Return the weights that rebuild each row from its neighbours.
@@ -635,7 +624,9 @@ def unreached_rows(W: sp.csr_array, known: NDArray[np.bool_]) -> Int64s:
 
 
 @njit(cache=True, nogil=True)
-def _reached(indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _reached(
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     reached = start.copy()
     queue = np.empty(start.shape[0], np.int64)
     stop = 0

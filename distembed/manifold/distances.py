@@ -23,7 +23,7 @@ ROW_COPIES = 6
 # A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
 ROW_BLOCKS = 16
 # Tiles below this size are dominated by the scheduler, not by the product.
-LEAST_ROWS = 1024
+LEAST_ROWS = 2048
 
 
 def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
@@ -41,19 +41,22 @@ def _as_float(X: Any) -> Any:
 
 
 def _check_rows(X: da.Array, metric: Metric) -> None:
-    """Raise for the first rows that hold NaN or infinity, or nothing at all where cosine needs a direction."""
+    """Raise for rows that hold NaN or infinity, or only zeros where cosine needs a direction."""
     faults = X.map_blocks(
-        lambda block: blocks.row_faults(block)[:, None], chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0))
+        lambda block: blocks.row_faults(block)[:, None],
+        chunks=(X.chunks[0], 1),
+        dtype=np.int64,
+        meta=np.empty((0, 0)),
     ).compute()[:, 0]
     bad = np.nonzero(faults == 1)[0]
     if bad.size:
         raise ValueError(
-            f"{bad.size} rows of X hold NaN or infinity, first rows {bad[:5].tolist()}: drop or fill them before"
+            f"{bad.size} rows of X hold NaN or infinity, first rows {bad[:5].tolist()}: drop or fill them"
         )
     empty = np.nonzero(faults == 2)[0]
     if metric == "cosine" and empty.size:
         raise ValueError(
-            f"{empty.size} rows of X are all zero and have no cosine, first rows {empty[:5].tolist()}: drop them"
+            f"{empty.size} rows of X are zero and have no cosine, first rows {empty[:5].tolist()}: drop them"
         )
 
 
@@ -98,7 +101,9 @@ def _in_row_blocks(X: Any, chunk: int) -> da.Array:
         X = sp.csr_array(X)
         parts = [X[i : i + chunk] for i in range(0, X.shape[0], chunk)]
         meta = sp.csr_array((0, 0), dtype=X.dtype)
-        return da.concatenate([da.from_array(part, chunks=part.shape, asarray=False, meta=meta) for part in parts])
+        return da.concatenate(
+            [da.from_array(part, chunks=part.shape, asarray=False, meta=meta) for part in parts]
+        )
     return da.from_array(X, chunks=(chunk, -1))
 
 
@@ -113,8 +118,21 @@ def pairwise_distances(
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
     columns = rows if Z is None else domain_rows(Z, metric=metric, block_memory=block_memory)
     if rows.shape[1] != columns.shape[1]:
-        raise ValueError(f"rows of X have {rows.shape[1]} values and rows of Z {columns.shape[1]}: they must agree")
-    return da.blockwise(_distance_tile, "ij", rows, "id", columns, "jd", cosine=metric == "cosine", dtype=np.float64)
+        raise ValueError(
+            f"rows of X have {rows.shape[1]} values and rows of Z {columns.shape[1]}: they must agree"
+        )
+    return da.blockwise(
+        _distance_tile,
+        "ij",
+        rows,
+        "id",
+        columns,
+        "jd",
+        cosine=metric == "cosine",
+        align_arrays=False,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
 
 
 def _distance_tile(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> blocks.Float64s:

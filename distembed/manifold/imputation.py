@@ -23,7 +23,7 @@ from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
 from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 
-# Copies of a column of unknown vectors that a solving task holds (BiCGSTAB: Y, R, P, V, T, B and temporaries).
+# Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
 # Column blocks cut finer than this leave the sparse product no columns to share an index over.
 COLUMN_BLOCKS = 16
@@ -53,8 +53,8 @@ class LatentSemanticImputation(BaseEstimator):
     ----------
     min_degree : fewest neighbours of a row (the paper's delta)
     solver : "krylov" solves the system by BiCGSTAB; "power" iterates as the paper does
-    tol : "krylov": largest relative residual of a column; "power": the paper's eta, the share of ‖Y_q‖₁ that the
-        last sweep moved. On graphs that mix slowly eta stops early: read `residual_`.
+    tol : "krylov": largest relative residual of a column; "power": the paper's eta, the share of
+        ‖Y_q‖₁ that the last sweep moved. On graphs that mix slowly eta stops early: read `residual_`.
     max_iter : most steps (two products with W each) or sweeps (one)
     weights : "simplex", or "normalise_after": non-negative least squares divided by its sum, as in the
         authors' program
@@ -116,14 +116,14 @@ class LatentSemanticImputation(BaseEstimator):
         ----------
         X : NumPy or Dask array, shape (n, d), no NaN
         Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout
-        graph : sparse (n, n), optional: row i's stored entries are the rows that i is rebuilt from, in place of
-            the MST-kNN graph
+        graph : sparse (n, n), optional: row i's stored entries are the rows that i is rebuilt from,
+            in place of the MST-kNN graph
 
         Raises
         ------
         ValueError
-            If X holds NaN or Y rows that are NaN in part, infinite, or all unknown; if X and Y differ in rows, or
-            min_degree is not less than n; if an option has an unknown value.
+            If X holds NaN; if Y has rows that are NaN in part or infinite, or none that is known; if X and Y
+            differ in rows; if min_degree is not less than n; if an option has an unknown value.
         UnreachedRowsError
             If rows to impute are joined to no known one; its `rows` names them.
         """
@@ -163,14 +163,18 @@ class LatentSemanticImputation(BaseEstimator):
     def _build_graph(self, rows: da.Array) -> sp.csr_array:
         """Build the MST-kNN graph of rows that `domain_rows` returned."""
         if self.min_degree >= rows.shape[0]:
-            raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it")
-        options = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
+            raise ValueError(
+                f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
+            )
+        options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
         self.recall_ = 1.0
         if self.neighbors == "exact":
             near = nearest_neighbors(rows, self.min_degree, **options)
         else:
             near, self.recall_ = approximate_neighbors(rows, self.min_degree, **options)
-        near = Neighbors(near.lists, "euclidean")  # the rows have unit length already where the metric is cosine
+        near = Neighbors(
+            near.lists, "euclidean"
+        )  # the rows have unit length already where the metric is cosine
         tree = minimum_spanning_tree(rows, near, **options)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
@@ -212,11 +216,16 @@ def known_rows(Y: Any, n_rows: int) -> Any:
         If Y has not n_rows rows, is not of floats, or has rows that are NaN in part, infinite or all NaN.
     """
     if Y.ndim != 2 or Y.shape[0] != n_rows or Y.shape[1] == 0:
-        raise ValueError(f"Y must have a row for each of the {n_rows} of X and columns, but its shape is {Y.shape}")
+        raise ValueError(
+            f"Y must have a row for each of the {n_rows} of X and columns, but its shape is {Y.shape}"
+        )
     if Y.dtype.kind != "f":
         raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
     missing, infinite = dask.compute(np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1))
-    for bad, what in ((infinite, "hold infinity"), ((missing > 0) & (missing < Y.shape[1]), "are NaN in part")):
+    for bad, what in (
+        (infinite, "hold infinity"),
+        ((missing > 0) & (missing < Y.shape[1]), "are NaN in part"),
+    ):
         if bad.any():
             raise ValueError(
                 f"{bad.sum()} rows of Y {what}, first rows {np.nonzero(bad)[0][:5].tolist()}: "
@@ -243,7 +252,13 @@ def _own_graph(graph: Any, n_rows: int) -> sp.csr_array:
 
 
 def reconstruction_weights(
-    rows: da.Array, graph: sp.csr_array, *, simplex: bool, floor: float, block_memory: int, checkpoint: Checkpoint
+    rows: da.Array,
+    graph: sp.csr_array,
+    *,
+    simplex: bool,
+    floor: float,
+    block_memory: int,
+    checkpoint: Checkpoint,
 ) -> tuple[sp.csr_array, blocks.Float64s]:
     """Return the weights that rebuild each row from its neighbours in the graph, and each row's certificate.
 
@@ -334,7 +349,10 @@ def _in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
 
 def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
     unknown = W[np.nonzero(~known)[0]]
-    inside, carried = dask.delayed(unknown[:, np.nonzero(~known)[0]]), dask.delayed(unknown[:, np.nonzero(known)[0]])
+    inside, carried = (
+        dask.delayed(unknown[:, np.nonzero(~known)[0]]),
+        dask.delayed(unknown[:, np.nonzero(known)[0]]),
+    )
     n_unknown = int((~known).sum())
 
     def carry(weights: sp.csr_array, block: Any) -> Any:
@@ -353,9 +371,15 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
     for argument in arguments:
         pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
     return da.blockwise(
-        function, "jc", *pairs, **options, dtype=np.float64, meta=np.empty((0, 0)), adjust_chunks={"j": n_rows},
-        align_arrays=False,
-    )  # fmt: skip
+        function,
+        "jc",
+        *pairs,
+        **options,
+        adjust_chunks={"j": n_rows},
+        align_arrays=False,  # every array has the same blocks of columns
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
 
 
 def solve_by_krylov(
@@ -386,22 +410,23 @@ def solve_by_power(
     system = _system(W, Y, known)
     q = system.n_unknown
     state = _by_columns(lambda start, B: np.repeat(start, B.shape[0], axis=0), q, system.start, system.B)
+    options: dict[str, Any] = {"lazy": lazy, "checkpoint": checkpoint}
     done, converged = 0, q == 0
     while done < max_iter and not converged:
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
-        batch = _swept(system, state, done, n_sweeps, lazy, checkpoint)
+        batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         moves, sizes = batch[q:].compute().sum(axis=1).reshape(2, n_sweeps)
         settled = np.nonzero(moves < tol * sizes)[0]
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
-            batch = _swept(system, state, done, n_sweeps, lazy, checkpoint)
+            batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         state, done = batch[:q], done + n_sweeps
     residual = _by_columns(blocks.relative_residual, 1, system.W, system.B, state).compute()
     return Solution(state, done, float(residual.max(initial=0.0)), converged)
 
 
 def _swept(
-    system: _System, state: da.Array, done: int, n_sweeps: int, lazy: bool, checkpoint: Checkpoint  # noqa: FBT001
+    system: _System, state: da.Array, *, done: int, n_sweeps: int, lazy: bool, checkpoint: Checkpoint
 ) -> da.Array:
     """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
 
@@ -419,7 +444,15 @@ def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     if isinstance(Y, da.Array):
         columns = Y.rechunk((-1, solved.chunks[1]))
         return da.blockwise(
-            _fill, "jc", columns, "jc", solved, "qc", known=known, dtype=Y.dtype, meta=np.empty((0, 0), Y.dtype)
+            _fill,
+            "jc",
+            columns,
+            "jc",
+            solved,
+            "qc",
+            known=known,
+            dtype=Y.dtype,
+            meta=np.empty((0, 0), Y.dtype),
         )
     out = Y.copy()
     start = 0

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours of many rows: every pair of row blocks is one task, lists merge in a fixed tree."""
+"""Nearest neighbours of many rows: each pair of row blocks is a task, their lists merge in a fixed tree."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def nearest_neighbors(
     """
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
     if not 1 <= k < rows.shape[0]:
-        raise ValueError(f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many")
+        raise ValueError(
+            f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
+        )
     ids = np.arange(rows.shape[0])
     with one_blas_thread():
         return Neighbors(checkpoint("neighbors", lambda: search_lists(rows, ids, rows, ids, k=k)), metric)
@@ -84,7 +86,7 @@ def approximate_neighbors(
     random_state: int = 0,
     n_sampled: int = 1000,
 ) -> tuple[Neighbors, float]:
-    """Find most of the k nearest other rows of every row by nearest-neighbour descent, and measure the recall.
+    """Find most of the k nearest other rows of every row by nearest-neighbour descent; measure the recall.
 
     All rows are in memory at once. The distances are measured exactly; a row that the search left without k
     neighbours has a shorter list.
@@ -106,13 +108,17 @@ def approximate_neighbors(
     try:
         from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        raise ImportError('approximate neighbours need pynndescent: pip install "distembed[neighbors]"') from error
+        raise ImportError(
+            'approximate neighbours need pynndescent: pip install "distembed[neighbors]"'
+        ) from error
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
 
     def make() -> da.Array:
         everything = rows.compute()
         # One more than k, because a row finds itself; n_jobs=1 keeps the bits.
-        found, _ = NNDescent(everything, n_neighbors=k + 1, random_state=random_state, n_jobs=1).neighbor_graph
+        found, _ = NNDescent(
+            everything, n_neighbors=k + 1, random_state=random_state, n_jobs=1
+        ).neighbor_graph
         lists = blocks.measured_lists(everything, found.astype(np.int64), k)
         return da.from_array(lists, chunks=(rows.chunks[0], -1, -1))
 
@@ -141,7 +147,7 @@ def search_lists(
     ids = np.arange(columns.shape[0])
     arguments: list[Any] = [rows, "id", _along(row_groups, rows), "i"]
     arguments += [columns, "jd", _along(ids, columns), "j", _along(column_groups, columns), "j"]
-    tile = _sparse_tile
+    tile: Any = _sparse_tile
     if not sp.issparse(rows._meta):
         tile = _dense_tile
         arguments += [columns.mean(axis=0, dtype=np.float64), "d"]
@@ -152,6 +158,7 @@ def search_lists(
         k=k,
         new_axes={"c": 2, "k": k},
         adjust_chunks={"j": 1},
+        align_arrays=False,  # all arrays have the grid of the rows already
         dtype=np.float64,
         meta=np.empty((0, 0, 0, 0)),
     )
@@ -172,7 +179,7 @@ def _along(values: blocks.Int64s, rows: da.Array) -> da.Array:
     return da.from_array(values, chunks=(rows.chunks[0],))
 
 
-def _dense_tile(
+def _dense_tile(  # noqa: PLR0917 - called by blockwise, by position
     X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, centre: Any, *, k: int
 ) -> blocks.Float64s:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
@@ -184,11 +191,11 @@ def _sparse_tile(X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, *, k
     return blocks.nearest_in_sparse_tile(X[0], groups, Z[0], ids, column_groups, k=k)[:, None]
 
 
-def _keep(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001, FBT001
+def _keep(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001
     return lists
 
 
-def _merge(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001, FBT001
+def _merge(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001
     return blocks.merge_lists(np.ascontiguousarray(lists))
 
 

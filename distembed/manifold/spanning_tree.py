@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
 from distembed.manifold.neighbors import Neighbors, search_lists
 
 
@@ -31,8 +31,8 @@ def minimum_spanning_tree(
 ) -> SpanningTree:
     """Return the minimum spanning tree of the rows of X under the metric of their neighbour lists.
 
-    Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbour lists where
-    they reach outside it. When no component can be proved further, the rows in doubt, except those of the
+    Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbour lists
+    where they reach outside it. When none can be proved further, the rows in doubt, except those of the
     largest component, look for their nearest rows outside. With exact lists the tree is exact: its weight is
     that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. With
     approximate lists it is a spanning tree, nearly minimal. (Cosine distances have the same tree as Euclidean
@@ -51,7 +51,9 @@ def minimum_spanning_tree(
     """
     rows = domain_rows(X, metric=neighbors.metric, block_memory=block_memory)
     if neighbors.lists.shape[0] != rows.shape[0]:
-        raise ValueError(f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}")
+        raise ValueError(
+            f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
+        )
     lists = np.array(neighbors.lists.compute(), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
@@ -62,7 +64,8 @@ def minimum_spanning_tree(
         squares.append(found.squares)
         if not found.squares.size:
             wanted = _rows_to_search(found.unsure, groups)
-            lists[wanted] = _search(rows, wanted, groups, lists.shape[2], f"tree_search_{n_searches}", checkpoint)
+            name = f"tree_search_{n_searches}"
+            lists[wanted] = _search(rows, wanted, groups, k=lists.shape[2], name=name, checkpoint=checkpoint)
             n_searches += 1
             n_searched += wanted.size
         groups = found.groups
@@ -76,7 +79,13 @@ def _rows_to_search(unsure: Any, groups: blocks.Int64s) -> blocks.Int64s:
 
 
 def _search(
-    rows: da.Array, wanted: blocks.Int64s, groups: blocks.Int64s, k: int, name: str, checkpoint: Checkpoint
+    rows: da.Array,
+    wanted: blocks.Int64s,
+    groups: blocks.Int64s,
+    *,
+    k: int,
+    name: str,
+    checkpoint: Checkpoint,
 ) -> blocks.Float64s:
     """Return new lists of the wanted rows, holding rows outside their own component only."""
 
@@ -110,7 +119,9 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
     """
     n = neighbors.lists.shape[0]
     if neighbors.lists.shape[2] < min_degree:
-        raise ValueError(f"lists of {neighbors.lists.shape[2]} neighbours cannot give {min_degree} to each row")
+        raise ValueError(
+            f"lists of {neighbors.lists.shape[2]} neighbours cannot give {min_degree} to each row"
+        )
     both = np.concatenate([tree.edges, tree.edges[:, ::-1]])
     lengths = np.concatenate([tree.lengths, tree.lengths])
     order = np.lexsort((both[:, 1], both[:, 0]))
