@@ -437,7 +437,7 @@ def fill_to_degree(  # noqa: PLR0917 - numba takes no keyword-only arguments
 
 # Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
 # (equal shares) where neighbours coincide.
-RIDGE = 1e-13
+RIDGE = 1e-10
 # A passive set changes at most a few times its size (Lawson & Hanson 1995, ch. 23); the limit stops a cycle.
 STEPS_PER_VARIABLE = 10
 # Smallest floor under a simplex weight, relative to an equal share: bounds the condition of I - W.
