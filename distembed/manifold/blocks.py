@@ -350,13 +350,18 @@ def _unsure_rows(
     lists: Float64s, groups: Int64s, from_: Int64s, to: Int64s, squares: Float64s
 ) -> NDArray[np.bool_]:
     """Mark the rows whose unknown edges may come before the edge that their component would take."""
-    last = lists.shape[2] - 1
+    k = lists.shape[2]
     unsure = np.zeros(groups.shape[0], dtype=np.bool_)
     for i in range(groups.shape[0]):
-        j = np.int64(lists[i, 1, last])
-        if j >= 0 and groups[j] == groups[i] and _first_outside(lists, groups, i) > last:
+        if _first_outside(lists, groups, i) == k:
+            last = k - 1
+            while last >= 0 and lists[i, 1, last] < 0:
+                last -= 1
             g = groups[i]
-            unsure[i] = from_[g] < 0 or _before(lists[i, 0, last], i, j, squares[g], from_[g], to[g])
+            j = np.int64(lists[i, 1, last])
+            unsure[i] = (
+                last < 0 or from_[g] < 0 or _before(lists[i, 0, last], i, j, squares[g], from_[g], to[g])
+            )
     return unsure
 
 

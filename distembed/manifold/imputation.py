@@ -186,7 +186,7 @@ class LatentSemanticImputation(BaseEstimator):
         options = {"lazy": self.lazy} if self.solver == "power" else {}
         solved = solve(
             self.weights_,
-            _in_columns(Y, int((~known).sum()), self.block_memory),
+            in_columns(Y, int((~known).sum()), self.block_memory),
             known,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -340,7 +340,7 @@ class _System(NamedTuple):
     n_unknown: int
 
 
-def _in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
+def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
     """Return Y in blocks of columns: their systems have nothing to do with each other."""
     in_memory = max(1, block_memory // (COLUMN_COPIES * 8 * max(1, n_unknown)))
     chunk = min(in_memory, max(LEAST_COLUMNS, -(-Y.shape[1] // COLUMN_BLOCKS)))

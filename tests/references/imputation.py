@@ -14,7 +14,9 @@ def distances(X):
 def nearest(D, k):
     """Return indices and distances of the k nearest others, ordered by (distance, index)."""
     n = D.shape[0]
-    order = np.array([sorted((j for j in range(n) if j != i), key=lambda j, i=i: (D[i, j], j))[:k] for i in range(n)])
+    order = np.array(
+        [sorted((j for j in range(n) if j != i), key=lambda j, i=i: (D[i, j], j))[:k] for i in range(n)]
+    )
     return order, np.take_along_axis(D, order, axis=1)
 
 
@@ -58,7 +60,7 @@ def simplex_weights(x, neighbors):
         method="SLSQP",
         options={"ftol": 1e-15, "maxiter": 1000},
     )
-    return found.x
+    return np.where(found.x > 1e-6, found.x, 0.0)  # the solver leaves rounding where the answer is zero
 
 
 def cone_weights(x, neighbors):
@@ -77,7 +79,9 @@ def limit(W, Y):
     known = ~np.isnan(Y).any(axis=1)
     out = np.array(Y, dtype=np.float64)
     q = (~known).sum()
-    out[~known] = np.linalg.solve(np.eye(q) - W[np.ix_(~known, ~known)], W[np.ix_(~known, known)] @ out[known])
+    out[~known] = np.linalg.solve(
+        np.eye(q) - W[np.ix_(~known, ~known)], W[np.ix_(~known, known)] @ out[known]
+    )
     return out
 
 
