@@ -73,10 +73,8 @@ def test_stages(n, d, s):
     taken, tree = stages(X, Y)
     for name, seconds in taken:
         print(f"n {n} d {d} s {s}: {name} {seconds:.2f} s")
-    print(
     total = sum(seconds for _, seconds in taken)
     print(f"n {n}: {total:.2f} s, rows searched again for the tree {tree.n_searched}")
-    )
     assert tree.edges.shape == (n - 1, 2)
 
 

@@ -88,8 +88,8 @@ def test_vectors_of_the_published_program(reference):
     stopped = LatentSemanticImputation(solver="power", lazy=True, tol=1e-6, **options).fit(X, Y)
     assert gap(stopped.vectors_[117:], theirs) < 1e-4
     limit = LatentSemanticImputation(tol=1e-12, **options).fit(X, Y).vectors_[117:]
-    settled = LatentSemanticImputation(solver="power", lazy=True, tol=1e-11, **options).fit(X, Y)
-    assert gap(settled.vectors_[117:], limit) < 1e-8
+    settled = LatentSemanticImputation(solver="power", lazy=True, tol=1e-9, **options).fit(X, Y)
+    assert gap(settled.vectors_[117:], limit) < 1e-6
     # Both runs that stop at eta = 1e-6 are still on their way: the limit is farther from each than they are.
     assert gap(limit, theirs) > gap(stopped.vectors_[117:], theirs)
 
@@ -119,7 +119,7 @@ def test_numpy_and_dask_give_the_same_bits(solver, scheduler):
         assert lazy.compute().tobytes() == plain.tobytes()
 
 
-@pytest.mark.parametrize("chunk", [60, 20, 7, 1])
+@pytest.mark.parametrize("chunk", [60, 20, 7])
 def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
     X, Y = problem()
     model = LatentSemanticImputation(min_degree=4).fit(X, Y)
@@ -339,3 +339,16 @@ def test_cosine_measures_directions():
     unit = X / np.linalg.norm(X, axis=1)[:, None]
     c = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(unit, Y)
     np.testing.assert_allclose(a.vectors_, c.vectors_, atol=1e-6)
+
+
+@pytest.mark.cluster
+def test_processes_of_a_cluster_give_the_same_bits():
+    from distributed import Client
+
+    X, Y = problem(n=100, dtype=np.float32)
+    model = LatentSemanticImputation(min_degree=4)
+    plain = model.fit(X, Y).vectors_
+    with Client(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None):
+        apart = clone(model).fit(da.from_array(X, chunks=(30, -1)), Y)
+    assert apart.vectors_.tobytes() == plain.tobytes()
+    assert apart.weights_.data.tobytes() == model.weights_.data.tobytes()
