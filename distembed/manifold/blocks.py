@@ -32,6 +32,8 @@ PRODUCT_COLUMNS = 2048
 # centring, the two norms, their sum, the comparison; generous, since it costs only a few exact distances.
 EXTRA_ROUNDINGS = 16
 
+# Products of d such values stay below the largest float32, 3e38, up to d = 10**4.
+LARGEST_FLOAT32 = 1e17
 # A squared distance below this share of the squared lengths has lost 3 of its 16 digits: measure it again.
 CANCELLED = 1e-3
 
@@ -139,12 +141,17 @@ def _filter_rows(X: Floats, centre: Float64s) -> tuple[Floats, Float64s]:
 
     |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
     Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
+    What underflow may take from a product is subtracted too; values whose products overflow float32 stay
+    in float64.
     """
-    centred = (X - centre).astype(X.dtype, copy=False)
-    unit = float(np.finfo(X.dtype).eps)
-    bound = (X.shape[1] + EXTRA_ROUNDINGS) * unit
+    centred = X - centre
+    if X.dtype == np.float32 and np.abs(centred).max(initial=0.0) < LARGEST_FLOAT32:
+        centred = centred.astype(np.float32)
+    limits = np.finfo(centred.dtype)
+    bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
+    underflow = 4 * X.shape[1] * float(np.finfo(X.dtype).tiny)
     norms = np.einsum("id,id->i", centred, centred, dtype=np.float64)
-    return centred, (1.0 - 2.0 * bound) * norms
+    return centred, (1.0 - 2.0 * bound) * norms - underflow
 
 
 def nearest_in_tile(  # noqa: PLR0917 - lifted by blockwise, which passes by position

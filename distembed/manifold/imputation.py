@@ -128,6 +128,7 @@ class LatentSemanticImputation(BaseEstimator):
             If rows to impute are joined to no known one; its `rows` names them.
         """
         self._check_options()
+        Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
         rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
         known = known_rows(Y, rows.shape[0])
         with one_blas_thread():

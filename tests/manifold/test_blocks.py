@@ -58,6 +58,13 @@ def test_nearest_in_tile_is_exact_far_from_the_origin(dtype):
         np.testing.assert_array_equal(lists_of(X, 5, offset=offset)[:, 1], order)
 
 
+@pytest.mark.parametrize("scale", [2.0**-90, 2.0**90])
+def test_nearest_in_tile_is_exact_where_float32_products_overflow_or_vanish(scale):
+    X = np.random.default_rng(0).standard_normal((100, 6)).astype(np.float32)
+    lists = lists_of(X * np.float32(scale), 5)
+    np.testing.assert_array_equal(lists[:, 1], lists_of(X, 5)[:, 1])
+
+
 def test_nearest_in_tile_has_the_same_bits_for_any_cut():
     X = np.random.default_rng(1).standard_normal((700, 33)).astype(np.float32)
     whole = lists_of(X, 7)
