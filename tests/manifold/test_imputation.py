@@ -1,0 +1,354 @@
+"""Latent Semantic Imputation: parity, limits, exactness, bad input."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from distembed.manifold import distances, imputation
+from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
+from tests.references import imputation as oracle
+
+
+def problem(*, n=60, d=6, s=7, n_known=15, seed=0, dtype=np.float64):
+    """Return rows and a smooth map of them, most of it hidden."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    truth = np.tanh(X @ rng.standard_normal((d, s)))
+    Y = truth.astype(dtype)
+    Y[np.sort(rng.permutation(n)[n_known:])] = np.nan
+    return X.astype(dtype), Y
+
+
+@pytest.fixture
+def reference(shared):
+    return np.load(shared / "reference" / "imputation_sp500_google.npz")
+
+
+def published_problem(reference):
+    Y = np.full((480, 300), np.nan)
+    Y[:117] = reference["sem"]
+    return reference["aff"], Y
+
+
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_equals_the_plain_method(solver):
+    X, Y = problem()
+    model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-13).fit(X, Y)
+    np.testing.assert_allclose(model.vectors_, oracle.impute(X, Y, 4), atol=1e-4)
+    np.testing.assert_allclose(model.vectors_, oracle.limit(model.weights_.toarray(), Y), atol=1e-10)
+    assert model.residual_ < 1e-11
+    assert model.converged_
+
+
+@pytest.mark.parametrize("weights", ["simplex", "normalise_after"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_power_follows_the_papers_rule_to_the_sweep(weights, lazy):
+    X, Y = problem()
+    model = LatentSemanticImputation(min_degree=4, solver="power", tol=1e-4, weights=weights, lazy=lazy).fit(
+        X, Y
+    )
+    plain, sweeps = oracle.power(model.weights_.toarray(), Y, 1e-4, lazy, 1000)
+    assert model.n_iter_ == sweeps
+    np.testing.assert_allclose(model.vectors_, plain, atol=1e-12)
+
+
+def test_power_stops_past_the_first_batch_of_sweeps(monkeypatch):
+    monkeypatch.setattr(imputation, "SWEEPS_AT_ONCE", 3)
+    X, Y = problem()
+    model = LatentSemanticImputation(min_degree=4, solver="power", tol=1e-6).fit(X, Y)
+    plain, sweeps = oracle.power(model.weights_.toarray(), Y, 1e-6, False, 1000)
+    assert sweeps > 6
+    assert model.n_iter_ == sweeps
+    np.testing.assert_allclose(model.vectors_, plain, atol=1e-12)
+
+
+def test_weights_of_the_published_program(reference):
+    model = LatentSemanticImputation(weights="normalise_after").fit(*published_problem(reference))
+    W = sp.csr_array((reference["W_data"], reference["W_indices"], reference["W_indptr"]), shape=(480, 480))
+    assert abs(model.weights_ - W).max() < 1e-6
+    assert model.certificate_.max() < 1e-9
+
+
+def test_vectors_of_the_published_program(reference):
+    X, Y = published_problem(reference)
+    options = {"weights": "normalise_after", "max_iter": 5000}
+    theirs = reference["PQ_eta1e-06"][117:]
+
+    def gap(A, B):  # in the norm of the paper's stopping rule
+        return np.abs(A - B).sum() / np.abs(theirs).sum()
+
+    stopped = LatentSemanticImputation(solver="power", lazy=True, tol=1e-6, **options).fit(X, Y)
+    assert gap(stopped.vectors_[117:], theirs) < 1e-4
+    limit = LatentSemanticImputation(tol=1e-12, **options).fit(X, Y).vectors_[117:]
+    settled = LatentSemanticImputation(solver="power", lazy=True, tol=1e-9, **options).fit(X, Y)
+    assert gap(settled.vectors_[117:], limit) < 1e-6
+    # Both runs that stop at eta = 1e-6 are still on their way: the limit is farther from each than they are.
+    assert gap(limit, theirs) > gap(stopped.vectors_[117:], theirs)
+
+
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_known_rows_come_back_bit_for_bit(solver, dtype):
+    X, Y = problem(dtype=dtype)
+    before = Y.copy()
+    vectors = LatentSemanticImputation(min_degree=3, solver=solver).fit(X, Y).vectors_
+    known = ~np.isnan(Y[:, 0])
+    assert vectors.dtype == dtype
+    assert vectors[known].tobytes() == Y[known].tobytes()
+    assert np.isfinite(vectors).all()
+    np.testing.assert_array_equal(Y, before)
+
+
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_numpy_and_dask_give_the_same_bits(solver, scheduler):
+    X, Y = problem(n=200, s=20, dtype=np.float32)
+    model = LatentSemanticImputation(min_degree=4, solver=solver)
+    plain = model.fit(X, Y).vectors_
+    with dask.config.set(scheduler=scheduler):
+        lazy = clone(model).fit(da.from_array(X, chunks=(33, 4)), da.from_array(Y, chunks=(41, 7))).vectors_
+        assert isinstance(lazy, da.Array)
+        assert lazy.compute().tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("chunk", [60, 20, 7])
+def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
+    X, Y = problem()
+    model = LatentSemanticImputation(min_degree=4).fit(X, Y)
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
+    other = LatentSemanticImputation(min_degree=4, block_memory=40_000 * chunk).fit(X, Y)
+    assert (other.graph_ != model.graph_).nnz == 0
+    assert other.weights_.data.tobytes() == model.weights_.data.tobytes()
+    np.testing.assert_allclose(other.vectors_, model.vectors_, atol=1e-6)
+
+
+def test_little_memory_means_small_blocks():
+    X, Y = problem(n=300, s=20)
+    model = LatentSemanticImputation(min_degree=4).fit(X, Y)
+    tight = LatentSemanticImputation(min_degree=4, block_memory=60_000).fit(X, Y)
+    np.testing.assert_allclose(tight.vectors_, model.vectors_, atol=1e-5)
+
+
+def test_every_edge_of_the_tree_has_a_positive_weight():
+    X, Y = problem(n=150)
+    model = LatentSemanticImputation(min_degree=3).fit(X, Y)
+    assert (model.weights_.data > 0).all()
+    np.testing.assert_allclose(model.weights_.sum(axis=1), 1, rtol=1e-14)
+    assert model.certificate_.max() < 1e-9
+
+
+def test_a_plane_is_recovered():
+    # On a regular grid every inner point is the mean of its neighbours, and so is a linear map of it.
+    X = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2)
+    truth = X @ np.array([[1.0, 2.0, 0.0], [0.5, -1.0, 1.0]])
+    edge = ((X == 0) | (X == 11)).any(axis=1)
+    Y = np.where(edge[:, None], truth, np.nan)
+    vectors = LatentSemanticImputation(tol=1e-12, floor=1e-9).fit(X, Y).vectors_
+    np.testing.assert_allclose(vectors, truth, atol=1e-5)
+
+
+def test_resumes_from_its_checkpoints():
+    X, Y = problem()
+    kept, made = {}, []
+
+    def checkpoint(name, make):
+        if name not in kept:
+            made.append(name)
+            kept[name] = make().persist()
+        return kept[name]
+
+    for solver in ("krylov", "power"):
+        kept.clear()
+        model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-9, checkpoint=checkpoint)
+        first = model.fit(X, Y).vectors_
+        made.clear()
+        again = clone(model).set_params(checkpoint=checkpoint).fit(X, Y)
+        assert made == []
+        assert again.vectors_.tobytes() == first.tobytes()
+        last = list(kept)[-1]
+        del kept[last]
+        assert model.fit(X, Y).vectors_.tobytes() == first.tobytes()
+        assert made == [last]
+
+
+# --------------------------------------------------------------------------- degenerate and bad input
+
+
+def test_equal_rows_get_the_same_vector_as_their_anchor():
+    X, Y = problem()
+    X[40:44] = X[40]
+    Y[40] = np.arange(7.0)
+    Y[41:44] = np.nan
+    vectors = LatentSemanticImputation(min_degree=3, tol=1e-12, floor=1e-3).fit(X, Y).vectors_
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(vectors[41:44], np.tile(Y[40], (3, 1)), atol=0.2)
+
+
+def test_constant_columns_change_nothing():
+    X, Y = problem()
+    plain = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(X, Y).vectors_
+    wide = np.hstack([X, np.full((60, 2), 3.0)])
+    np.testing.assert_allclose(
+        LatentSemanticImputation(min_degree=4, tol=1e-12).fit(wide, Y).vectors_, plain, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("weights", ["simplex", "normalise_after"])
+def test_rows_that_are_all_equal_become_the_mean_of_walks(weights):
+    Y = np.full((10, 2), np.nan)
+    Y[0], Y[1] = 1.0, 3.0
+    vectors = LatentSemanticImputation(min_degree=3, weights=weights).fit(np.ones((10, 4)), Y).vectors_
+    assert ((vectors >= 1) & (vectors <= 3)).all()
+
+
+def test_all_rows_known_come_back():
+    X, _ = problem()
+    Y = np.arange(120.0).reshape(60, 2)
+    for solver in ("krylov", "power"):
+        model = LatentSemanticImputation(solver=solver).fit(X, Y)
+        assert model.vectors_.tobytes() == Y.tobytes()
+        assert (model.n_iter_, model.residual_, model.converged_) == (0, 0.0, True)
+
+
+def test_a_known_vector_of_zeros_is_a_vector():
+    X, Y = problem()
+    Y[~np.isnan(Y[:, 0])] = 0.0
+    assert not LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_.any()
+
+
+def test_non_convergence_is_told_once():
+    X, Y = problem()
+    for solver in ("krylov", "power"):
+        with pytest.warns(ConvergenceWarning, match="raise max_iter") as told:
+            model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-12, max_iter=2).fit(X, Y)
+        assert len(told) == 1
+        assert not model.converged_
+        assert model.n_iter_ == 2
+        assert model.residual_ > 1e-12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LatentSemanticImputation(min_degree=4).fit(X, Y)
+
+
+def spoilt(what):
+    X, Y = problem()
+    unknown = np.nonzero(np.isnan(Y[:, 0]))[0]
+    if what == "nan in X":
+        X[3, 2] = np.nan
+    elif what == "nan in part":
+        Y[unknown[0], 0] = 1.0
+    elif what == "infinite":
+        Y[~np.isnan(Y[:, 0])] = np.inf
+    elif what == "nothing known":
+        Y[:] = np.nan
+    elif what == "different rows":
+        Y = Y[:-1]
+    elif what == "one column less":
+        Y = Y[:, 0]
+    elif what == "integers":
+        Y = np.zeros(Y.shape, dtype=int)
+    elif what == "one row":
+        X, Y = X[:1], np.ones((1, 3))
+    return X, Y
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nan in X", r"1 rows of X hold NaN or infinity, first rows \[3\]"),
+        ("nan in part", r"1 rows of Y are NaN in part"),
+        ("infinite", "15 rows of Y hold infinity"),
+        ("nothing known", "no row of Y is known"),
+        ("different rows", r"each of the 60 of X .* \(59, 7\)"),
+        ("one column less", r"its shape is \(60,\)"),
+        ("integers", "its dtype is int64"),
+        ("one row", "min_degree = 8 needs more rows than the 1 of X"),
+    ],
+)
+def test_bad_input_is_told(what, message):
+    with pytest.raises(ValueError, match=message):
+        LatentSemanticImputation().fit(*spoilt(what))
+
+
+def test_min_degree_must_be_less_than_the_rows():
+    X, Y = problem()
+    with pytest.raises(ValueError, match="min_degree = 60 needs more rows than the 60"):
+        LatentSemanticImputation(min_degree=60).fit(X, Y)
+    LatentSemanticImputation(min_degree=59).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "jacobi"},
+        {"weights": "l1"},
+        {"neighbors": "some"},
+        {"tol": 0.0},
+        {"min_degree": 0},
+        {"floor": -1},
+    ],
+)
+def test_bad_options_are_told(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        LatentSemanticImputation(**options).fit(*problem())
+
+
+def test_a_users_graph_and_its_parts_without_anchor():
+    X, Y = problem(n=6, n_known=1, s=2)
+    ring = sp.csr_array((np.ones(6), (np.arange(6), [1, 2, 0, 4, 5, 3])), shape=(6, 6))
+    known = int(np.nonzero(~np.isnan(Y[:, 0]))[0][0])
+    with pytest.raises(UnreachedRowsError, match="3 rows to impute") as told:
+        LatentSemanticImputation().fit(X, Y, graph=ring)
+    np.testing.assert_array_equal(told.value.rows, [3, 4, 5] if known < 3 else [0, 1, 2])
+    whole = sp.csr_array((np.ones(6), (np.arange(6), [1, 2, 3, 4, 5, 0])), shape=(6, 6))
+    vectors = LatentSemanticImputation(tol=1e-12).fit(X, Y, graph=whole).vectors_
+    np.testing.assert_allclose(vectors, np.tile(Y[known], (6, 1)), atol=1e-9)
+    with pytest.raises(ValueError, match="own neighbours"):
+        LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(6))
+    with pytest.raises(ValueError, match="6 x 6"):
+        LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(5))
+
+
+def test_approximate_neighbors_need_the_extra_or_work():
+    X, Y = problem(n=300)
+    model = LatentSemanticImputation(min_degree=4, neighbors="approximate")
+    try:
+        import pynndescent  # noqa: F401
+    except ImportError:
+        with pytest.raises(ImportError, match=r"distembed\[neighbors\]"):
+            model.fit(X, Y)
+    else:
+        assert np.isfinite(model.fit(X, Y).vectors_).all()
+        assert 0.5 < model.recall_ <= 1
+
+
+def test_cosine_measures_directions():
+    X, Y = problem()
+    lengths = np.random.default_rng(1).uniform(0.1, 10, (60, 1))
+    a = LatentSemanticImputation(min_degree=4, metric="cosine", tol=1e-12).fit(X, Y)
+    b = LatentSemanticImputation(min_degree=4, metric="cosine", tol=1e-12).fit(X * lengths, Y)
+    np.testing.assert_allclose(a.vectors_, b.vectors_, atol=1e-6)
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    c = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(unit, Y)
+    np.testing.assert_allclose(a.vectors_, c.vectors_, atol=1e-6)
+
+
+@pytest.mark.cluster
+def test_processes_of_a_cluster_give_the_same_bits():
+    from distributed import Client
+
+    X, Y = problem(n=100, dtype=np.float32)
+    model = LatentSemanticImputation(min_degree=4)
+    plain = model.fit(X, Y).vectors_
+    with Client(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None):
+        apart = clone(model).fit(da.from_array(X, chunks=(30, -1)), Y)
+    assert apart.vectors_.tobytes() == plain.tobytes()
+    assert apart.weights_.data.tobytes() == model.weights_.data.tobytes()

@@ -1,0 +1,257 @@
+"""Neighbours, distances and trees over many blocks."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
+from sklearn.neighbors import NearestNeighbors
+
+from distembed.manifold import distances, neighbors
+from distembed.manifold.neighbors import Neighbors, nearest_neighbors
+from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from tests.references import imputation as oracle
+
+
+@pytest.fixture(params=["whole", "even", "ragged", "single rows"])
+def cut(request, monkeypatch):
+    """Make the grid cut 24 rows into one, three, ragged or 24 blocks."""
+    chunk = {"whole": 24, "even": 8, "ragged": 7, "single rows": 1}[request.param]
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
+
+
+def points(n=24, d=5, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+
+
+def clusters(n_clusters=6, size=4, seed=0):
+    """Return tight groups, far apart: short neighbour lists stay inside their group."""
+    rng = np.random.default_rng(seed)
+    centres = 100 * rng.standard_normal((n_clusters, 3))
+    return np.repeat(centres, size, axis=0) + rng.standard_normal((n_clusters * size, 3))
+
+
+def test_neighbors_equal_the_oracle_for_every_cut(cut):
+    X = points()
+    X[7] = X[3]  # equal rows
+    near = nearest_neighbors(X, 6)
+    order, D = oracle.nearest(oracle.distances(X), 6)
+    np.testing.assert_array_equal(near.indices.compute(), order)
+    np.testing.assert_allclose(near.distances.compute(), D, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neighbors_have_the_same_bits_however_the_rows_come(dtype, monkeypatch):
+    X = points(500, 17, dtype=dtype)
+    lists = nearest_neighbors(X, 5).lists.compute()
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 130)
+    assert nearest_neighbors(X, 5).lists.compute().tobytes() == lists.tobytes()
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            again = nearest_neighbors(da.from_array(X, chunks=(99, 6)), 5).lists.compute()
+        assert again.tobytes() == lists.tobytes()
+
+
+def test_neighbors_agree_with_scikit_learn():
+    X = points(3000, 20, dtype=np.float32)
+    near = nearest_neighbors(X, 9)
+    D, order = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(X.astype(np.float64)).kneighbors()[:2]
+    np.testing.assert_array_equal(near.indices.compute(), order[:, :9])
+    np.testing.assert_allclose(near.distances.compute(), D[:, :9], rtol=1e-7)
+
+
+def test_cosine_neighbors_of_sparse_and_dense_rows_agree(cut):
+    X = sp.random_array((24, 40), density=0.2, rng=np.random.default_rng(0), format="csr") + sp.csr_array(
+        (np.ones(24), (np.arange(24), np.arange(24) % 5)), shape=(24, 40)
+    )
+    dense = X.toarray()
+    cosines = (dense / np.linalg.norm(dense, axis=1)[:, None]) @ (
+        dense / np.linalg.norm(dense, axis=1)[:, None]
+    ).T
+    _, D = oracle.nearest(1 - cosines, 5)
+    for rows in (X, dense, sp.csr_matrix(X)):
+        near = nearest_neighbors(rows, 5, metric="cosine")
+        np.testing.assert_allclose(near.distances.compute(), D, atol=1e-12)
+        found = np.take_along_axis(1 - cosines, near.indices.compute(), axis=1)
+        np.testing.assert_allclose(found, D, atol=1e-12)
+
+
+def test_cosine_neighbors_of_sparse_dask_chunks():
+    X = sp.csr_array(np.abs(points(24, 6)) * (points(24, 6, seed=1) > -0.5) + np.eye(24, 6))
+    X = sp.csr_array(X + sp.csr_array(np.eye(24, 6)[:, [5, 0, 1, 2, 3, 4]] + np.eye(1, 6)))
+    parts = [da.from_array(X[i : i + 9], chunks=(9, 6), asarray=False) for i in (0, 9, 18)]
+    chunked = nearest_neighbors(da.concatenate(parts), 4, metric="cosine").lists.compute()
+    assert chunked.tobytes() == nearest_neighbors(X, 4, metric="cosine").lists.compute().tobytes()
+
+
+@pytest.mark.parametrize("k", [0, 24, -1])
+def test_neighbors_refuse_impossible_k(k):
+    with pytest.raises(ValueError, match=f"k = {k}"):
+        nearest_neighbors(points(), k)
+
+
+def test_rows_are_checked():
+    X = points()
+    X[5, 1] = np.nan
+    with pytest.raises(ValueError, match=r"1 rows of X hold NaN or infinity, first rows \[5\]"):
+        nearest_neighbors(X, 2)
+    X[5] = 0
+    with pytest.raises(ValueError, match=r"are zero and have no cosine, first rows \[5\]"):
+        nearest_neighbors(X, 2, metric="cosine")
+    with pytest.raises(ValueError, match="metric='cosine' only"):
+        nearest_neighbors(sp.csr_array(X), 2)
+    with pytest.raises(ValueError, match="'manhattan'"):
+        nearest_neighbors(X, 2, metric="manhattan")
+    with pytest.raises(ValueError, match="shape"):
+        nearest_neighbors(X[0], 2)
+    with pytest.raises(ValueError, match="dtype"):
+        nearest_neighbors(X.astype(str), 2)
+
+
+def test_nothing_is_searched_before_it_is_wanted():
+    kept = []
+    near = nearest_neighbors(points(), 3, checkpoint=lambda name, make: kept.append(name) or make())
+    assert kept == ["neighbors"]
+    assert isinstance(near.lists, da.Array)
+
+
+def test_blocks_come_from_the_problem_and_the_memory():
+    assert distances.row_chunk(100_000, 1200, 128 * 2**20) == 6250
+    assert distances.row_chunk(10_000_000, 1200, 128 * 2**20) * 1200 * distances.ROW_COPIES <= 128 * 2**20
+    assert distances.row_chunk(100, 1200, 128 * 2**20) == 100
+    assert distances.row_chunk(100, 10**12, 128 * 2**20) == 1
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_pairwise_distances(cut, metric):
+    X, Z = points(), points(24, seed=1)
+    Z[0] = X[0]
+    unit = (lambda A: A) if metric == "euclidean" else (lambda A: A / np.linalg.norm(A, axis=1)[:, None])
+    D = np.sqrt(((unit(X)[:, None] - unit(Z)[None]) ** 2).sum(axis=-1))
+    D = D if metric == "euclidean" else D**2 / 2
+    lazy = distances.pairwise_distances(X, Z, metric=metric)
+    np.testing.assert_allclose(lazy.compute(), D, rtol=1e-10, atol=1e-15)
+    with pytest.raises(ValueError, match="must agree"):
+        distances.pairwise_distances(X, Z[:, :2])
+
+
+# --------------------------------------------------------------------------- spanning tree
+
+
+def tree_of(X, k, **options):
+    return minimum_spanning_tree(X, nearest_neighbors(X, k, **options))
+
+
+@pytest.mark.parametrize("k", [1, 3, 23])
+@pytest.mark.parametrize("make", [points, clusters])
+def test_tree_weighs_as_much_as_scipys(cut, k, make):
+    X = make()
+    tree = tree_of(X, k)
+    assert tree.lengths.sum() == pytest.approx(scipy_tree(oracle.distances(X)).sum(), rel=1e-12)
+    assert sorted(map(tuple, tree.edges.tolist())) == oracle.prim(oracle.distances(X))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_tree_of_equal_rows_and_equal_distances(seed, k):
+    X = np.random.default_rng(seed).integers(0, 3, (40, 3)).astype(np.float32)
+    tree = tree_of(X, k)
+    D = oracle.distances(X)
+    assert tree.lengths.sum() == pytest.approx(sum(D[i, j] for i, j in oracle.prim(D)), rel=1e-12)
+    edges = sp.csr_array((np.ones(39), tree.edges.T), shape=(40, 40))
+    assert connected_components(edges, directed=False)[0] == 1
+
+
+def test_tree_of_rows_that_are_all_equal():
+    tree = tree_of(np.ones((30, 4)), 2)
+    assert tree.edges.shape == (29, 2)
+    assert not tree.lengths.any()
+
+
+def test_tree_does_not_depend_on_the_length_of_the_lists():
+    X = clusters(20, 5)
+    trees = [tree_of(X, k) for k in (1, 4, 8, 99)]
+    assert len({tree.edges.tobytes() + tree.lengths.tobytes() for tree in trees}) == 1
+    assert trees[0].n_searched > 0
+    assert trees[-1].n_searched == 0
+
+
+def test_tree_searches_resume_from_their_checkpoints():
+    X, kept, made = clusters(), {}, []
+
+    def checkpoint(name, make):
+        if name not in kept:
+            made.append(name)
+            kept[name] = make().persist()
+        return kept[name]
+
+    near = nearest_neighbors(X, 2, checkpoint=checkpoint)
+    first = minimum_spanning_tree(X, near, checkpoint=checkpoint)
+    names = list(made)
+    assert names[:2] == ["neighbors", "tree_search_0"]
+    again = minimum_spanning_tree(X, near, checkpoint=checkpoint)
+    assert made == names
+    assert again.edges.tobytes() == first.edges.tobytes()
+
+
+def test_a_tree_from_wrong_lists_still_spans():
+    X = points(60)
+    near = nearest_neighbors(X, 4)
+    worse = near.lists.compute()
+    worse[:, 0, 1:], worse[:, 1, 1:] = np.inf, -1  # only the nearest was found
+    tree = minimum_spanning_tree(X, Neighbors(da.from_array(worse), "euclidean"))
+    graph = sp.csr_array((np.ones(59), tree.edges.T), shape=(60, 60))
+    assert connected_components(graph, directed=False)[0] == 1
+
+
+def test_cosine_tree_is_the_tree_of_unit_rows():
+    X = points(50)
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    np.testing.assert_array_equal(tree_of(X, 3, metric="cosine").edges, tree_of(unit, 3).edges)
+
+
+def test_tree_wants_lists_of_its_rows():
+    with pytest.raises(ValueError, match="24 rows, but there are neighbours of 10"):
+        minimum_spanning_tree(points(), nearest_neighbors(points(10), 2))
+
+
+@pytest.mark.parametrize("make", [points, clusters])
+def test_graph_is_the_papers(make):
+    X = make()
+    near = nearest_neighbors(X, 5)
+    graph = spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=5)
+    dense = np.zeros(graph.shape, dtype=bool)
+    dense[np.repeat(np.arange(24), np.diff(graph.indptr)), graph.indices] = True
+    np.testing.assert_array_equal(dense, oracle.mst_knn_graph(X, 5))
+    assert graph.has_sorted_indices
+    with pytest.raises(ValueError, match="cannot give 6"):
+        spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=6)
+
+
+def test_graph_keeps_edges_of_length_zero():
+    X = np.repeat(points(5), 4, axis=0)
+    near = nearest_neighbors(X, 3)
+    graph = spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=3)
+    assert (np.diff(graph.indptr) >= 3).all()
+    assert (graph.data == 0).sum() >= 2 * 15
+
+
+def test_parity_with_the_published_program(shared):
+    reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
+    near = nearest_neighbors(reference["aff"], 8)
+    tree = minimum_spanning_tree(reference["aff"], near)
+    assert tree.lengths.sum() == pytest.approx(float(reference["mst_weight"]), rel=1e-13)
+    graph = spanning_neighbor_graph(tree, near, min_degree=8)
+    bits = np.unpackbits(reference["graph"], axis=1)[:, :480]
+    np.testing.assert_array_equal(graph.toarray() != 0, bits != 0)
+
+
+def test_approximate_neighbors_say_what_they_found():
+    pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
+    near, recall = neighbors.approximate_neighbors(points(400), 5, n_sampled=100)
+    assert near.lists.shape == (400, 2, 5)
+    assert 0.5 < recall <= 1
