@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 SAMPLE_SECONDS = 0.2
 
 
-class OneBlasThread(WorkerPlugin):  # type: ignore[misc]
+class OneBlasThread(WorkerPlugin):
     """Give each worker, now or later connected, one BLAS thread a task."""
 
     name = "distembed-one-blas-thread"

@@ -114,7 +114,7 @@ class ResourcesSection(Section):
 
 
 class Job(Section):
-    """A whole job file."""
+    """A whole job file; `made_with` is what a run writes into the copy in its workspace, and is not read."""
 
     job: JobSection
     corpus: CorpusSection
@@ -124,6 +124,7 @@ class Job(Section):
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()
     resources: ResourcesSection = ResourcesSection()
+    made_with: dict[str, str] = Field(default={}, exclude=True)
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:

@@ -153,7 +153,7 @@ def _sizes(job: Job, workspace: Workspace | None) -> Sizes:
     estimate = sum(_estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
     n_tokens = int(done["tokens"].facts["n_tokens"]) if "tokens" in done else estimate
     if "vocabulary" in done:
-        counts = np.asarray(workspace.table("vocabulary")["count"], float)  # type: ignore[union-attr]
+        counts = workspace.table("vocabulary")["count"].to_numpy().astype(float)  # type: ignore[union-attr]
     else:
         counts = zipf_counts(_estimated_words(job, n_tokens), n_tokens)
     n_nonzero = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import fsspec
+import tomli_w
 
 import distembed
 from distembed.pipeline import pages
@@ -22,7 +22,7 @@ from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
-JOB_FILE = "job.json"
+JOB_FILE = "job.toml"
 RECORDED_PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow")
 
 
@@ -69,19 +69,35 @@ def _run_stage(spec: StageSpec, context: Context, crew: Workers) -> bool:
     """Run a stage unless it is done and whole; tell whether it ran."""
     stage, reporter = context.stage, context.reporter
     if stage.is_committed:
-        damaged = [] if systems.is_superseded(spec, context.workspace) else stage.damaged_blocks()
+        damaged = stage.damaged_blocks()
         if not damaged:
             return False
-        reporter.note(f"{spec.name}: {len(damaged)} damaged, made anew")
+        reporter.note(f"{spec.name}: {len(damaged)} damaged or missing, made anew")
         stage.reopen(damaged)
     crew.start()
+    _restore_inputs(spec, context)
     with Meter(crew) as meter:
         facts = spec.run(context)
     reporter.close()
     spent = meter.spent
     stage.commit({**facts, **spent._asdict()})
+    for name in spec.inputs:
+        context.workspace.drop_temporary(name)
     reporter.note(f"{spec.name:<16}{_spent(spent._asdict())}")
     return True
+
+
+def _restore_inputs(spec: StageSpec, context: Context) -> None:
+    """Make the temporary outputs of input stages again where they were dropped and are needed once more."""
+    done = context.workspace.stages()
+    for needed in systems.of(context.job):
+        if needed.name in spec.inputs and systems.makes_only_temporaries(done[needed.name]):
+            stage = _open(needed, context.job, context.workspace)
+            facts = done[needed.name].facts
+            if any(output.dropped for output in done[needed.name].outputs.values()):
+                stage.reopen([])
+                needed.run(context._replace(stage=stage))
+                stage.commit(facts)
 
 
 def _spent(facts: dict[str, Any]) -> str:
@@ -101,14 +117,16 @@ def _record(job: Job, workspace: Workspace) -> None:
     """Write the job as it is run, defaults resolved, with the versions that decide its bits."""
     versions = {name: version(name) for name in RECORDED_PACKAGES}
     record = {
-        "job": job.model_dump(mode="json"),
-        "distembed": distembed.__version__,
-        "python": platform.python_version(),
-        "processor": platform.processor() or platform.machine(),
-        "packages": versions,
+        **job.model_dump(mode="json", exclude_none=True),
+        "made_with": {
+            "distembed": distembed.__version__,
+            "python": platform.python_version(),
+            "processor": platform.processor() or platform.machine(),
+            **versions,
+        },
     }
     with fsspec.open(workspace.path(JOB_FILE), "w", encoding="utf-8") as file:
-        file.write(json.dumps(record, indent=1) + "\n")
+        file.write(tomli_w.dumps(record))
 
 
 def plan_job(job: Job) -> Plan:

@@ -21,6 +21,7 @@ from fsspec.core import url_to_fs
 
 from distembed.corpus import (
     Corpus,
+    Split,
     Tokenizer,
     Tokens,
     Vocabulary,
@@ -28,7 +29,6 @@ from distembed.corpus import (
     read_corpus,
     tokenize_split,
 )
-from distembed.corpus.readers import Split
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
@@ -40,6 +40,7 @@ from distembed.evaluation import words as evaluation
 from distembed.factorization.psdvec import PSDVec, sliced
 from distembed.pipeline.config import Job
 from distembed.pipeline.progress import Reporter
+from distembed.storage.schema import StageManifest
 from distembed.storage.stage import FileItem, Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -75,10 +76,9 @@ def of(job: Job) -> tuple[StageSpec, ...]:
     return SYSTEMS[job.job.system]
 
 
-def is_superseded(spec: StageSpec, workspace: Workspace) -> bool:
-    """Tell whether a stage made only temporary outputs and the stages after it no longer need them."""
-    record = workspace.stages()[spec.name].outputs
-    return bool(record) and all(output.dropped for output in record.values())
+def makes_only_temporaries(manifest: StageManifest) -> bool:
+    """Tell whether nothing of a stage outlives the stages that read it."""
+    return all(output.spec.temporary for output in manifest.outputs.values())
 
 
 def corpus_of(job: Job) -> Corpus:

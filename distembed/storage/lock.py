@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from distembed.storage.files import Folder
 from distembed.storage.schema import LOCK_FILE, LockedError, canonical_json
