@@ -240,6 +240,8 @@ class Stage:
         records.write_begun(self._folder, self.name, self.parameters, self.inputs)
         self._folder.remove(records.manifest_file(self.name))
         self._before, self._manifest = self._manifest, None
+        # What this object knew from before the damage counts no more.
+        self._good, self._outputs = {}, {}
 
     def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
         """Write the manifest: from here on the stage is done. `facts` are kept beside, in no digest.
