@@ -283,7 +283,8 @@ class Stage:
         kept = self._committed_outputs().get(spec.name)
         if kept is None or kept.dropped:
             raise ValueError(
-                f"Stage {self.name!r} is committed without {spec.name!r}: call reopen() before storing to it."
+                f"Stage {self.name!r} is committed and does not hold {spec.name!r} (never stored, or dropped): "
+                "call reopen() before storing to it."
             )
         return True
 
@@ -417,7 +418,14 @@ def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
 
 
 def _array_spec(
-    stage: str, name: str, array: da.Array, dims: tuple[str, ...], units: str, meaning: str, *, temporary: bool
+    stage: str,
+    name: str,
+    array: da.Array,
+    dims: tuple[str, ...],
+    units: str,
+    meaning: str,
+    *,
+    temporary: bool,
 ) -> Output:
     if array.ndim == 0 or len(dims) != array.ndim:
         raise ValueError(

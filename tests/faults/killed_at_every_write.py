@@ -5,11 +5,11 @@ One process imports everything and forks for each kill point, before any thread 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ def job(root: Path) -> tuple[str, list[int], list[Any]]:
     """Run one stage to its end; return the digest, the blocks computed and what verify finds."""
     calls = Calls()
     with Workspace.create(root, owner="killed") as workspace, dask.config.set(scheduler="sync"):
-        stage = store_all(workspace, calls=calls)
-        stage.checkpoint("round_1", lambda: stage.array("dense"))
-        stage.commit()
+        if not workspace.stage("a", parameters={"scale": 1}, inputs={}).is_committed:
+            stage = store_all(workspace, calls=calls)
+            stage.checkpoint("round_1", lambda: stage.array("dense"))
+            stage.commit()
         workspace.drop_temporary("a")
         return workspace.digest(), calls.blocks, workspace.verify()
 
@@ -57,9 +58,9 @@ def arm(point: int) -> None:
         tick()
 
     def around(real: Any) -> Any:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             tick()
-            result = real(*arguments)
+            result = real(*arguments, **options)
             tick()
             return result
 
@@ -75,6 +76,8 @@ def in_child(work: Callable[[], Any], out: Path) -> int:
     if pid == 0:
         try:
             out.write_text(json.dumps(work()))
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(0)
@@ -83,7 +86,6 @@ def in_child(work: Callable[[], Any], out: Path) -> int:
 
 def main(root: Path, step: int) -> None:
     """Kill at every `step`-th point until a run survives."""
-    asyncio.set_event_loop_policy(None)
     out, reports, point = root / "out.json", [], 1
     while True:
         place = root / f"at-{point}"

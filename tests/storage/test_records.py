@@ -49,7 +49,9 @@ def test_digest_tells_content_apart(one: np.ndarray, other: np.ndarray) -> None:
 
 
 def test_canonical_csr_keeps_wide_indices_only_where_needed() -> None:
-    wide = sparse.csr_array((np.ones(2), np.array([3, 1], np.int64), np.array([0, 2], np.int64)), shape=(1, 5))
+    wide = sparse.csr_array(
+        (np.ones(2), np.array([3, 1], np.int64), np.array([0, 2], np.int64)), shape=(1, 5)
+    )
     assert canonical_csr(wide, np.dtype(float)).indices.dtype == np.int32
     assert index_dtype((1, 2**31 - 1), 5) == np.int32
     assert index_dtype((1, 2**31), 5) == np.int64

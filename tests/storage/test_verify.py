@@ -102,7 +102,9 @@ def test_files_beside_the_outputs_are_the_users_own(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"not json", b"\xff\xfe"])
-@pytest.mark.parametrize("file", ["manifest/a.json", "manifest/a/stage.json", "manifest/a/dense/blocks/000001.json"])
+@pytest.mark.parametrize(
+    "file", ["manifest/a.json", "manifest/a/stage.json", "manifest/a/dense/blocks/000001.json"]
+)
 def test_damaged_record(root: Path, file: str, damage: bytes) -> None:
     (root / file).write_bytes(damage)
     assert ("", -1, file, "flipped or damaged") in found(root)

@@ -62,7 +62,9 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
         assert isinstance(block, sparse.csr_array)
         assert block.dtype == np.int64
         assert block.indices.dtype == block.indptr.dtype == np.int32
-        assert sparse.csr_array((block.data, block.indices, block.indptr), shape=block.shape).has_canonical_format
+        assert sparse.csr_array(
+            (block.data, block.indices, block.indptr), shape=block.shape
+        ).has_canonical_format
     np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
 
 
@@ -161,7 +163,9 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
         assert not stage.is_stored("x")
-        stored = stage.store("x", calls.count(dense_array()), **META, progress=lambda n, m: seen.append((n, m)))
+        stored = stage.store(
+            "x", calls.count(dense_array()), **META, progress=lambda n, m: seen.append((n, m))
+        )
         np.testing.assert_array_equal(stored.compute(), dense_array().compute())
         assert stage.is_stored("x")
     assert set(calls.blocks) == {0, 1, 2} - first
@@ -425,7 +429,9 @@ def test_newer_format_is_refused(tmp_path: Path) -> None:
 
 def test_lock_refuses_names_and_returns(url: str) -> None:
     with Workspace.create(url, owner="the job"):
-        with pytest.raises(LockedError, match=rf"process {os.getpid()} .* on {socket.gethostname()} \(job the job"):
+        with pytest.raises(
+            LockedError, match=rf"process {os.getpid()} .* on {socket.gethostname()} \(job the job"
+        ):
             Workspace.create(url, owner="second")
         Workspace.open(url)
     with pytest.raises(RuntimeError), Workspace.create(url, owner="third"):
@@ -437,7 +443,9 @@ def test_lock_of_the_dead_is_taken_over_and_of_another_host_not(tmp_path: Path) 
     lock = tmp_path / "ws/lock.json"
     with Workspace.create(tmp_path / "ws", owner="test"):
         mine = json.loads(lock.read_bytes())
-    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
     dead = {**mine, "pid": int(gone.stdout)}
     reused = {**mine, "started": mine["started"] - 100}
     for owner in (dead, reused):
@@ -478,7 +486,10 @@ def test_distributed_and_threads_write_the_same(tmp_path: Path) -> None:
     from distributed import Client, LocalCluster
 
     digests = []
-    with Workspace.create(tmp_path / "threads", owner="test") as workspace, dask.config.set(scheduler="threads"):
+    with (
+        Workspace.create(tmp_path / "threads", owner="test") as workspace,
+        dask.config.set(scheduler="threads"),
+    ):
         store_all(workspace).commit()
         digests.append(workspace.digest())
     with (
