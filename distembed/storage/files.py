@@ -2,8 +2,8 @@
 
 A local write goes to a ``.partial`` file first and is renamed into place. A remote one is a single PUT, which
 the
-object stores make atomic. Only a commit waits for the disk: what a power cut can tear besides is told by its digest
-or seal, and done again.
+object stores make atomic. Only a commit waits for the disk: what else a power cut can tear is told by its
+digest or seal, and done again.
 """
 
 from __future__ import annotations

@@ -129,7 +129,9 @@ class Stage:
         OSError
             If a block cannot be written.
         """
-        spec = _array_spec(self.name, name, array, tuple(dims), units, meaning, temporary=temporary)
+        spec = _array_spec(
+            self.name, name, array, dims=tuple(dims), units=units, meaning=meaning, temporary=temporary
+        )
         if not self._keeps(spec):
             whole = array if array.ndim < 2 else array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
             self._announce(spec)
@@ -283,7 +285,7 @@ class Stage:
         kept = self._committed_outputs().get(spec.name)
         if kept is None or kept.dropped:
             raise ValueError(
-                f"Stage {self.name!r} is committed and does not hold {spec.name!r} (never stored, or dropped): "
+                f"Stage {self.name!r} is committed and does not hold {spec.name!r} (or it was dropped): "
                 "call reopen() before storing to it."
             )
         return True
@@ -421,10 +423,10 @@ def _array_spec(
     stage: str,
     name: str,
     array: da.Array,
+    *,
     dims: tuple[str, ...],
     units: str,
     meaning: str,
-    *,
     temporary: bool,
 ) -> Output:
     if array.ndim == 0 or len(dims) != array.ndim:

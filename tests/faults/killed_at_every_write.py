@@ -76,7 +76,7 @@ def in_child(work: Callable[[], Any], out: Path) -> int:
     if pid == 0:
         try:
             out.write_text(json.dumps(work()))
-        except BaseException:
+        except BaseException:  # noqa: BLE001 (the child ends here, whatever happened)
             traceback.print_exc()
         finally:
             sys.stderr.flush()

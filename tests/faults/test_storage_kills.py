@@ -1,4 +1,4 @@
-"""Kill a writer at every write point and at random moments: the rerun gives the same bytes and redoes only blocks."""
+"""Kill a writer at every write point and at random moments: the rerun gives the same bytes."""
 
 from __future__ import annotations
 

@@ -453,7 +453,7 @@ def test_lock_of_the_dead_is_taken_over_and_of_another_host_not(tmp_path: Path) 
         Workspace.create(tmp_path / "ws", owner="heir").close()
     for owner in ({**dead, "host": "elsewhere"}, {}):
         lock.write_text(json.dumps(owner))
-        with pytest.raises(LockedError, match="remove .*lock.json"):
+        with pytest.raises(LockedError, match=r"remove .*lock\.json"):
             Workspace.create(tmp_path / "ws", owner="heir")
 
 
@@ -474,7 +474,7 @@ def test_full_disk_is_one_sentence_naming_the_block(tmp_path: Path, monkeypatch:
         stage = workspace.stage("a", parameters={}, inputs={})
         with monkeypatch.context() as patch:
             patch.setattr(LocalStore, "set", full)
-            with pytest.raises(OSError, match="block 1 of 'x' .*: No space left") as raised:
+            with pytest.raises(OSError, match=r"block 1 of 'x' .*: No space left") as raised:
                 stage.store("x", dense_array(), **META)
         assert raised.value.errno == errno.ENOSPC
         stage.store("x", calls.count(dense_array()), **META)
