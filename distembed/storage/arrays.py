@@ -1,7 +1,7 @@
 """Arrays on disk, one row block at a time: write, read, and open lazily as a Dask array.
 
-Every row block is a Zarr array (dense) or a group of three (CSR) of its own. Row blocks may be ragged, which one
-Zarr array with a regular grid cannot hold; and a block of its own can be removed and written again without
+Every row block is a Zarr array (dense) or a group of three (CSR) of its own. Row blocks may be ragged, which
+one Zarr array with a regular grid cannot hold; and a block of its own can be removed and written without
 touching its neighbours. Every chunk ends in a crc32c, because Zarr otherwise returns a flipped byte as data.
 All-zero chunks are written, because Zarr otherwise returns a deleted chunk as zeros.
 """

@@ -2,7 +2,8 @@
 
 A local write goes to a ``.partial`` file first and is renamed into place. A remote one is a single PUT, which
 the
-object stores make atomic. Data files need no fsync: their digests are checked before they are trusted.
+object stores make atomic. Only a commit waits for the disk: what else a power cut can tear is told by its
+digest or seal, and done again.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ class Folder:
         """Tell whether a file or folder is there."""
         return bool(self.fs.exists(self.inside(name)))
 
-    def write(self, name: str, data: bytes) -> FileRecord:
-        """Write a whole file in one step that either happened or did not; return its record."""
+    def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
+        """Write a whole file in one step that either happened or did not; `durable` waits for the disk."""
         path = self.inside(name)
         self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
         if self.is_local:
-            _replace_local(path, data)
+            _replace_local(path, data, durable=durable)
         else:
             self.fs.pipe_file(path, data)
         return FileRecord(len(data), new_digest(data).hexdigest())
@@ -153,13 +154,14 @@ class Folder:
         )
 
 
-def _write_partial(path: str, data: bytes) -> str:
+def _write_partial(path: str, data: bytes, *, durable: bool) -> str:
     partial = f"{path}.{uuid.uuid4().hex[:12]}{PARTIAL}"
     try:
         with open(partial, "wb") as file:  # noqa: PTH123 (fsspec hands out plain strings)
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)  # noqa: PTH108
@@ -168,14 +170,14 @@ def _write_partial(path: str, data: bytes) -> str:
     return partial
 
 
-def _replace_local(path: str, data: bytes) -> None:
-    partial = _write_partial(path, data)
+def _replace_local(path: str, data: bytes, *, durable: bool) -> None:
+    partial = _write_partial(path, data, durable=durable)
     os.replace(partial, path)  # noqa: PTH105
 
 
 def _link_local(path: str, data: bytes) -> None:
     # A link either appears whole or not at all, and never over another file: no reader sees half a lock.
-    partial = _write_partial(path, data)
+    partial = _write_partial(path, data, durable=False)
     try:
         os.link(partial, path)
     finally:

@@ -85,7 +85,7 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
 
 def write_manifest(folder: Folder, manifest: StageManifest) -> None:
     """Commit a stage in one atomic write."""
-    folder.write(manifest_file(manifest.stage), seal(manifest_to_json(manifest)))
+    folder.write(manifest_file(manifest.stage), seal(manifest_to_json(manifest)), durable=True)
 
 
 def committed(folder: Folder) -> dict[str, StageManifest]:

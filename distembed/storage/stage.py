@@ -129,7 +129,9 @@ class Stage:
         OSError
             If a block cannot be written.
         """
-        spec = _array_spec(self.name, name, array, tuple(dims), units, meaning, temporary=temporary)
+        spec = _array_spec(
+            self.name, name, array, dims=tuple(dims), units=units, meaning=meaning, temporary=temporary
+        )
         if not self._keeps(spec):
             whole = array if array.ndim < 2 else array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
             self._announce(spec)
@@ -240,6 +242,8 @@ class Stage:
         records.write_begun(self._folder, self.name, self.parameters, self.inputs)
         self._folder.remove(records.manifest_file(self.name))
         self._before, self._manifest = self._manifest, None
+        # What this object knew from before the damage counts no more.
+        self._good, self._outputs = {}, {}
 
     def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
         """Write the manifest: from here on the stage is done. `facts` are kept beside, in no digest.
@@ -281,7 +285,8 @@ class Stage:
         kept = self._committed_outputs().get(spec.name)
         if kept is None or kept.dropped:
             raise ValueError(
-                f"Stage {self.name!r} is committed without {spec.name!r}: call reopen() before storing to it."
+                f"Stage {self.name!r} is committed and does not hold {spec.name!r} (or it was dropped): "
+                "call reopen() before storing to it."
             )
         return True
 
@@ -415,7 +420,14 @@ def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
 
 
 def _array_spec(
-    stage: str, name: str, array: da.Array, dims: tuple[str, ...], units: str, meaning: str, *, temporary: bool
+    stage: str,
+    name: str,
+    array: da.Array,
+    *,
+    dims: tuple[str, ...],
+    units: str,
+    meaning: str,
+    temporary: bool,
 ) -> Output:
     if array.ndim == 0 or len(dims) != array.ndim:
         raise ValueError(

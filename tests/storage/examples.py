@@ -24,7 +24,9 @@ def dense_array() -> da.Array:
 def sparse_array(values: np.ndarray, rows: tuple[int, ...]) -> da.Array:
     """The CSR chunks of a dense matrix."""
     lazy = da.from_array(values, chunks=(rows, values.shape[1]))
-    return lazy.map_blocks(sparse.csr_array, dtype=values.dtype, meta=sparse.csr_array((0, 0), dtype=values.dtype))
+    return lazy.map_blocks(
+        sparse.csr_array, dtype=values.dtype, meta=sparse.csr_array((0, 0), dtype=values.dtype)
+    )
 
 
 class Calls:

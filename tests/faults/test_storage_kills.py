@@ -1,0 +1,88 @@
+"""Kill a writer at every write point and at random moments: the rerun gives the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from distembed.storage import LockedError, Workspace
+from tests.faults import killed_at_every_write, killed_writer
+
+TOP = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TOP), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def start(module: object, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", module.__name__, *map(str, arguments)]
+    return subprocess.Popen(command, env=ENVIRONMENT, cwd=TOP, text=True, stdout=subprocess.PIPE)
+
+
+def check_kills(tmp_path: Path, step: int) -> int:
+    process = start(killed_at_every_write, tmp_path, step)
+    printed, _ = process.communicate()
+    assert process.returncode == 0
+    reports = json.loads(printed)
+    *killed, whole = reports
+    assert all(report["killed"] == signal.SIGKILL for report in killed)
+    assert whole["computed"] == 0
+    for report in reports:
+        assert report["digest"] == whole["digest"], report
+        assert report["problems"] == [], report
+        assert report["computed"] == 3 - report["recorded"], report
+    return len(killed)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_kill_at_some_write_points(tmp_path: Path) -> None:
+    assert check_kills(tmp_path, 23) > 8
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_kill_at_every_write_point(tmp_path: Path) -> None:
+    assert check_kills(tmp_path, 1) > 100
+
+
+def test_kill_at_random_moments_with_threads(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "whole", owner="test") as workspace:
+        killed_writer.write(workspace, pause=0)
+        expected = workspace.digest()
+    root = tmp_path / "killed"
+    for n_blocks in (1, 9, 17):
+        process = start(killed_writer, root, 0.02)
+        while len(records := list(root.glob("manifest/slow/x/blocks/*.json"))) < n_blocks:
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert len(records) < killed_writer.N_BLOCKS
+    recorded = {path.name for path in root.glob("manifest/slow/x/blocks/*.json")}
+    with Workspace.create(root, owner="test") as workspace:
+        computed = killed_writer.write(workspace, pause=0)
+        assert workspace.digest() == expected
+        assert workspace.verify() == []
+    assert {f"{block:06d}.json" for block in computed} == (
+        {f"{block:06d}.json" for block in range(killed_writer.N_BLOCKS)} - recorded
+    )
+
+
+def test_two_processes_contend_for_the_lock(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    process = start(killed_writer, root, 0.05)
+    while not list(root.glob("manifest/slow/x/blocks/*.json")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    with pytest.raises(LockedError, match=f"process {process.pid} of .*job killed writer"):
+        Workspace.create(root, owner="second")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert not (root / "lock.json").exists()
+    with Workspace.create(root, owner="second") as workspace:
+        assert len(killed_writer.write(workspace, pause=0)) < killed_writer.N_BLOCKS

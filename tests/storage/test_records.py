@@ -1,0 +1,105 @@
+"""Records and CSR blocks survive the trip through JSON and Zarr, whatever they hold."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from distembed.storage import schema
+from distembed.storage.arrays import content_digest, read_block, write_block
+from distembed.storage.files import Folder
+from distembed.storage.sparse import canonical_csr, index_dtype
+
+DTYPES = st.sampled_from(["<f4", "<f8", "<i4", "<i8", "|u1", "|b1"])
+SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), st.booleans())
+def test_block_round_trip(values: np.ndarray, as_csr: bool) -> None:
+    block = sparse.csr_array(values) if as_csr else values
+    kind = "csr" if as_csr else "dense"
+    rows = values.shape[0]
+    output = schema.Output("s", "x", kind, (rows,), values.shape, values.dtype.str, ("i", "j"))
+    with tempfile.TemporaryDirectory() as root:
+        record = write_block(Folder.at(root), output, 0, rows, block)
+        back = read_block(Folder.at(root), output, 0, rows)
+        on_disk = {str(p.relative_to(root)) for p in Path(root).rglob("*") if p.is_file()}
+    assert set(record.files) <= on_disk
+    assert content_digest(back) == record.digest
+    assert back.dtype == values.dtype
+    got = back.toarray() if as_csr else back
+    expected = block.toarray() if as_csr else values
+    assert got.tobytes() == expected.tobytes()
+
+
+@settings(max_examples=50, deadline=None)
+@given(hnp.arrays("<f4", (3, 4)), hnp.arrays("<f4", (3, 4)))
+def test_digest_tells_content_apart(one: np.ndarray, other: np.ndarray) -> None:
+    assert (content_digest(one) == content_digest(other)) == (one.tobytes() == other.tobytes())
+    assert content_digest(one) != content_digest(one.reshape(4, 3))
+    assert content_digest(one) != content_digest(one.view("<i4"))
+
+
+def test_canonical_csr_keeps_wide_indices_only_where_needed() -> None:
+    wide = sparse.csr_array(
+        (np.ones(2), np.array([3, 1], np.int64), np.array([0, 2], np.int64)), shape=(1, 5)
+    )
+    assert canonical_csr(wide, np.dtype(float)).indices.dtype == np.int32
+    assert index_dtype((1, 2**31 - 1), 5) == np.int32
+    assert index_dtype((1, 2**31), 5) == np.int64
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.dictionaries(st.text().filter(lambda key: key != "seal"), JSON))
+def test_seal_round_trip(body: dict[str, object]) -> None:
+    assert schema.unseal(schema.seal(body), "file") == body
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_any_flipped_bit_breaks_the_seal(data: st.DataObject) -> None:
+    document = bytearray(schema.seal({"a": [1, 2.5, "x"], "b": {"c": None}}))
+    position = data.draw(st.integers(0, len(document) - 1))
+    document[position] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(schema.ManifestError, match="damaged"):
+        schema.unseal(bytes(document), "file")
+
+
+def test_manifest_round_trip_and_facts_outside_the_digest() -> None:
+    output = schema.Output("s", "x", "dense", (1, 2), (3, 4), "<f4", ("i", "j"), "1", "meaning")
+    blocks = (
+        schema.BlockRecord(0, "d0", {"f": schema.FileRecord(3, "e")}),
+        schema.BlockRecord(1, "d1", {}, {"n": 2}),
+    )
+    record = schema.OutputRecord(output, blocks, {"g": schema.FileRecord(1, "h")})
+    manifest = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 1.5})
+    back = schema.manifest_from_json(schema.unseal(schema.seal(schema.manifest_to_json(manifest)), "file"))
+    assert back == manifest
+    faster = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 0.5})
+    assert faster.digest == manifest.digest
+
+
+def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_order() -> None:
+    base = schema.fingerprint("s", {"a": 1, "b": 2}, {"x": "1"})
+    assert base == schema.fingerprint("s", {"b": 2, "a": 1}, {"x": "1"})
+    others = [
+        schema.fingerprint("t", {"a": 1, "b": 2}, {"x": "1"}),
+        schema.fingerprint("s", {"a": 1, "b": 3}, {"x": "1"}),
+        schema.fingerprint("s", {"a": 1, "b": 2}, {"x": "2"}),
+    ]
+    assert len({base, *others}) == 4

@@ -1,0 +1,135 @@
+"""`Workspace.verify` names every kind of damage by its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distembed.storage import Workspace
+from tests.storage.examples import store_all
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+    return tmp_path / "ws"
+
+
+def found(root: Path) -> list[tuple[str, int, str, str]]:
+    return [tuple(problem)[1:] for problem in Workspace.open(root).verify()]
+
+
+@pytest.mark.parametrize(
+    ("file", "output", "block"),
+    [
+        ("arrays.zarr/dense/000001/c/0/0", "dense", 1),
+        ("arrays.zarr/dense/000001/zarr.json", "dense", 1),
+        ("arrays.zarr/dense/zarr.json", "dense", -1),
+        ("arrays.zarr/sparse/000002/data/c/0", "sparse", 2),
+        ("arrays.zarr/sparse/000002/indices/c/0", "sparse", 2),
+        ("arrays.zarr/sparse/000000/indptr/zarr.json", "sparse", 0),
+        ("arrays.zarr/sparse/000000/zarr.json", "sparse", 0),
+        ("words.parquet", "words", 0),
+        ("report/index.html", "report/index.html", 0),
+        ("tokens/part-000001.txt", "tokens", 1),
+    ],
+)
+def test_damage_to_data(root: Path, file: str, output: str, block: int) -> None:
+    data = (root / file).read_bytes()
+    for position in (0, len(data) // 2, len(data) - 1):
+        flipped = bytearray(data)
+        flipped[position] ^= 4
+        (root / file).write_bytes(flipped)
+        assert found(root) == [(output, block, file, "flipped or damaged")]
+    for length in (0, len(data) - 1):
+        (root / file).write_bytes(data[:length])
+        assert found(root) == [(output, block, file, "truncated")]
+    (root / file).write_bytes(data + b"x")
+    assert found(root) == [(output, block, file, "flipped or damaged")]
+    (root / file).unlink()
+    assert found(root) == [(output, block, file, "missing")]
+    (root / file).write_bytes(data)
+    assert found(root) == []
+
+
+def test_deleted_chunk_of_zeros_is_missing_not_zeros(tmp_path: Path) -> None:
+    import dask.array as da
+
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", da.zeros((4, 3), chunks=(2, 3)), dims=("i", "j"), units="", meaning="")
+        stage.commit()
+    (tmp_path / "ws/arrays.zarr/x/000001/c/0/0").unlink()
+    assert found(tmp_path / "ws") == [("x", 1, "arrays.zarr/x/000001/c/0/0", "missing")]
+    with pytest.raises(OSError, match="missing"):
+        Workspace.open(tmp_path / "ws").array("x").compute()
+
+
+def test_swapped_chunks_are_found(root: Path) -> None:
+    one, two = (root / f"arrays.zarr/dense/00000{i}/c/0/0" for i in (0, 2))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    assert {problem[1] for problem in found(root)} == {0, 2}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "arrays.zarr/dense/000001/c/0/1",
+        "arrays.zarr/dense/000009/zarr.json",
+        "arrays.zarr/stray",
+        "tokens/part-000009.txt",
+        "tokens/notes",
+        "manifest/a/dense/blocks/000009.json",
+        "arrays.zarr/dense/000001/c/0/0.abc.partial",
+    ],
+)
+def test_extra_file(root: Path, file: str) -> None:
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_bytes(b"stray")
+    [(_, _, name, what)] = found(root)
+    assert (name, what) == (file, "unexpected file")
+
+
+def test_files_beside_the_outputs_are_the_users_own(root: Path) -> None:
+    (root / "notes.txt").write_text("mine")
+    (root / "report/extra.css").write_text("mine")
+    assert found(root) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"not json", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "file", ["manifest/a.json", "manifest/a/stage.json", "manifest/a/dense/blocks/000001.json"]
+)
+def test_damaged_record(root: Path, file: str, damage: bytes) -> None:
+    (root / file).write_bytes(damage)
+    assert ("", -1, file, "flipped or damaged") in found(root)
+
+
+def test_every_byte_of_a_manifest_counts(root: Path) -> None:
+    file = root / "manifest/a.json"
+    data = file.read_bytes()
+    for position in np.linspace(0, len(data) - 1, 40).astype(int):
+        flipped = bytearray(data)
+        flipped[position] ^= 1
+        file.write_bytes(flipped)
+        assert "a" not in Workspace.open(root).stages()
+
+
+def test_interrupted_stage_is_no_problem(root: Path) -> None:
+    with Workspace.create(root, owner="test") as workspace:
+        stage = workspace.stage("b", parameters={}, inputs={})
+        stage.store_bytes("half", b"done")
+        assert workspace.verify() == []
+        assert sorted(workspace.stages()) == ["a"]
+
+
+def test_progress_counts_the_blocks(root: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    Workspace.open(root).verify(progress=lambda done, total: seen.append((done, total)))
+    total = seen[-1][1]
+    assert seen == [(done, total) for done in range(1, total + 1)]
