@@ -78,13 +78,14 @@ def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]
         elif not piece.owned and (newline := data.find(b"\n")) >= 0:
             yield offset, data[: newline + 1]
             return
-        keep = without_cut(data)
-        if keep:
+        # A carriage return stays with its line end: a line of nothing else is empty.
+        keep = len(data) - 1 if data.endswith(b"\r") else without_cut(data)
+        if keep > 0:
             yield offset, data[:keep]
         rest, offset = data[keep:], offset + keep
         if offset == split.stop and data.endswith(b"\n"):
             return
-    if rest:
+    if rest := rest.rstrip(b"\r"):
         yield offset, rest
 
 
