@@ -34,7 +34,7 @@ def rows(vocabulary):
 
 
 @pytest.mark.parametrize("split_bytes", [1 << 20, 3000])
-@pytest.mark.parametrize("words_in_memory", [1 << 20, 100, 7])
+@pytest.mark.parametrize("words_in_memory", [1 << 20, 1000, 300])
 def test_counts_are_exact(corpus, split_bytes, words_in_memory):
     docs = read_corpus(corpus, split_bytes=split_bytes)
     everything = expected(corpus)
