@@ -1,14 +1,16 @@
 """Compiled scanners over UTF-8 bytes: text to part-local token ids, and wikitext to plain text.
 
-Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine: all it
-knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere between two
-code points. It keeps an open-addressing table of the words seen so far:
+Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine:
+all it knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere
+between two code points. It keeps an open-addressing table of the words seen so far:
 
 - a word of at most 8 bytes *is* its key (its bytes as one little-endian integer, never zero in the low byte);
-- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes lie;
+- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes
+lie;
 - ids count up in order of first appearance.
 
-Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low 21 bits).
+Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the
+low 21 bits).
 """
 
 from __future__ import annotations
@@ -180,7 +182,9 @@ def fill_slots(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def forget_words(state: ScanState, n_words: int) -> None:
-    """Take the newest words out of the table until `n_words` are left: exact, since the last in is the first out."""
+    """Take the newest words out of the table until `n_words` are left: exact, since the last in is the first
+    out.
+    """
     f = state.fields
     while f[N_WORDS] > n_words:
         word = f[N_WORDS] - 1
@@ -195,7 +199,9 @@ def forget_words(state: ScanState, n_words: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def identify(state: ScanState) -> int:
-    """Return the id of the token under way, entering it as a new word if need be; -1 where there is no room."""
+    """Return the id of the token under way, entering it as a new word if need be; -1 where there is no
+    room.
+    """
     f, length = state.fields, state.fields[LENGTH]
     key = key_of(state.token, length)
     slot = find_slot(key, state.token, length, state.slots, state.arena, state.starts, state.lengths)
@@ -335,7 +341,8 @@ def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
 def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray) -> int:
     """Append the run of ASCII word characters at `i` to the token; return where the run ends.
 
-    The loop that meets nearly every byte of English text: eight bytes gather in a register before they are stored.
+    The loop that meets nearly every byte of English text: eight bytes gather in a register before they are
+    stored.
     """
     length = state.fields[LENGTH]
     key = state.token[min(length, MAX_TOKEN_BYTES) >> 3]
@@ -358,7 +365,8 @@ def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: n
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def note_punctuation(fields: np.ndarray, v: int) -> None:
-    """Follow the punctuation after a token: 1 after a full stop, 2 when white space has followed it, 3 hard stop.
+    """Follow the punctuation after a token: 1 after a full stop, 2 when white space has followed it, 3 hard
+    stop.
 
     A full stop after a single letter is an initial ("J. Smith") and ends nothing.
     """
@@ -415,8 +423,8 @@ def take_known_words(
 ) -> int:
     """Take the words at `i` for as long as they are the common case; return where the first other one begins.
 
-    The common case: ASCII, at most 8 bytes, in the table already, then a character that only separates. Everything
-    stays in registers; what this does is what the general path does, only faster.
+    The common case: ASCII, at most 8 bytes, in the table already, then a character that only separates.
+    Everything stays in registers; what this does is what the general path does, only faster.
     """
     f, slots, stats = state.fields, state.slots, state.stats
     mask, document, first_id = len(slots) - 1, f[DOCUMENT], f[N_IDS]
@@ -536,7 +544,8 @@ def scan(
     n_closed : how many of the spans end their document: all, or all but the last.
     table : uint32 (0x110000,), the class table.
     ids : int32 (at least data.size + len(pending) + 2,), output: ids, -1 at borders inside a document.
-    id_stops, n_tokens : int64 (n,), output: for each closed document the end of its ids, and its number of tokens.
+    id_stops, n_tokens : int64 (n,), output: for each closed document the end of its ids, and its number of
+    tokens.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Splits of text, JSON lines and Parquet files to batches of documents.
 
-Whatever lies in a file, its text moves in batches of a few MiB: a longer document is several spans in a row, and nothing
-here ever holds a whole line, document or file.
+Whatever lies in a file, its text moves in batches of a few MiB: a longer document is several spans in a row,
+and nothing here ever holds a whole line, document or file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def no_labels(n: int) -> pa.Array:
 
 
 def without_cut(data: bytes) -> int:
-    """Return the length of the longest prefix that does not cut a code point at its end (invalid text stays)."""
+    """Return the length of the longest prefix that does not cut a code point at its end (invalid text
+    stays).
+    """
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte & 0xC0 != 0x80:
@@ -63,7 +65,9 @@ def without_cut(data: bytes) -> int:
 
 
 def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) of the lines that begin in a split, in pieces cut anywhere but inside a code point."""
+    """Yield (offset, bytes) of the lines that begin in a split, in pieces cut anywhere but inside a code
+    point.
+    """
     lookback = 1 if split.start else 0
     offset, skipping, rest = split.start - lookback, bool(lookback), b""
     for piece in pieces_of(split, progress, lookback=lookback):
@@ -92,7 +96,7 @@ def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]
 def read_lines(split: Split, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text with a document a line."""
     is_open, offset, data = False, 0, b""
-    for offset, data in owned_lines(split, progress):  # noqa: B007 - the last ones are used after the loop
+    for offset, data in owned_lines(split, progress):
         yield line_batch(split, data, offset, continues=is_open)
         is_open = not data.endswith(b"\n")
     if is_open:

@@ -1,4 +1,5 @@
-"""Reading and tokenising, measured on real text: prints rates, ratios and the share of each step, asserts no time.
+"""Reading and tokenising, measured on real text: prints rates, ratios and the share of each step, asserts no
+time.
 
 Run with ``pytest tests/benchmarks/test_corpus.py -s``. Times are CPU seconds of this thread.
 """
@@ -91,5 +92,7 @@ def test_mediawiki(shared, tmp_path):
     plain.write_bytes(data)
     (split,) = read_corpus(plain).splits
     whole, _ = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
-    print(f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {summary.n_tokens / whole / 1e6:.1f} M tokens/s")
+    print(
+        f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {summary.n_tokens / whole / 1e6:.1f} M tokens/s"
+    )
     assert summary.n_documents == 106

@@ -17,7 +17,9 @@ HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="
 """
 
 
-def page(number: int, text: str, *, title: str | None = None, namespace: int = 0, redirect: bool = False) -> str:
+def page(
+    number: int, text: str, *, title: str | None = None, namespace: int = 0, redirect: bool = False
+) -> str:
     return (
         f"  <page>\n    <title>{escape(title or f'Seite {number}')}</title>\n    <ns>{namespace}</ns>\n"
         f"    <id>{number}</id>\n{REDIRECT if redirect else ''}\n"
@@ -33,7 +35,13 @@ def dump() -> str:
     for number in range(30):
         text = f"== Überschrift {number} ==\n'''Wort''' {{{{Vorlage|a}}}} [[Ziel|Text]] zahl{'x' * number} &nbsp; <ref>weg</ref>ende."
         pages.append(
-            page(number, text, title=f"A & B {number}", namespace=int(number % 10 == 3), redirect=number % 10 == 7)
+            page(
+                number,
+                text,
+                title=f"A & B {number}",
+                namespace=int(number % 10 == 3),
+                redirect=number % 10 == 7,
+            )
         )
     return HEAD + "".join(pages) + "</mediawiki>\n"
 

@@ -1,4 +1,5 @@
-"""MediaWiki exports: pages whole and split anywhere, in any compression and encoding; wikitext against a kept parser."""
+"""MediaWiki exports: pages whole and split anywhere, in any compression and encoding; wikitext against a
+kept parser."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_plain_export_split_anywhere(tmp_path, dump, split_bytes):
 def test_multistream_with_pages_across_streams(tmp_path, dump, stream_bytes):
     data = dump.encode()
     path, plain = tmp_path / "dewiki.xml.bz2", tmp_path / "plain.xml"
-    path.write_bytes(b"".join(bz2.compress(data[k : k + stream_bytes]) for k in range(0, len(data), stream_bytes)))
+    path.write_bytes(
+        b"".join(bz2.compress(data[k : k + stream_bytes]) for k in range(0, len(data), stream_bytes))
+    )
     plain.write_bytes(data)
     corpus = read_corpus(path, split_bytes=300)
     assert len(corpus.splits) > 3
@@ -72,16 +75,30 @@ def test_utf_16_and_declared_encodings(tmp_path, dump):
 
 def test_cdata_comments_and_character_references(tmp_path, head):
     page = "<page><title>T</title><ns>0</ns><id>1</id><revision><text>{}</text></revision></page>"
-    bodies = ["<![CDATA[one </page> <page> & two]]>", "x<!-- </page> -->y", "&#228;&#xe4; &amp;lt;b&amp;gt; &amp;amp;"]
+    bodies = [
+        "<![CDATA[one </page> <page> & two]]>",
+        "x<!-- </page> -->y",
+        "&#228;&#xe4; &amp;lt;b&amp;gt; &amp;amp;",
+    ]
     path = tmp_path / "x.xml"
-    path.write_text(head + "".join(page.format(body) for body in bodies) + "<page><title>E</title><ns>0</ns><id>4</id><revision><text /></revision></page></mediawiki>")
+    path.write_text(
+        head
+        + "".join(page.format(body) for body in bodies)
+        + "<page><title>E</title><ns>0</ns><id>4</id><revision><text /></revision></page></mediawiki>"
+    )
     assert [text for _, _, text in texts(path)] == ["one   & two", "xy", "ää <b> &", ""]
 
 
 def test_old_dump_without_namespaces_and_redirect_marks(tmp_path, head):
     page = "<page><title>{}</title><id>1</id><revision><text>{}</text></revision></page>"
     path = tmp_path / "x.xml"
-    path.write_text(head + page.format("Diskussion:X", "a") + page.format("Y", "#REDIRECT [[Z]]") + page.format("Z: z", "b") + "</mediawiki>")
+    path.write_text(
+        head
+        + page.format("Diskussion:X", "a")
+        + page.format("Y", "#REDIRECT [[Z]]")
+        + page.format("Z: z", "b")
+        + "</mediawiki>"
+    )
     assert [(title, text) for _, title, text in texts(path)] == [("Z: z", "b")]
 
 
@@ -108,7 +125,10 @@ def test_large_page_in_bounded_memory(tmp_path, head, make_page):
     [
         (lambda dump: dump[:2000], "cut off"),
         (lambda dump: dump.replace("</mediawiki>", ""), "no </mediawiki>"),
-        (lambda dump: dump.replace("<id>5</id>", "<id>5</idd>"), r"line 71: malformed XML \(mismatched tag\)"),
+        (
+            lambda dump: dump.replace("<id>5</id>", "<id>5</idd>"),
+            r"line 71: malformed XML \(mismatched tag\)",
+        ),
         (lambda dump: '<!DOCTYPE m [<!ENTITY a "b">]>' + dump, 'declares the entity "a"'),
         (lambda dump: "some text", "not a MediaWiki export"),
     ],
@@ -141,11 +161,31 @@ def test_malformed_export(tmp_path, dump, damage, message):
     ],
 )
 def test_wikitext(wikitext, text):
-    assert strip_wikitext(wikitext, namespace_names=((6, "Datei"), (14, "Kategorie"))).replace(" \n", "\n") == text
+    assert (
+        strip_wikitext(wikitext, namespace_names=((6, "Datei"), (14, "Kategorie"))).replace(" \n", "\n")
+        == text
+    )
 
 
 @pytest.mark.parametrize(
-    "unit", ["{{", "[[", "[[a|", "{|\n", "<ref>", "<!--", "<", "[http://", "''", "}}", "{{a|[[b|", "<table>", "</ref", "__A", "&a"]
+    "unit",
+    [
+        "{{",
+        "[[",
+        "[[a|",
+        "{|\n",
+        "<ref>",
+        "<!--",
+        "<",
+        "[http://",
+        "''",
+        "}}",
+        "{{a|[[b|",
+        "<table>",
+        "</ref",
+        "__A",
+        "&a",
+    ],
 )
 def test_stripping_is_linear(unit):
     strip_wikitext(unit)
@@ -186,11 +226,17 @@ def reference_tokens(wikitext: str, dropped: str) -> collections.Counter[str]:
 def test_agreement_with_mwparserfromhell_on_real_pages(shared, name, names, n_pages):
     root = ElementTree.fromstring(bz2.open(shared / "data/dumps" / name).read())
     space = root.tag.partition("}")[0] + "}"
-    pages = [p for p in root.iter(space + "page") if p.find(space + "redirect") is None and p.find(space + "ns").text == "0"]
+    pages = [
+        p
+        for p in root.iter(space + "page")
+        if p.find(space + "redirect") is None and p.find(space + "ns").text == "0"
+    ]
     ours, theirs = collections.Counter(), collections.Counter()
     for page in pages[:n_pages]:
         wikitext = page.find(f".//{space}text").text
-        ours += collections.Counter(re.findall(r"[^\W\d_]+", strip_wikitext(wikitext, namespace_names=names).lower()))
+        ours += collections.Counter(
+            re.findall(r"[^\W\d_]+", strip_wikitext(wikitext, namespace_names=names).lower())
+        )
         theirs += reference_tokens(wikitext, "file|image|category|файл|категория")
     assert (ours & theirs).total() / (ours | theirs).total() > 0.99
 

@@ -1,4 +1,5 @@
-"""Every format, layout and compression, whole and split anywhere, gives the same documents in the same order."""
+"""Every format, layout and compression, whole and split anywhere, gives the same documents in the same
+order."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from hypothesis import strategies as st
 
 from distembed.corpus import Corpus, CorpusError, Tokenizer, build_vocabulary, read_corpus, tokenize_split
 from distembed.corpus.parts import total
-from distembed.corpus.streams import Split
 from distembed.corpus.readers import documents_of
+from distembed.corpus.streams import Split
 from tests.references.tokens import ids_of
 
 
@@ -43,7 +44,9 @@ def documents_by_split(path: str, bounds: list[int], **options: object) -> list[
 LINES = st.lists(st.sampled_from(["", "a", "é中", "two words", "\r", "x" * 9]), max_size=8)
 
 
-@given(lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20))
+@given(
+    lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20)
+)
 @settings(max_examples=300, deadline=None)
 def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
     data = "\n".join(lines).encode() + b"\n" * last
@@ -57,7 +60,9 @@ def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
 
 
 @given(
-    blocks=st.lists(st.lists(st.sampled_from(["a", "é中", "two words", "x" * 9, " "]), min_size=1, max_size=3), max_size=5),
+    blocks=st.lists(
+        st.lists(st.sampled_from(["a", "é中", "two words", "x" * 9, " "]), min_size=1, max_size=3), max_size=5
+    ),
     breaks=st.sampled_from(["\n\n", "\n\n\n\n", "\r\n\r\n"]),
     lead=st.sampled_from(["", "\n", "\n\n"]),
     tail=st.sampled_from(["", "\n", "\n\n"]),
@@ -72,10 +77,18 @@ def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cut
     bounds = sorted(cut for cut in cuts if cut < len(data))
     found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
     assert [title for _, title, _ in found] == [block[0] for block in blocks]
-    assert [text.replace("\r", "").strip("\n") for _, _, text in found] == ["\n".join(block[1:]) for block in blocks]
+    assert [text.replace("\r", "").strip("\n") for _, _, text in found] == [
+        "\n".join(block[1:]) for block in blocks
+    ]
 
 
-COMPRESS = {"": bytes, ".bz2": bz2.compress, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
+COMPRESS = {
+    "": bytes,
+    ".bz2": bz2.compress,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+}
 
 
 @pytest.mark.parametrize("extension", COMPRESS)
@@ -93,8 +106,13 @@ def test_streams_in_a_row(tmp_path, extension):
 
 
 def test_json_lines(tmp_path):
-    records = [{"text": f"Text {k}\nzweite é", "key": k, "name": f"n{k}", "class": None if k % 2 else "c"} for k in range(50)]
-    path = write(tmp_path / "d.jsonl", codecs.BOM_UTF8 + "\n".join(json.dumps(r) for r in records).encode() + b"\n\n")
+    records = [
+        {"text": f"Text {k}\nzweite é", "key": k, "name": f"n{k}", "class": None if k % 2 else "c"}
+        for k in range(50)
+    ]
+    path = write(
+        tmp_path / "d.jsonl", codecs.BOM_UTF8 + "\n".join(json.dumps(r) for r in records).encode() + b"\n\n"
+    )
     options = {"id_field": "key", "title_field": "name", "label_field": "class"}
     whole = list(read_corpus(path, **options).documents())
     assert [tuple(d) for d in whole] == [(str(r["key"]), r["name"], r["class"], r["text"]) for r in records]
@@ -166,7 +184,9 @@ def test_parts_hold_what_the_oracle_gives(tmp_path):
     assert table.column("count").to_pylist() == counts
     assert table.column("document_count").to_pylist() == document_counts
     assert tokens.documents(tokens.parts[0]).column("n_tokens").to_pylist() == [len(ids) for ids in expected]
-    lengths = pq.read_table(tokens.parts[0] + ".tokens.parquet").column("ids").combine_chunks().value_lengths()
+    lengths = (
+        pq.read_table(tokens.parts[0] + ".tokens.parquet").column("ids").combine_chunks().value_lengths()
+    )
     assert max(lengths.to_pylist()) == 1 << 16
 
 
@@ -180,7 +200,9 @@ def test_same_bytes_on_any_scheduler(tmp_path, scheduler):
     for split, part in zip(corpus.splits, tokens.parts, strict=True):
         tokenize_split(split, corpus.tokenizer, str(target))
         for kind in ("tokens", "words", "documents"):
-            assert Path(f"{part}.{kind}.parquet").read_bytes() == Path(f"{target}.{kind}.parquet").read_bytes()
+            assert (
+                Path(f"{part}.{kind}.parquet").read_bytes() == Path(f"{target}.{kind}.parquet").read_bytes()
+            )
     assert total(tokens.summaries).n_tokens == 400 * 3
     assert not list(tmp_path.glob("parts/*partial*"))
 
@@ -209,7 +231,9 @@ def test_memory_does_not_grow_with_a_line(tmp_path, name):
     corpus = read_corpus(path, layout=layout, split_bytes=1 << 22)
     tokenize_split(corpus.splits[0], corpus.tokenizer, str(tmp_path / "warm"))
     tracemalloc.start()
-    summaries = [tokenize_split(split, corpus.tokenizer, str(tmp_path / "part")) for split in corpus.splits[:3]]
+    summaries = [
+        tokenize_split(split, corpus.tokenizer, str(tmp_path / "part")) for split in corpus.splits[:3]
+    ]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(summary.n_documents for summary in summaries) == 1
@@ -231,7 +255,9 @@ def test_split_inside_a_line_reads_no_further_than_itself(tmp_path):
 
 def test_truncated_bz2(tmp_path):
     path = write(tmp_path / "t.txt.bz2", bz2.compress(b"words " * 10000)[:-20])
-    with pytest.raises(CorpusError, match=r"t\.txt\.bz2 is truncated.*compressed byte \d+; download it again"):
+    with pytest.raises(
+        CorpusError, match=r"t\.txt\.bz2 is truncated.*compressed byte \d+; download it again"
+    ):
         read_corpus(path).tokenize()
 
 
@@ -253,7 +279,9 @@ def test_gzip_with_bad_crc(tmp_path):
 def test_latin_1_in_utf_8(tmp_path):
     data = b"plain words\n" * 10 + "naïve\n".encode("latin-1")
     path = write(tmp_path / "t.txt", data)
-    with pytest.raises(CorpusError, match=r't\.txt is not UTF-8: byte 0xef at offset 122 .*encoding="latin-1"'):
+    with pytest.raises(
+        CorpusError, match=r't\.txt is not UTF-8: byte 0xef at offset 122 .*encoding="latin-1"'
+    ):
         read_corpus(path).tokenize()
     tokens = read_corpus(path, errors="replace").tokenize()
     assert tokens.summaries[0].n_replaced == 1
@@ -302,7 +330,9 @@ def test_parquet_without_the_column(tmp_path):
         read_corpus(write(tmp_path / "u.parquet", b"no parquet"))
 
 
-@pytest.mark.parametrize(("option", "value"), [("format", "pdf"), ("layout", "page"), ("errors", "ignore"), ("split_bytes", 0)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("format", "pdf"), ("layout", "page"), ("errors", "ignore"), ("split_bytes", 0)]
+)
 def test_options(tmp_path, option, value):
     with pytest.raises(ValueError, match=f"{option} is"):
         read_corpus(write(tmp_path / "t.txt", b"x"), **{option: value})

@@ -30,7 +30,9 @@ def expected(path):
 
 
 def rows(vocabulary):
-    return list(zip(vocabulary.words, vocabulary.counts.tolist(), vocabulary.document_counts.tolist(), strict=True))
+    return list(
+        zip(vocabulary.words, vocabulary.counts.tolist(), vocabulary.document_counts.tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("split_bytes", [1 << 20, 3000])
