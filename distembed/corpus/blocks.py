@@ -144,7 +144,7 @@ def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, oth
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def find_slot(
+def find_slot(  # noqa: PLR0917 - compiled: no keywords
     key: np.uint64,
     words: np.ndarray,
     length: int,
@@ -182,9 +182,7 @@ def fill_slots(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def forget_words(state: ScanState, n_words: int) -> None:
-    """Take the newest words out of the table until `n_words` are left: exact, since the last in is the first
-    out.
-    """
+    """Take the newest words out of the table until `n_words` are left: last in, first out, so exact."""
     f = state.fields
     while f[N_WORDS] > n_words:
         word = f[N_WORDS] - 1
@@ -199,9 +197,7 @@ def forget_words(state: ScanState, n_words: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def identify(state: ScanState) -> int:
-    """Return the id of the token under way, entering it as a new word if need be; -1 where there is no
-    room.
-    """
+    """Return the id of the token under way, entering a new word; -1 where there is no room."""
     f, length = state.fields, state.fields[LENGTH]
     key = key_of(state.token, length)
     slot = find_slot(key, state.token, length, state.slots, state.arena, state.starts, state.lengths)
@@ -365,8 +361,7 @@ def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: n
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def note_punctuation(fields: np.ndarray, v: int) -> None:
-    """Follow the punctuation after a token: 1 after a full stop, 2 when white space has followed it, 3 hard
-    stop.
+    """Follow punctuation: 1 after a full stop, 2 after white space behind it, 3 hard stop.
 
     A full stop after a single letter is an initial ("J. Smith") and ends nothing.
     """
@@ -418,7 +413,7 @@ def begin_character(state: ScanState, v: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def take_known_words(
+def take_known_words(  # noqa: PLR0917 - compiled: no keywords
     state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, special: int, ids: np.ndarray
 ) -> int:
     """Take the words at `i` for as long as they are the common case; return where the first other one begins.
@@ -460,7 +455,7 @@ def take_known_words(
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan_span(
+def scan_span(  # noqa: PLR0917, C901 - compiled: no keywords
     state: ScanState,
     data: np.ndarray,
     i: int,
@@ -522,7 +517,7 @@ def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_toke
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan(
+def scan(  # noqa: PLR0917 - compiled: no keywords
     state: ScanState,
     data: np.ndarray,
     starts: np.ndarray,

@@ -53,9 +53,7 @@ def no_labels(n: int) -> pa.Array:
 
 
 def without_cut(data: bytes) -> int:
-    """Return the length of the longest prefix that does not cut a code point at its end (invalid text
-    stays).
-    """
+    """Return the length of the longest prefix that does not cut a code point at its end."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte & 0xC0 != 0x80:
@@ -65,9 +63,7 @@ def without_cut(data: bytes) -> int:
 
 
 def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) of the lines that begin in a split, in pieces cut anywhere but inside a code
-    point.
-    """
+    """Yield (offset, bytes) of the lines that begin in a split, cut between code points."""
     lookback = 1 if split.start else 0
     offset, skipping, rest = split.start - lookback, bool(lookback), b""
     for piece in pieces_of(split, progress, lookback=lookback):

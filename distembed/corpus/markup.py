@@ -237,7 +237,7 @@ def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fi
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def close_bracket(
+def close_bracket(  # noqa: PLR0917 - compiled: no keywords
     src: np.ndarray,
     i: int,
     out: np.ndarray,
@@ -409,7 +409,7 @@ def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fie
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
+def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:  # noqa: C901 - one branch a kind of tag
     """Meet <: skip a comment, a tag, or a whole element."""
     if matches(src, i + 1, 33, 45) and i + 3 < len(src) and src[i + 3] == 45:
         return comment(src, i, fields)
@@ -436,7 +436,7 @@ def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: n
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def strip(
+def strip(  # noqa: PLR0917 - compiled: no keywords
     src: np.ndarray,
     out: np.ndarray,
     stack: np.ndarray,

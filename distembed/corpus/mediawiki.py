@@ -98,8 +98,7 @@ def entity_bytes(entity: bytes) -> bytes:
 
 
 def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = ()) -> str:
-    """Return the plain text of wikitext: templates, tables, references, files, categories and mathematics
-    are gone.
+    """Return the plain text of wikitext: without templates, tables, references, files and mathematics.
 
     Link text, headings and the contents of other HTML elements stay. A construct that is never closed
     removes nothing. Linear in the length of the text.
@@ -296,8 +295,7 @@ def unescaped(text: bytes) -> bytes:
 
 
 def character_bytes(match: re.Match[bytes]) -> bytes:
-    """Return the character of a numeric reference, as UTF-8; an ampersand stays escaped for the step
-    after."""
+    """Return the character of a numeric reference as UTF-8; an ampersand stays escaped."""
     digits = match.group(1) or match.group(2)
     point = int(digits, 16 if match.group(1) else 10)
     if point == ord("&"):
@@ -350,15 +348,15 @@ class PageParser:
     def feed(self, data: bytes) -> Iterator[PagePiece]:
         """Yield the pieces of pages that the next bytes complete."""
         for first in range(0, len(data), self.split.piece_bytes):
-            self.parser.Parse(data[first : first + self.split.piece_bytes], False)  # noqa: FBT003 - expat's signature
+            self.parser.Parse(data[first : first + self.split.piece_bytes], False)
             found, self.found = self.found, []
             yield from found
 
     def end(self) -> None:
         """Meet the end of the file."""
-        self.parser.Parse(b"", True)  # noqa: FBT003 - expat's signature
+        self.parser.Parse(b"", True)
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start(self, name: str, _attributes: dict[str, str]) -> None:
         if name == "page":
             self.head, self.page, self.in_revision, self.has_text = {}, None, False, False
         elif name == "redirect":
@@ -414,8 +412,7 @@ class PageParser:
 
 
 def paragraph_cut(text: str) -> int:
-    """Return where to cut a text that goes on: behind its last blank line, else line, else word, else
-    character."""
+    """Return where to cut a text that goes on: behind a blank line, else a line, else a word."""
     half = len(text) // 2
     for mark in ("\n\n", "\n", " "):
         place = text.rfind(mark, half)

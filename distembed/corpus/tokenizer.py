@@ -93,9 +93,7 @@ class Tokenizer:
 
 
 class Scanned(NamedTuple):
-    """Ids of one batch: `ids` int32 with -1 at borders; for each document closed, the end of its ids and its
-    tokens.
-    """
+    """Ids of a batch (int32, -1 at borders); of each document closed the end of its ids and its tokens."""
 
     ids: NDArray[np.int32]
     id_stops: NDArray[np.int64]
@@ -103,9 +101,7 @@ class Scanned(NamedTuple):
 
 
 class PartWords(NamedTuple):
-    """Words of a part in order of first appearance: string array, and int64 counts of tokens and of
-    documents.
-    """
+    """Words of a part in order of first appearance; int64 counts of tokens and of documents."""
 
     words: pa.Array
     counts: NDArray[np.int64]
@@ -293,7 +289,7 @@ class CallableScanner:
             self._commit()
 
     def _commit(self) -> None:
-        """Give the tokens held their numbers; a segment that has begun to be written goes on without a border."""
+        """Give the tokens held their numbers; a segment under way goes on without a border."""
         if self.segment and self.segment_open is False and self.n_tokens:
             self.ids.append(-1)
         self.segment_open = True

@@ -81,9 +81,7 @@ class Vocabulary:
         return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
     def save(self, path: str | Path) -> None:
-        """Write Parquet (word, count, document_count), or "word count" lines where the name ends with
-        .txt.
-        """
+        """Write Parquet, or "word count" lines where the name ends with .txt."""
         path = Path(path)
         if path.suffix == ".txt":
             lines = (
@@ -174,9 +172,7 @@ class Selection:
     keep: pa.Array
 
     def of(self, table: pa.Table) -> tuple[pa.Table, int]:
-        """Return the words of a table with complete counts that may be taken, sorted; and the largest count
-        in it.
-        """
+        """Return the words that may be taken, sorted; and the largest count in the table."""
         largest = pc.max(table.column("count")).as_py() or 0
         is_kept = pc.is_in(table.column("word"), value_set=self.keep)
         table = table.append_column("kept", is_kept)
