@@ -124,7 +124,7 @@ def key_of(words: np.ndarray, length: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def first_slot(key: np.uint64, mask: int) -> int:
+def first_slot(key: np.uint64, mask: int) -> np.int64:
     """Return where the search of the table for `key` begins."""
     h = key * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
@@ -152,7 +152,7 @@ def find_slot(  # noqa: PLR0917 - compiled: no keywords
     arena: np.ndarray,
     starts: np.ndarray,
     lengths: np.ndarray,
-) -> int:
+) -> np.int64:
     """Return the slot that holds the word, or the empty one where it belongs."""
     mask = len(slots) - 1
     slot = first_slot(key, mask)
@@ -196,7 +196,7 @@ def forget_words(state: ScanState, n_words: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def identify(state: ScanState) -> int:
+def identify(state: ScanState) -> np.int64:
     """Return the id of the token under way, entering a new word; -1 where there is no room."""
     f, length = state.fields, state.fields[LENGTH]
     key = key_of(state.token, length)
@@ -206,7 +206,7 @@ def identify(state: ScanState) -> int:
     word, n_units = f[N_WORDS], (length + 7) >> 3
     start = state.starts[word]
     if word == len(state.lengths) or start + n_units > len(state.arena):
-        return -1
+        return np.int64(-1)
     for k in range(n_units):
         state.arena[start + k] = state.token[k]
     state.starts[word + 1] = start + n_units
@@ -312,7 +312,7 @@ def push_point(state: ScanState, point: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
+def decode(data: np.ndarray, i: int, stop: int) -> tuple[np.int64, int]:
     """Return the code point at `i` and its width in bytes; width 0 where it is not valid UTF-8 (RFC 3629)."""
     lead = np.int64(data[i])
     if lead < 0xE0:
@@ -322,14 +322,14 @@ def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     else:
         width, point, least = 4, lead & 0x07, 0x10000
     if lead < 0xC2 or lead > 0xF4 or i + width > stop:
-        return 0, 0
+        return np.int64(0), 0
     for k in range(1, width):
         byte = np.int64(data[i + k])
         if byte & 0xC0 != 0x80:
-            return 0, 0
+            return np.int64(0), 0
         point = (point << 6) | (byte & 0x3F)
     if point < least or point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-        return 0, 0
+        return np.int64(0), 0
     return point, width
 
 
@@ -425,7 +425,7 @@ def take_known_words(  # noqa: PLR0917 - compiled: no keywords
     mask, document, first_id = len(slots) - 1, f[DOCUMENT], f[N_IDS]
     n_ids = first_id
     while i < stop:
-        key, k, v = np.uint64(0), i, WORD
+        key, k, v = np.uint64(0), i, np.int64(WORD)
         while k < stop and k - i <= 8 and data[k] < 0x80:
             v = np.int64(table[data[k]])
             if v & WORD == 0:

@@ -297,7 +297,8 @@ def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
             size += len(line)
             if size > MAX_JSON_LINE_BYTES:
                 raise CorpusError(
-                    f"{split.url} has a JSON line of over {MAX_JSON_LINE_BYTES} bytes at byte {begin}, which cannot "
+                    f"{split.url} has a JSON line of over {MAX_JSON_LINE_BYTES} bytes at byte {begin}, "
+                    f"which cannot "
                     f"be parsed in bounded memory; give the text as plain text or Parquet."
                 )
             if position <= len(data):

@@ -406,7 +406,8 @@ class PageParser:
 
     def _refuse_entity(self, name: str, *_: Any) -> None:
         raise CorpusError(
-            f'{self.split.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which no MediaWiki '
+            f'{self.split.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which '
+            f"no MediaWiki "
             f"export does; remove the declaration."
         )
 

@@ -115,7 +115,8 @@ def run_splits(corpus: Corpus, folder: str | None) -> Tokens:
     if not any(summary.n_documents for summary in summaries):
         skipped = sum(summary.n_skipped for summary in summaries)
         raise CorpusError(
-            f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were left out as "
+            f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were "
+            f"left out as "
             f"redirects or of other namespaces); check format=, layout= and namespaces=."
         )
     return Tokens(tuple(targets), summaries, folder=temporary)

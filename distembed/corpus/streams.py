@@ -213,7 +213,8 @@ def stream_pieces(
         while not stream.eof:
             if not data and not (data := read_more(raw, progress)):
                 raise CorpusError(
-                    f"{split.url} is truncated: it ends inside a {split.compression} stream, at compressed byte "
+                    f"{split.url} is truncated: it ends inside a {split.compression} stream, at "
+                    f"compressed byte "
                     f"{raw.tell()}; download it again."
                 )
             consumed += len(data)

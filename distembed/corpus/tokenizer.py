@@ -89,7 +89,7 @@ class Tokenizer:
             raise ValueError(f'The tokenizer "{self.pattern}" cannot be imported ({error}).') from error
         if not callable(function):
             raise TypeError(f'The tokenizer "{self.pattern}" is a {type(function).__name__}, not a function.')
-        return function  # type: ignore[no-any-return]
+        return function
 
 
 class Scanned(NamedTuple):

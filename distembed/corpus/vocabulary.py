@@ -49,7 +49,8 @@ class Vocabulary:
     def __post_init__(self) -> None:
         if not len(self.words) == len(self.counts) == len(self.document_counts):
             raise ValueError(
-                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} document counts "
+                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} "
+                f"document counts "
                 f"are not equally many."
             )
         if len(self.array.unique()) != len(self.words):
@@ -194,7 +195,8 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     if table.num_rows == 0:
         largest = max(largest for _, largest in chosen)
         raise CorpusError(
-            f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is {largest}; "
+            f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is "
+            f"{largest}; "
             f"give a smaller min_count, or check the tokenizer."
         )
     counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))
