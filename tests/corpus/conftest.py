@@ -33,7 +33,8 @@ def dump() -> str:
     """Return a small German export: 30 pages, 24 of them articles."""
     pages = []
     for number in range(30):
-        text = f"== Überschrift {number} ==\n'''Wort''' {{{{Vorlage|a}}}} [[Ziel|Text]] zahl{'x' * number} &nbsp; <ref>weg</ref>ende."
+        text = f"== Überschrift {number} ==\n'''Wort''' {{{{Vorlage|a}}}} [[Ziel|Text]] "
+        text += f"zahl{'x' * number} &nbsp; <ref>weg</ref>ende."
         pages.append(
             page(
                 number,

@@ -54,7 +54,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
         assert found.n_tokens.tolist() == [sum(k >= 0 for k in ids)]
         result.append(ids)
         ids = []
-    words = [part for part in machine.words()]
+    words = list(machine.words())
     return (
         result,
         [word for part in words for word in part.words.to_pylist()],
@@ -74,7 +74,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
     piece=st.sampled_from([4, 7, 1000]),
 )
 @settings(max_examples=300, deadline=None)
-def test_scanner_equals_regular_expression(
+def test_scanner_equals_regular_expression(  # noqa: PLR0917 - drawn by name
     documents, pattern, border, minimum, lowercase, numbers, apostrophes, piece
 ):
     options = {"pattern": pattern, "lowercase": lowercase, "numbers": numbers, "apostrophes": apostrophes}
@@ -107,7 +107,7 @@ def test_sentences(text, expected):
 
 
 def test_words_where_python_differs():
-    ids, words, _, _ = scanned(["İstanbul ΟΔΟΣ snake_case हिन्दी".encode()], Tokenizer(), 1000)
+    _, words, _, _ = scanned(["İstanbul ΟΔΟΣ snake_case हिन्दी".encode()], Tokenizer(), 1000)
     assert words == ["istanbul", "οδοσ", "snake", "case", "हिन्दी"]
 
 
@@ -131,7 +131,7 @@ def test_short_segments_leave_no_words_behind():
 
 def test_overlong_token_is_counted_in_bounded_memory():
     machine = WordScanner(Tokenizer())
-    for k in range(64):
+    for _ in range(64):
         machine.scan(batch_of(b"a" * 65536, [0], [65536], 0))
     found = machine.scan(batch_of(b" end", [0], [4], 1))
     assert found.ids.tolist() == [0]
