@@ -63,7 +63,8 @@ def test_plain_text(text_file, tmp_path, pattern, border):
     scanning, _ = seconds(lambda: scan_all(split, tokenizer))
     plain, _ = seconds(lambda: count_words(text_file.read_text(encoding="utf-8")), rounds=1)
     print(
-        f"\n{pattern}, border {border}: {summary.n_tokens / whole / 1e6:.1f} M tokens/s from text file to part "
+        f"\n{pattern}, border {border}: "
+        f"{summary.n_tokens / whole / 1e6:.1f} M tokens/s from text file to part "
         f"({summary.n_bytes_text / whole / 1e6:.0f} MB/s); read {reading / whole:.0%}, tokenise "
         f"{(scanning - reading) / whole:.0%}, write {(whole - scanning) / whole:.0%}; "
         f"{plain / whole:.1f} times re.findall + dict"
@@ -84,8 +85,10 @@ def test_mediawiki(shared, tmp_path):
     strip, _ = seconds(lambda: [stripper(piece.text) for piece in found if not piece.page.redirect])
     scan, _ = seconds(lambda: scan_all(split, tokenizer))
     print(
-        f"\nMediaWiki bz2: {len(data) / whole / 1e6:.1f} MB/s of XML, {summary.n_tokens / whole / 1e6:.2f} M tokens/s; "
-        f"decompress {decompress / whole:.0%}, parse {(pages - decompress) / whole:.0%}, strip {strip / whole:.0%}, "
+        f"\nMediaWiki bz2: {len(data) / whole / 1e6:.1f} MB/s of XML, "
+        f"{summary.n_tokens / whole / 1e6:.2f} M tokens/s; "
+        f"decompress {decompress / whole:.0%}, parse {(pages - decompress) / whole:.0%}, "
+        f"strip {strip / whole:.0%}, "
         f"tokenise {(scan - pages - strip) / whole:.0%}, write {(whole - scan) / whole:.0%}"
     )
     plain = tmp_path / "dump.xml"
@@ -93,6 +96,7 @@ def test_mediawiki(shared, tmp_path):
     (split,) = read_corpus(plain).splits
     whole, _ = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
     print(
-        f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {summary.n_tokens / whole / 1e6:.1f} M tokens/s"
+    rate = summary.n_tokens / whole / 1e6
+    print(f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {rate:.1f} M tokens/s")
     )
     assert summary.n_documents == 106
