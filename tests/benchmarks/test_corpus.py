@@ -95,8 +95,6 @@ def test_mediawiki(shared, tmp_path):
     plain.write_bytes(data)
     (split,) = read_corpus(plain).splits
     whole, _ = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
-    print(
     rate = summary.n_tokens / whole / 1e6
     print(f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {rate:.1f} M tokens/s")
-    )
     assert summary.n_documents == 106
