@@ -1,4 +1,4 @@
-"""DOCUMENTS -> TOKEN IDS: any file to documents, documents to part-local ids (once), parts to a vocabulary."""
+"""DOCUMENTS -> TOKEN IDS: files to documents, documents to ids (once), parts to a vocabulary."""
 
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.parts import PartSummary, TokenBatch, Tokens, iter_part, tokenize_split

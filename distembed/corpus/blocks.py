@@ -1,14 +1,16 @@
 """Compiled scanners over UTF-8 bytes: text to part-local token ids, and wikitext to plain text.
 
-Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine: all it
-knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere between two
-code points. It keeps an open-addressing table of the words seen so far:
+Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine:
+all it knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere
+between two code points. It keeps an open-addressing table of the words seen so far:
 
 - a word of at most 8 bytes *is* its key (its bytes as one little-endian integer, never zero in the low byte);
-- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes lie;
+- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes
+lie;
 - ids count up in order of first appearance.
 
-Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low 21 bits).
+Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the
+low 21 bits).
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ def key_of(words: np.ndarray, length: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def first_slot(key: np.uint64, mask: int) -> int:
+def first_slot(key: np.uint64, mask: int) -> np.int64:
     """Return where the search of the table for `key` begins."""
     h = key * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
@@ -142,7 +144,7 @@ def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, oth
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def find_slot(
+def find_slot(  # noqa: PLR0917 - compiled: no keywords
     key: np.uint64,
     words: np.ndarray,
     length: int,
@@ -150,7 +152,7 @@ def find_slot(
     arena: np.ndarray,
     starts: np.ndarray,
     lengths: np.ndarray,
-) -> int:
+) -> np.int64:
     """Return the slot that holds the word, or the empty one where it belongs."""
     mask = len(slots) - 1
     slot = first_slot(key, mask)
@@ -180,7 +182,7 @@ def fill_slots(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def forget_words(state: ScanState, n_words: int) -> None:
-    """Take the newest words out of the table until `n_words` are left: exact, since the last in is the first out."""
+    """Take the newest words out of the table until `n_words` are left: last in, first out, so exact."""
     f = state.fields
     while f[N_WORDS] > n_words:
         word = f[N_WORDS] - 1
@@ -194,8 +196,8 @@ def forget_words(state: ScanState, n_words: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def identify(state: ScanState) -> int:
-    """Return the id of the token under way, entering it as a new word if need be; -1 where there is no room."""
+def identify(state: ScanState) -> np.int64:
+    """Return the id of the token under way, entering a new word; -1 where there is no room."""
     f, length = state.fields, state.fields[LENGTH]
     key = key_of(state.token, length)
     slot = find_slot(key, state.token, length, state.slots, state.arena, state.starts, state.lengths)
@@ -204,7 +206,7 @@ def identify(state: ScanState) -> int:
     word, n_units = f[N_WORDS], (length + 7) >> 3
     start = state.starts[word]
     if word == len(state.lengths) or start + n_units > len(state.arena):
-        return -1
+        return np.int64(-1)
     for k in range(n_units):
         state.arena[start + k] = state.token[k]
     state.starts[word + 1] = start + n_units
@@ -310,7 +312,7 @@ def push_point(state: ScanState, point: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
+def decode(data: np.ndarray, i: int, stop: int) -> tuple[np.int64, int]:
     """Return the code point at `i` and its width in bytes; width 0 where it is not valid UTF-8 (RFC 3629)."""
     lead = np.int64(data[i])
     if lead < 0xE0:
@@ -320,14 +322,14 @@ def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     else:
         width, point, least = 4, lead & 0x07, 0x10000
     if lead < 0xC2 or lead > 0xF4 or i + width > stop:
-        return 0, 0
+        return np.int64(0), 0
     for k in range(1, width):
         byte = np.int64(data[i + k])
         if byte & 0xC0 != 0x80:
-            return 0, 0
+            return np.int64(0), 0
         point = (point << 6) | (byte & 0x3F)
     if point < least or point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-        return 0, 0
+        return np.int64(0), 0
     return point, width
 
 
@@ -335,7 +337,8 @@ def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
 def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray) -> int:
     """Append the run of ASCII word characters at `i` to the token; return where the run ends.
 
-    The loop that meets nearly every byte of English text: eight bytes gather in a register before they are stored.
+    The loop that meets nearly every byte of English text: eight bytes gather in a register before they are
+    stored.
     """
     length = state.fields[LENGTH]
     key = state.token[min(length, MAX_TOKEN_BYTES) >> 3]
@@ -358,7 +361,7 @@ def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: n
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def note_punctuation(fields: np.ndarray, v: int) -> None:
-    """Follow the punctuation after a token: 1 after a full stop, 2 when white space has followed it, 3 hard stop.
+    """Follow punctuation: 1 after a full stop, 2 after white space behind it, 3 hard stop.
 
     A full stop after a single letter is an initial ("J. Smith") and ends nothing.
     """
@@ -410,19 +413,19 @@ def begin_character(state: ScanState, v: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def take_known_words(
+def take_known_words(  # noqa: PLR0917 - compiled: no keywords
     state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, special: int, ids: np.ndarray
 ) -> int:
     """Take the words at `i` for as long as they are the common case; return where the first other one begins.
 
-    The common case: ASCII, at most 8 bytes, in the table already, then a character that only separates. Everything
-    stays in registers; what this does is what the general path does, only faster.
+    The common case: ASCII, at most 8 bytes, in the table already, then a character that only separates.
+    Everything stays in registers; what this does is what the general path does, only faster.
     """
     f, slots, stats = state.fields, state.slots, state.stats
     mask, document, first_id = len(slots) - 1, f[DOCUMENT], f[N_IDS]
     n_ids = first_id
     while i < stop:
-        key, k, v = np.uint64(0), i, WORD
+        key, k, v = np.uint64(0), i, np.int64(WORD)
         while k < stop and k - i <= 8 and data[k] < 0x80:
             v = np.int64(table[data[k]])
             if v & WORD == 0:
@@ -452,7 +455,7 @@ def take_known_words(
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan_span(
+def scan_span(  # noqa: PLR0917, C901 - compiled: no keywords
     state: ScanState,
     data: np.ndarray,
     i: int,
@@ -514,7 +517,7 @@ def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_toke
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan(
+def scan(  # noqa: PLR0917 - compiled: no keywords
     state: ScanState,
     data: np.ndarray,
     starts: np.ndarray,
@@ -536,7 +539,8 @@ def scan(
     n_closed : how many of the spans end their document: all, or all but the last.
     table : uint32 (0x110000,), the class table.
     ids : int32 (at least data.size + len(pending) + 2,), output: ids, -1 at borders inside a document.
-    id_stops, n_tokens : int64 (n,), output: for each closed document the end of its ids, and its number of tokens.
+    id_stops, n_tokens : int64 (n,), output: for each closed document the end of its ids, and its number of
+    tokens.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Splits of text, JSON lines and Parquet files to batches of documents.
 
-Whatever lies in a file, its text moves in batches of a few MiB: a longer document is several spans in a row, and nothing
-here ever holds a whole line, document or file.
+Whatever lies in a file, its text moves in batches of a few MiB: a longer document is several spans in a row,
+and nothing here ever holds a whole line, document or file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def no_labels(n: int) -> pa.Array:
 
 
 def without_cut(data: bytes) -> int:
-    """Return the length of the longest prefix that does not cut a code point at its end (invalid text stays)."""
+    """Return the length of the longest prefix that does not cut a code point at its end."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte & 0xC0 != 0x80:
@@ -63,7 +63,7 @@ def without_cut(data: bytes) -> int:
 
 
 def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) of the lines that begin in a split, in pieces cut anywhere but inside a code point."""
+    """Yield (offset, bytes) of the lines that begin in a split, cut between code points."""
     lookback = 1 if split.start else 0
     offset, skipping, rest = split.start - lookback, bool(lookback), b""
     for piece in pieces_of(split, progress, lookback=lookback):
@@ -78,20 +78,21 @@ def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]
         elif not piece.owned and (newline := data.find(b"\n")) >= 0:
             yield offset, data[: newline + 1]
             return
-        keep = without_cut(data)
-        if keep:
+        # A carriage return stays with its line end: a line of nothing else is empty.
+        keep = len(data) - 1 if data.endswith(b"\r") else without_cut(data)
+        if keep > 0:
             yield offset, data[:keep]
         rest, offset = data[keep:], offset + keep
         if offset == split.stop and data.endswith(b"\n"):
             return
-    if rest:
+    if rest := rest.rstrip(b"\r"):
         yield offset, rest
 
 
 def read_lines(split: Split, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text with a document a line."""
     is_open, offset, data = False, 0, b""
-    for offset, data in owned_lines(split, progress):  # noqa: B007 - the last ones are used after the loop
+    for offset, data in owned_lines(split, progress):
         yield line_batch(split, data, offset, continues=is_open)
         is_open = not data.endswith(b"\n")
     if is_open:
@@ -296,7 +297,8 @@ def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
             size += len(line)
             if size > MAX_JSON_LINE_BYTES:
                 raise CorpusError(
-                    f"{split.url} has a JSON line of over {MAX_JSON_LINE_BYTES} bytes at byte {begin}, which cannot "
+                    f"{split.url} has a JSON line of over {MAX_JSON_LINE_BYTES} bytes at byte {begin}, "
+                    f"which cannot "
                     f"be parsed in bounded memory; give the text as plain text or Parquet."
                 )
             if position <= len(data):

@@ -1,8 +1,9 @@
 """MediaWiki XML exports to batches of plain text.
 
-The ordinary dump (UTF-8, no DTD) is cut into pages by searching for their tags, which is several times as fast as any
-XML parser; a page that holds CDATA or comments, an uncommonly large page, and files in other encodings go through
-expat, fed piece by piece. Entities that a file declares are refused, and nothing outside a file is ever opened.
+The ordinary dump (UTF-8, no DTD) is cut into pages by searching for their tags, which is several times as
+fast as any XML parser; a page that holds CDATA or comments, an uncommonly large page, and files in other
+encodings go through expat, fed piece by piece. Entities that a file declares are refused, and nothing
+outside a file is ever opened.
 """
 
 from __future__ import annotations
@@ -97,10 +98,10 @@ def entity_bytes(entity: bytes) -> bytes:
 
 
 def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = ()) -> str:
-    """Return the plain text of wikitext: templates, tables, references, files, categories and mathematics are gone.
+    """Return the plain text of wikitext: without templates, tables, references, files and mathematics.
 
-    Link text, headings and the contents of other HTML elements stay. A construct that is never closed removes nothing.
-    Linear in the length of the text.
+    Link text, headings and the contents of other HTML elements stay. A construct that is never closed
+    removes nothing. Linear in the length of the text.
     """
     return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
 
@@ -138,6 +139,11 @@ def is_plain(data: bytes) -> bool:
 def read_mediawiki(split: Split, progress: Progress) -> Iterator[Batch]:
     """Yield batches of the pages that begin in a split."""
     return batched(page_spans(split, progress), piece_bytes=split.piece_bytes)
+
+
+def is_inside_markup(data: bytes) -> bool:
+    """Tell whether XML ends inside CDATA or a comment."""
+    return data.rfind(b"<![CDATA[") > data.rfind(b"]]>") or data.rfind(b"<!--") > data.rfind(b"-->")
 
 
 def is_wanted(page: Page, split: Split, progress: Progress) -> bool:
@@ -222,7 +228,7 @@ class PageSource:
             if end >= 0:
                 page = self.data[self.position : end]
                 # An end tag inside CDATA or a comment is text.
-                if page.rfind(b"<![CDATA[") > page.rfind(b"]]>") or page.rfind(b"<!--") > page.rfind(b"-->"):
+                if b"<!" in page and is_inside_markup(page):
                     search = end + 1
                     continue
                 self.position = end + len(PAGE_END)
@@ -289,7 +295,7 @@ def unescaped(text: bytes) -> bytes:
 
 
 def character_bytes(match: re.Match[bytes]) -> bytes:
-    """Return the character of a numeric reference, as UTF-8; an ampersand stays escaped for the step after."""
+    """Return the character of a numeric reference as UTF-8; an ampersand stays escaped."""
     digits = match.group(1) or match.group(2)
     point = int(digits, 16 if match.group(1) else 10)
     if point == ord("&"):
@@ -342,15 +348,15 @@ class PageParser:
     def feed(self, data: bytes) -> Iterator[PagePiece]:
         """Yield the pieces of pages that the next bytes complete."""
         for first in range(0, len(data), self.split.piece_bytes):
-            self.parser.Parse(data[first : first + self.split.piece_bytes], False)  # noqa: FBT003 - expat's signature
+            self.parser.Parse(data[first : first + self.split.piece_bytes], False)
             found, self.found = self.found, []
             yield from found
 
     def end(self) -> None:
         """Meet the end of the file."""
-        self.parser.Parse(b"", True)  # noqa: FBT003 - expat's signature
+        self.parser.Parse(b"", True)
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start(self, name: str, _attributes: dict[str, str]) -> None:
         if name == "page":
             self.head, self.page, self.in_revision, self.has_text = {}, None, False, False
         elif name == "redirect":
@@ -400,13 +406,14 @@ class PageParser:
 
     def _refuse_entity(self, name: str, *_: Any) -> None:
         raise CorpusError(
-            f'{self.split.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which no MediaWiki '
+            f'{self.split.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which '
+            f"no MediaWiki "
             f"export does; remove the declaration."
         )
 
 
 def paragraph_cut(text: str) -> int:
-    """Return where to cut a text that goes on: behind its last blank line, else line, else word, else character."""
+    """Return where to cut a text that goes on: behind a blank line, else a line, else a word."""
     half = len(text) // 2
     for mark in ("\n\n", "\n", " "):
         place = text.rfind(mark, half)

@@ -1,10 +1,12 @@
 """Splits to parts: every split of a corpus is tokenised once, into three Parquet files of its own.
 
-A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word ever has
-to be dropped before all counts are known, and another `min_count` costs no second reading of the text.
+A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
+ever has to be dropped before all counts are known, and another `min_count` costs no second reading of the
+text.
 
 ========================  ==================================================================================
-``<part>.tokens``         document int32 (number in the part), ids list<int32>: at most 2^16 ids a row; rows in a
+``<part>.tokens``         document int32 (number in the part), ids list<int32>: at most 2^16 ids a row; rows
+in a
                           row with one document number are one document; -1 is a border, not a token
 ``<part>.words``          word, count int64, document_count int64; row i is the word with id i
 ``<part>.documents``      id, title, label (or null), n_tokens int64
@@ -59,8 +61,9 @@ DOCUMENTS_SCHEMA = pa.schema(
 class PartSummary(NamedTuple):
     """What one task read and wrote.
 
-    `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the documents,
-    lines or sentences under the minimum, `n_long_tokens` tokens over 1 KiB, `n_replaced` bytes that were not UTF-8.
+    `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the
+    documents, lines or sentences under the minimum, `n_long_tokens` tokens over 1 KiB, `n_replaced` bytes
+    that were not UTF-8.
     """
 
     part: str
@@ -142,7 +145,8 @@ class PartFiles:
         for kind, schema in zip(KINDS, (TOKENS_SCHEMA, WORDS_SCHEMA, DOCUMENTS_SCHEMA), strict=True):
             sink = self.filesystem.open(self._name(kind) + self.suffix, "wb")
             self.sinks.append(sink)
-            # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
+            # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for
+            # nothing.
             encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
             self.writers[kind] = pq.ParquetWriter(
                 sink,

@@ -85,7 +85,8 @@ class Corpus:
 
         Parameters
         ----------
-        folder : where the parts go (a path or an fsspec URL that all workers see). By default a temporary folder that is
+        folder : where the parts go (a path or an fsspec URL that all workers see). By default a temporary
+        folder that is
             removed when neither the corpus nor its tokens are in use any more.
 
         Raises
@@ -114,7 +115,8 @@ def run_splits(corpus: Corpus, folder: str | None) -> Tokens:
     if not any(summary.n_documents for summary in summaries):
         skipped = sum(summary.n_skipped for summary in summaries)
         raise CorpusError(
-            f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were left out as "
+            f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were "
+            f"left out as "
             f"redirects or of other namespaces); check format=, layout= and namespaces=."
         )
     return Tokens(tuple(targets), summaries, folder=temporary)
@@ -158,12 +160,15 @@ def read_corpus(
     Parameters
     ----------
     paths : files, globs or fsspec URLs, one or several. Files of a glob come in the order of their names.
-    format : "auto" goes by the extension before that of the compression (.bz2, .gz, .xz, .zst); unknown ones are text.
+    format : "auto" goes by the extension before that of the compression (.bz2, .gz, .xz, .zst); unknown ones
+    are text.
     tokenizer : default `Tokenizer()`.
-    split_bytes : size of a task's input, bytes of the file as it is stored. gz, xz, zst files, bz2 files that are not
+    split_bytes : size of a task's input, bytes of the file as it is stored. gz, xz, zst files, bz2 files
+    that are not
         MediaWiki exports, and text that is not UTF-8 are one task each.
     namespaces, redirects : which pages of an export are documents; None is all namespaces.
-    text_field, id_field, title_field, label_field : names in JSON lines and Parquet; None: an id is made of file and
+    text_field, id_field, title_field, label_field : names in JSON lines and Parquet; None: an id is made of
+    file and
         place, title and label stay empty.
     encoding, errors : of text and JSON lines. An export names its own.
     layout : of text: a document a "line", or "blocks" between empty lines with the title in the first line.

@@ -1,8 +1,9 @@
 """Bytes in: splits of files, whatever their compression, read in pieces of bounded size.
 
-A `Split` is what one task reads. Uncompressed files are split by byte range and bz2 files by stream; a `gz`, `xz` or
-`zst` file is one split. Every reader of a split follows one rule: it owns the documents that *begin* inside it, and
-reads on past its end to finish the last of them.
+A `Split` is what one task reads. Uncompressed files are split by byte range and bz2 files by stream; a `gz`,
+`xz` or
+`zst` file is one split. Every reader of a split follows one rule: it owns the documents that *begin* inside
+it, and reads on past its end to finish the last of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-# Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a worker.
+# Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
+# worker.
 PIECE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
 BZ2_STREAM = re.compile(rb"BZh[1-9]1AY&SY")
@@ -45,7 +47,8 @@ class Split:
     compression : "", "bz2", "gz", "xz" or "zst".
     encoding, errors : of the text.
     layout : of text: a document a "line", or "blocks" between blank lines with the title first.
-    fields : names of the text, id, title and label fields of JSON lines and Parquet; None where there is none.
+    fields : names of the text, id, title and label fields of JSON lines and Parquet; None where there is
+    none.
     namespaces, redirects : which MediaWiki pages are documents (namespaces None: all).
     namespace_names : (key, name) of the dump's own namespaces.
     storage_options : fsspec's, as sorted items.
@@ -127,7 +130,8 @@ def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
 def pieces_of(split: Split, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
     """Yield the bytes of a split, decompressed, and those after it for as long as the caller asks.
 
-    An uncompressed split begins `lookback` bytes early (where the file has them). Text that is not UTF-8 is recoded.
+    An uncompressed split begins `lookback` bytes early (where the file has them). Text that is not UTF-8 is
+    recoded.
     """
     with closing(open_url(split.url, split.storage_options)) as raw:
         if split.compression == "bz2" and (split.start or split.stop):
@@ -167,7 +171,7 @@ def recoded(pieces: Iterator[Piece], split: Split) -> Iterator[Piece]:
         for data, owned in pieces:
             yield Piece(decoder.decode(data).encode(), owned)
             n_before += len(data)
-        yield Piece(decoder.decode(b"", True).encode(), owned=True)  # noqa: FBT003 - codecs' signature
+        yield Piece(decoder.decode(b"", True).encode(), owned=True)
     except UnicodeDecodeError as error:
         raise CorpusError(
             f"{split.url} is not {split.encoding}: {error.reason} near byte {n_before + error.start}; "
@@ -209,7 +213,8 @@ def stream_pieces(
         while not stream.eof:
             if not data and not (data := read_more(raw, progress)):
                 raise CorpusError(
-                    f"{split.url} is truncated: it ends inside a {split.compression} stream, at compressed byte "
+                    f"{split.url} is truncated: it ends inside a {split.compression} stream, at "
+                    f"compressed byte "
                     f"{raw.tell()}; download it again."
                 )
             consumed += len(data)
@@ -264,8 +269,8 @@ def zst_pieces(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[byte
 def bz2_range(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[Piece]:
     """Yield the streams of a multistream bz2 file that begin in the split, then those after it.
 
-    A stream is found by its magic number (``BZh1``..``BZh9`` and the first block's, 80 bits together), so that the
-    splits of a file need no index.
+    A stream is found by its magic number (``BZh1``..``BZh9`` and the first block's, 80 bits together), so
+    that the splits of a file need no index.
     """
     start = 0 if split.start == 0 else find_stream(raw, split, progress)
     if start is None:

@@ -1,15 +1,18 @@
-"""Text to part-local token ids: the tokeniser's options, and the scanners that carry them out.
+r"""Text to part-local token ids: the tokeniser's options, and the scanners that carry them out.
 
-A scanner takes batches of UTF-8 text and gives ids that count up in order of first appearance. `WordScanner` runs the
-compiled machine of `blocks`; `CallableScanner` calls a user's function on each piece of text.
+A scanner takes batches of UTF-8 text and gives ids that count up in order of first appearance. `WordScanner`
+runs the compiled machine of `blocks`; `CallableScanner` calls a user's function on each piece of text.
 
-The definition of a word (``pattern="unicode"``): a maximal run of letters (`str.isalpha`), with combining marks
-(categories Mn, Mc, Me) inside or after it, and of other alphanumeric characters (`str.isalnum`) with ``numbers=True``.
-Each code point is lower-cased by itself. Compared with ``re.findall(r"[^\\W_]+", text)`` and `str.lower`:
+The definition of a word (``pattern="unicode"``): a maximal run of letters (`str.isalpha`), with combining
+marks (categories Mn, Mc, Me) inside or after it, and of other alphanumeric characters (`str.isalnum`) with
+``numbers=True``. Each code point is lower-cased by itself. Compared with ``re.findall(r"[^\W_]+", text)``
+and `str.lower`:
 
 - the underscore never belongs to a word; digits and the like only with ``numbers=True``;
-- combining marks do (Python's ``\\w`` leaves them out, which cuts Hindi or decomposed French words into pieces);
-- İ (U+0130) becomes i, where `str.lower` gives two code points; a final Σ becomes σ, where `str.lower` gives ς.
+- combining marks do (Python's ``\w`` leaves them out, which cuts Hindi or decomposed French words into
+pieces);
+- İ (U+0130) becomes i, where `str.lower` gives two code points; a final Σ becomes σ, where `str.lower` gives
+ς.
 
 A run of ideographs or kana is one word: languages written without spaces need a tokeniser of their own.
 """
@@ -34,7 +37,8 @@ from distembed.corpus.streams import Batch, not_utf8
 BORDERS = ("document", "line", "sentence")
 # Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
 ASSIGNED = (range(0x33480), range(0xE0100, 0xE01F0))
-# Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space after them.
+# Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
+# after them.
 STOPS = ".!?…؟۔।॥"
 HARD_STOPS = "。！？｡"
 CLOSERS = "\"'’”»)]}›」』"
@@ -49,12 +53,15 @@ class Tokenizer:
 
     Attributes
     ----------
-    pattern : "unicode" (words of letters, see the module), "ascii" ([a-z]+), or "module:function", a callable that
+    pattern : "unicode" (words of letters, see the module), "ascii" ([a-z]+), or "module:function", a
+    callable that
         takes a piece of text (`str`) and gives its tokens (an iterable of `str`).
     lowercase : fold case, code point by code point.
     numbers, apostrophes : keep digits, and apostrophes between two characters of a word, as part of words.
-    border : what a window never crosses: a "document", a "line", or a "sentence" (which also ends with its line).
-        A sentence ends with one of .!?… before white space and no lower-case letter; not after a single letter.
+    border : what a window never crosses: a "document", a "line", or a "sentence" (which also ends with its
+    line).
+        A sentence ends with one of .!?… before white space and no lower-case letter; not after a single
+        letter.
     min_border_tokens : documents, lines or sentences with fewer tokens are left out, and counted as such.
     """
 
@@ -82,11 +89,11 @@ class Tokenizer:
             raise ValueError(f'The tokenizer "{self.pattern}" cannot be imported ({error}).') from error
         if not callable(function):
             raise TypeError(f'The tokenizer "{self.pattern}" is a {type(function).__name__}, not a function.')
-        return function  # type: ignore[no-any-return]
+        return function
 
 
 class Scanned(NamedTuple):
-    """Ids of one batch: `ids` int32 with -1 at borders; for each document closed, the end of its ids and its tokens."""
+    """Ids of a batch (int32, -1 at borders); of each document closed the end of its ids and its tokens."""
 
     ids: NDArray[np.int32]
     id_stops: NDArray[np.int64]
@@ -94,7 +101,7 @@ class Scanned(NamedTuple):
 
 
 class PartWords(NamedTuple):
-    """Words of a part in order of first appearance: string array, and int64 counts of tokens and of documents."""
+    """Words of a part in order of first appearance; int64 counts of tokens and of documents."""
 
     words: pa.Array
     counts: NDArray[np.int64]
@@ -125,7 +132,7 @@ def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> S
 
 
 @lru_cache(maxsize=16)
-def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool) -> NDArray[np.uint32]:  # noqa: FBT001
+def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool) -> NDArray[np.uint32]:
     """Return flags and lower-case code point of each code point, uint32 (0x110000,)."""
     table = np.zeros(0x110000, np.uint32)
     for points in (range(128),) if pattern == "ascii" else ASSIGNED:
@@ -141,7 +148,7 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     return table
 
 
-def character_class(character: str, lowercase: bool, numbers: bool, marks: bool) -> int:  # noqa: FBT001
+def character_class(character: str, lowercase: bool, numbers: bool, marks: bool) -> int:
     """Return one entry of the class table."""
     if character == "\n":
         return blocks.NEWLINE | blocks.SPACE
@@ -282,7 +289,7 @@ class CallableScanner:
             self._commit()
 
     def _commit(self) -> None:
-        """Number the tokens held; a segment that has begun to be written goes on without a border."""
+        """Give the tokens held their numbers; a segment under way goes on without a border."""
         if self.segment and self.segment_open is False and self.n_tokens:
             self.ids.append(-1)
         self.segment_open = True

@@ -1,9 +1,10 @@
 """Part dictionaries to a vocabulary: exact counts of every word, in bounded memory.
 
-Counts of parts only have to be added. Where the parts' dictionaries together hold more than `words_in_memory` entries,
-they are first dealt out by a hash of the word into so many buckets on disk that one bucket is within that bound; every
-bucket then has the complete counts of its words, and drops those that the vocabulary will not take. What is exact: all
-counts, of all words. What is held at a time: one part's slice of words or one bucket, and the words that stay.
+Counts of parts only have to be added. Where the parts' dictionaries together hold more than
+`words_in_memory` entries, they are first dealt out by a hash of the word into so many buckets on disk that
+one bucket is within that bound; every bucket then has the complete counts of its words, and drops those that
+the vocabulary will not take. What is exact: all counts, of all words. What is held at a time: one part's
+slice of words or one bucket, and the words that stay.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Vocabulary:
     def __post_init__(self) -> None:
         if not len(self.words) == len(self.counts) == len(self.document_counts):
             raise ValueError(
-                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} document counts "
+                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} "
+                f"document counts "
                 f"are not equally many."
             )
         if len(self.array.unique()) != len(self.words):
@@ -80,7 +82,7 @@ class Vocabulary:
         return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
     def save(self, path: str | Path) -> None:
-        """Write Parquet (word, count, document_count), or "word count" lines where the name ends with .txt."""
+        """Write Parquet, or "word count" lines where the name ends with .txt."""
         path = Path(path)
         if path.suffix == ".txt":
             lines = (
@@ -138,7 +140,8 @@ def build_vocabulary(
     ----------
     min_count : words with fewer tokens are left out.
     max_size : at most so many words, the most frequent ones; None: all.
-    keep : words that stay whatever their count, before any other; those that the corpus does not have are not added.
+    keep : words that stay whatever their count, before any other; those that the corpus does not have are
+    not added.
     words_in_memory : bound on the entries added up at a time; beyond it they go through `scratch`.
     scratch : folder for temporary files.
 
@@ -170,7 +173,7 @@ class Selection:
     keep: pa.Array
 
     def of(self, table: pa.Table) -> tuple[pa.Table, int]:
-        """Return the words of a table with complete counts that may be taken, sorted; and the largest count in it."""
+        """Return the words that may be taken, sorted; and the largest count in the table."""
         largest = pc.max(table.column("count")).as_py() or 0
         is_kept = pc.is_in(table.column("word"), value_set=self.keep)
         table = table.append_column("kept", is_kept)
@@ -192,7 +195,8 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     if table.num_rows == 0:
         largest = max(largest for _, largest in chosen)
         raise CorpusError(
-            f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is {largest}; "
+            f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is "
+            f"{largest}; "
             f"give a smaller min_count, or check the tokenizer."
         )
     counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))

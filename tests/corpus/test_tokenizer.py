@@ -15,7 +15,10 @@ from distembed.corpus.tokenizer import CallableScanner, Tokenizer, WordScanner, 
 from tests.references.tokens import ids_of
 
 TEXT = st.text(
-    st.one_of(st.sampled_from("aab cdefgXYZ'’._\n\r019\"éßİΣσςष्टिहд中。²Ⅳ\u0301"), st.characters(exclude_categories=["Cs"])),
+    st.one_of(
+        st.sampled_from("aab cdefgXYZ'’._\n\r019\"éßİΣσςष्टिहд中。²Ⅳ\u0301"),
+        st.characters(exclude_categories=["Cs"]),
+    ),
     max_size=120,
 )
 
@@ -23,7 +26,13 @@ TEXT = st.text(
 def batch_of(data: bytes, starts: list[int], stops: list[int], n_closed: int) -> Batch:
     none = pa.array([], pa.string())
     return Batch(
-        np.frombuffer(data, np.uint8), np.array(starts, np.int64), np.array(stops, np.int64), n_closed, none, none, none
+        np.frombuffer(data, np.uint8),
+        np.array(starts, np.int64),
+        np.array(stops, np.int64),
+        n_closed,
+        none,
+        none,
+        none,
     )
 
 
@@ -45,7 +54,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
         assert found.n_tokens.tolist() == [sum(k >= 0 for k in ids)]
         result.append(ids)
         ids = []
-    words = [part for part in machine.words()]
+    words = list(machine.words())
     return (
         result,
         [word for part in words for word in part.words.to_pylist()],
@@ -65,7 +74,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
     piece=st.sampled_from([4, 7, 1000]),
 )
 @settings(max_examples=300, deadline=None)
-def test_scanner_equals_regular_expression(
+def test_scanner_equals_regular_expression(  # noqa: PLR0917 - drawn by name
     documents, pattern, border, minimum, lowercase, numbers, apostrophes, piece
 ):
     options = {"pattern": pattern, "lowercase": lowercase, "numbers": numbers, "apostrophes": apostrophes}
@@ -78,7 +87,10 @@ def test_scanner_equals_regular_expression(
     ("text", "expected"),
     [
         ("He came. She went.", [["he", "came"], ["she", "went"]]),
-        ("Mr. J. Smith paid 3.14 at example.com today.", [["mr"], ["j", "smith", "paid", "at", "example", "com", "today"]]),
+        (
+            "Mr. J. Smith paid 3.14 at example.com today.",
+            [["mr"], ["j", "smith", "paid", "at", "example", "com", "today"]],
+        ),
         ("e.g. this one", [["e", "g", "this", "one"]]),
         ('"Stop!" (Now.) Then what? Nothing', [["stop"], ["now"], ["then", "what"], ["nothing"]]),
         ("one\ntwo", [["one"], ["two"]]),
@@ -95,7 +107,7 @@ def test_sentences(text, expected):
 
 
 def test_words_where_python_differs():
-    ids, words, _, _ = scanned(["İstanbul ΟΔΟΣ snake_case हिन्दी".encode()], Tokenizer(), 1000)
+    _, words, _, _ = scanned(["İstanbul ΟΔΟΣ snake_case हिन्दी".encode()], Tokenizer(), 1000)
     assert words == ["istanbul", "οδοσ", "snake", "case", "हिन्दी"]
 
 
@@ -104,7 +116,9 @@ def test_dictionary_grows_and_ids_stay():
     text = " ".join(f"word{'abcdefghij'[k % 10]}{chr(97 + k % 26)}{k:x}" for k in range(n))
     documents = [text, text]
     options = {"pattern": "ascii", "numbers": True}
-    assert scanned([t.encode() for t in documents], Tokenizer(**options), 1 << 20) == ids_of(documents, **options)
+    assert scanned([t.encode() for t in documents], Tokenizer(**options), 1 << 20) == ids_of(
+        documents, **options
+    )
 
 
 def test_short_segments_leave_no_words_behind():
@@ -117,7 +131,7 @@ def test_short_segments_leave_no_words_behind():
 
 def test_overlong_token_is_counted_in_bounded_memory():
     machine = WordScanner(Tokenizer())
-    for k in range(64):
+    for _ in range(64):
         machine.scan(batch_of(b"a" * 65536, [0], [65536], 0))
     found = machine.scan(batch_of(b" end", [0], [4], 1))
     assert found.ids.tolist() == [0]

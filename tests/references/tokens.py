@@ -36,7 +36,12 @@ def word_pattern(pattern: str, numbers: bool, apostrophes: bool) -> re.Pattern[s
 
 
 def tokens_of(
-    text: str, *, pattern: str = "unicode", lowercase: bool = True, numbers: bool = False, apostrophes: bool = False
+    text: str,
+    *,
+    pattern: str = "unicode",
+    lowercase: bool = True,
+    numbers: bool = False,
+    apostrophes: bool = False,
 ) -> list[str]:
     """Return the words of a text."""
     found = word_pattern(pattern, numbers, apostrophes).findall(text)

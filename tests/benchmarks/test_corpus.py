@@ -1,0 +1,100 @@
+"""Reading and tokenising, measured on real text: prints rates, ratios and the share of each step, asserts no
+time.
+
+Run with ``pytest tests/benchmarks/test_corpus.py -s``. Times are CPU seconds of this thread.
+"""
+
+from __future__ import annotations
+
+import bz2
+import collections
+import lzma
+import re
+import time
+
+import numpy as np
+import pytest
+
+from distembed.corpus import Tokenizer, read_corpus, tokenize_split
+from distembed.corpus.mediawiki import Stripper, page_pieces
+from distembed.corpus.parts import read_split
+from distembed.corpus.streams import Progress, pieces_of
+from distembed.corpus.tokenizer import scanner
+
+
+def seconds(work, *, rounds=3):
+    """Return the least CPU seconds of some rounds, and the last result."""
+    best, result = np.inf, None
+    for _ in range(rounds):
+        begin = time.process_time()
+        result = work()
+        best = min(best, time.process_time() - begin)
+    return best, result
+
+
+@pytest.fixture(scope="module")
+def text_file(shared, tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "enwiki.txt"
+    with lzma.open(shared / "data/english/enwiki2018-0.txt.xz") as source:
+        path.write_bytes(source.read(24_000_000).rpartition(b"\n")[0])
+    return path
+
+
+def count_words(text):
+    """Do plainly what the scanner does: the usual Python loop."""
+    index = collections.defaultdict(lambda: len(index))
+    return [index[word] for word in re.findall("[a-z]+", text.lower())]
+
+
+def scan_all(split, tokenizer):
+    machine = scanner(tokenizer, errors="replace")
+    for batch in read_split(split):
+        machine.scan(batch)
+
+
+@pytest.mark.parametrize("pattern", ["ascii", "unicode"])
+@pytest.mark.parametrize("border", ["document", "sentence"])
+def test_plain_text(text_file, tmp_path, pattern, border):
+    tokenizer = Tokenizer(pattern=pattern, border=border)
+    (split,) = read_corpus(text_file, split_bytes=1 << 30, tokenizer=tokenizer).splits
+    tokenize_split(split, tokenizer, str(tmp_path / "part"))
+    whole, summary = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
+    reading, _ = seconds(lambda: [None for _ in read_split(split)])
+    scanning, _ = seconds(lambda: scan_all(split, tokenizer))
+    plain, _ = seconds(lambda: count_words(text_file.read_text(encoding="utf-8")), rounds=1)
+    print(
+        f"\n{pattern}, border {border}: "
+        f"{summary.n_tokens / whole / 1e6:.1f} M tokens/s from text file to part "
+        f"({summary.n_bytes_text / whole / 1e6:.0f} MB/s); read {reading / whole:.0%}, tokenise "
+        f"{(scanning - reading) / whole:.0%}, write {(whole - scanning) / whole:.0%}; "
+        f"{plain / whole:.1f} times re.findall + dict"
+    )
+    assert summary.n_tokens > 3_000_000
+
+
+def test_mediawiki(shared, tmp_path):
+    path = next((shared / "data/dumps").glob("enwiki-latest*.bz2"))
+    (split,) = read_corpus(path, format="mediawiki").splits
+    data = bz2.decompress(path.read_bytes())
+    tokenizer = Tokenizer(pattern="ascii")
+    tokenize_split(split, tokenizer, str(tmp_path / "part"))
+    whole, summary = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
+    decompress, _ = seconds(lambda: [None for _ in pieces_of(split, Progress())])
+    pages, found = seconds(lambda: list(page_pieces(split, Progress())))
+    stripper = Stripper(split.namespace_names)
+    strip, _ = seconds(lambda: [stripper(piece.text) for piece in found if not piece.page.redirect])
+    scan, _ = seconds(lambda: scan_all(split, tokenizer))
+    print(
+        f"\nMediaWiki bz2: {len(data) / whole / 1e6:.1f} MB/s of XML, "
+        f"{summary.n_tokens / whole / 1e6:.2f} M tokens/s; "
+        f"decompress {decompress / whole:.0%}, parse {(pages - decompress) / whole:.0%}, "
+        f"strip {strip / whole:.0%}, "
+        f"tokenise {(scan - pages - strip) / whole:.0%}, write {(whole - scan) / whole:.0%}"
+    )
+    plain = tmp_path / "dump.xml"
+    plain.write_bytes(data)
+    (split,) = read_corpus(plain).splits
+    whole, _ = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
+    rate = summary.n_tokens / whole / 1e6
+    print(f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {rate:.1f} M tokens/s")
+    assert summary.n_documents == 106

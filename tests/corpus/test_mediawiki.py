@@ -1,0 +1,249 @@
+"""MediaWiki exports: pages whole and split anywhere, in any compression and encoding; wikitext against a
+kept parser."""
+
+from __future__ import annotations
+
+import bz2
+import collections
+import gzip
+import re
+import time
+import tracemalloc
+from xml.etree import ElementTree as ET
+
+import mwparserfromhell
+import pytest
+
+from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_split
+from distembed.corpus.parts import total
+
+
+def texts(path, **options):
+    return [(d.id, d.title, d.text) for d in read_corpus(path, **options).documents()]
+
+
+def test_pages_redirects_and_namespaces(tmp_path, dump):
+    path = tmp_path / "dewiki.xml"
+    path.write_text(dump, encoding="utf-8")
+    found = texts(path)
+    assert [int(page) for page, _, _ in found] == [k for k in range(30) if k % 10 not in {3, 7}]
+    assert found[0][1] == "A & B 0"
+    assert found[0][2].split() == ["Überschrift", "0", "Wort", "Text", "zahl", "ende."]
+    assert len(texts(path, redirects=True)) == 27
+    assert len(texts(path, namespaces=None)) == 27
+    assert [int(page) for page, _, _ in texts(path, namespaces=[1])] == [3, 13, 23]
+    summary = total(read_corpus(path).tokenize().summaries)
+    assert (summary.n_documents, summary.n_skipped_namespace, summary.n_skipped_redirect) == (24, 3, 3)
+
+
+@pytest.mark.parametrize("split_bytes", [37, 150, 400, 1000, 5000])
+def test_plain_export_split_anywhere(tmp_path, dump, split_bytes):
+    path = tmp_path / "dewiki.xml"
+    path.write_text(dump, encoding="utf-8")
+    corpus = read_corpus(path, split_bytes=split_bytes)
+    assert len(corpus.splits) > 1
+    assert [(d.id, d.title, d.text) for d in corpus.documents()] == texts(path)
+
+
+@pytest.mark.parametrize("stream_bytes", [61, 400, 2500])
+def test_multistream_with_pages_across_streams(tmp_path, dump, stream_bytes):
+    data = dump.encode()
+    path, plain = tmp_path / "dewiki.xml.bz2", tmp_path / "plain.xml"
+    path.write_bytes(
+        b"".join(bz2.compress(data[k : k + stream_bytes]) for k in range(0, len(data), stream_bytes))
+    )
+    plain.write_bytes(data)
+    corpus = read_corpus(path, split_bytes=300)
+    assert len(corpus.splits) > 3
+    assert [(d.id, d.title, d.text) for d in corpus.documents()] == texts(plain)
+    assert total(corpus.tokenize().summaries).n_documents == 24
+
+
+def test_utf_16_and_declared_encodings(tmp_path, dump):
+    plain = tmp_path / "plain.xml"
+    plain.write_text(dump, encoding="utf-8")
+    expected = texts(plain)
+    for name, data in {
+        "utf16.xml": dump.encode("utf-16"),
+        "utf16.xml.gz": gzip.compress(dump.encode("utf-16")),
+        "latin.xml": b'<?xml version="1.0" encoding="iso-8859-1"?>' + dump.encode("latin-1"),
+        "doctype.xml": b"<!DOCTYPE mediawiki>" + dump.encode(),
+    }.items():
+        (tmp_path / name).write_bytes(data)
+        assert texts(tmp_path / name) == expected
+
+
+def test_cdata_comments_and_character_references(tmp_path, head):
+    page = "<page><title>T</title><ns>0</ns><id>1</id><revision><text>{}</text></revision></page>"
+    bodies = [
+        "<![CDATA[one </page> <page> & two]]>",
+        "x<!-- </page> -->y",
+        "&#228;&#xe4; &amp;lt;b&amp;gt; &amp;amp;",
+    ]
+    path = tmp_path / "x.xml"
+    path.write_text(
+        head
+        + "".join(page.format(body) for body in bodies)
+        + "<page><title>E</title><ns>0</ns><id>4</id><revision><text /></revision></page></mediawiki>"
+    )
+    assert [text for _, _, text in texts(path)] == ["one   & two", "xy", "ää <b> &", ""]
+
+
+def test_old_dump_without_namespaces_and_redirect_marks(tmp_path, head):
+    page = "<page><title>{}</title><id>1</id><revision><text>{}</text></revision></page>"
+    path = tmp_path / "x.xml"
+    path.write_text(
+        head
+        + page.format("Diskussion:X", "a")
+        + page.format("Y", "#REDIRECT [[Z]]")
+        + page.format("Z: z", "b")
+        + "</mediawiki>"
+    )
+    assert [(title, text) for _, title, text in texts(path)] == [("Z: z", "b")]
+
+
+def test_large_page_in_bounded_memory(tmp_path, head, make_page):
+    path = tmp_path / "x.xml"
+    unit = "Ein Absatz mit [[Ziel|Worten]] und {{Vorlage|weg}}.\n\n" * 2000
+    before, _, after = make_page(1, "HERE").partition("HERE")
+    with path.open("w", encoding="utf-8") as file:
+        file.write(head + before)
+        for _ in range(500):
+            file.write(unit)
+        file.write(after + make_page(2, "zwei") + "</mediawiki>")
+    corpus = read_corpus(path, split_bytes=1 << 30)
+    tracemalloc.start()
+    summary = tokenize_split(corpus.splits[0], Tokenizer(), str(tmp_path / "part"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (summary.n_documents, summary.n_tokens, summary.n_words) == (2, 500 * 2000 * 5 + 1, 6)
+    assert peak < 80 << 20
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda dump: dump[:2000], "cut off"),
+        (lambda dump: dump.replace("</mediawiki>", ""), "no </mediawiki>"),
+        (
+            lambda dump: dump.replace("<id>5</id>", "<id>5</idd>"),
+            r"line 71: malformed XML \(mismatched tag\)",
+        ),
+        (lambda dump: '<!DOCTYPE m [<!ENTITY a "b">]>' + dump, 'declares the entity "a"'),
+        (lambda dump: "some text", "not a MediaWiki export"),
+    ],
+)
+def test_malformed_export(tmp_path, dump, damage, message):
+    path = tmp_path / "x.xml"
+    path.write_text(damage(dump), encoding="utf-8")
+    with pytest.raises(CorpusError, match=message):
+        read_corpus(path).tokenize()
+
+
+@pytest.mark.parametrize(
+    ("wikitext", "text"),
+    [
+        ("a {{t|{{u}}|[[x]]}} b", "a  b"),
+        ("a {{ b [[c|d]] e", "a  b d e"),
+        ("a }} b ]] c", "a  b  c"),
+        ("[[Datei:x.jpg|thumb|a [[b|c]] d]] e", " e"),
+        ("[[Kategorie:X]][[category:Y]][[:Kategorie:X]]", "Kategorie:X"),
+        ("[[fr:Paris]] [[fr:Paris|Stadt]]", " Stadt"),
+        ("[http://x.y text here] [http://x.y] [not] [[open\nlink]]", " text here  [not] open\nlink"),
+        ("{|\n| a\n{|\n| b\n|}\n|}\nc", "\nc"),
+        ("{| a\n| b", " a\n| b"),
+        ("a<ref name=x/>b<ref>c</ref>d<ref>e", "abde"),
+        ("<math>x<y</math>1 <nowiki>[[a]]</nowiki> <b>c</b> 1 < 2", "1 [[a]] c 1 < 2"),
+        ("a<!-- b -->c<!-- d", "ac d"),
+        ("== H ==\n* item\n''i'' '''b''' l'''''x\n__NOTOC__", " H\n item\ni b lx\n"),
+        ("<table><tr><td>a</td></table>b<br/>c", " b c"),
+        ("&eacute;&nbsp;&#233;&unknown;", "é\u00a0é&unknown;"),
+    ],
+)
+def test_wikitext(wikitext, text):
+    assert (
+        strip_wikitext(wikitext, namespace_names=((6, "Datei"), (14, "Kategorie"))).replace(" \n", "\n")
+        == text
+    )
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "{{",
+        "[[",
+        "[[a|",
+        "{|\n",
+        "<ref>",
+        "<!--",
+        "<",
+        "[http://",
+        "''",
+        "}}",
+        "{{a|[[b|",
+        "<table>",
+        "</ref",
+        "__A",
+        "&a",
+    ],
+)
+def test_stripping_is_linear(unit):
+    strip_wikitext(unit)
+    times = []
+    for n in (20_000, 200_000):
+        begin = time.process_time()
+        strip_wikitext(unit * n)
+        times.append(time.process_time() - begin)
+    # A quadratic machine would need minutes for the second.
+    assert times[1] < 5
+
+
+def reference_tokens(wikitext: str, dropped: str) -> collections.Counter[str]:
+    """Strip with mwparserfromhell, told to leave out what this project leaves out."""
+    code = mwparserfromhell.parse(wikitext)
+    tags = {"ref", "table", "math", "gallery", "timeline"}
+    for node in code.filter_tags(matches=lambda node: str(node.tag).lower() in tags) + [
+        link
+        for link in code.filter_wikilinks()
+        if re.match(rf"\s*({dropped}):", str(link.title), re.IGNORECASE)
+        or (link.text is None and re.match(r"[a-z]{2,3}(-[a-z]+)*:", str(link.title)))
+    ]:
+        try:
+            code.remove(node)
+        except ValueError:
+            continue
+    return collections.Counter(re.findall(r"[^\W\d_]+", code.strip_code().lower()))
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "n_pages"),
+    [
+        ("enwiki-table-markup.xml.bz2", ((6, "File"),), 3),
+        ("enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2", ((6, "File"),), 6),
+        ("bgwiki-latest-pages-articles-shortened.xml.bz2", ((6, "Файл"), (14, "Категория")), 3),
+    ],
+)
+def test_agreement_with_mwparserfromhell_on_real_pages(shared, name, names, n_pages):
+    root = ET.fromstring(bz2.decompress((shared / "data/dumps" / name).read_bytes()))
+    space = root.tag.partition("}")[0] + "}"
+    pages = [
+        p
+        for p in root.iter(space + "page")
+        if p.find(space + "redirect") is None and p.find(space + "ns").text == "0"
+    ]
+    ours, theirs = collections.Counter(), collections.Counter()
+    for page in pages[:n_pages]:
+        wikitext = page.find(f".//{space}text").text
+        ours += collections.Counter(
+            re.findall(r"[^\W\d_]+", strip_wikitext(wikitext, namespace_names=names).lower())
+        )
+        theirs += reference_tokens(wikitext, "file|image|category|файл|категория")
+    assert (ours & theirs).total() / (ours | theirs).total() > 0.99
+
+
+def test_real_dumps(shared):
+    folder = shared / "data/dumps"
+    expected = {"enwiki-latest*": (106, 100), "bgwiki*": (1, 2), "enwiki-table*": (5, 0)}
+    for pattern, (n_documents, n_skipped) in expected.items():
+        summary = total(read_corpus(folder / pattern, format="mediawiki").tokenize().summaries)
+        assert (summary.n_documents, summary.n_skipped) == (n_documents, n_skipped)

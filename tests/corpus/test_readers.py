@@ -1,0 +1,338 @@
+"""Every format, layout and compression, whole and split anywhere, gives the same documents in the same
+order."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import json
+import lzma
+import tracemalloc
+from pathlib import Path
+
+import dask
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distembed.corpus import Corpus, CorpusError, Tokenizer, build_vocabulary, read_corpus, tokenize_split
+from distembed.corpus.parts import total
+from distembed.corpus.readers import documents_of
+from distembed.corpus.streams import Split
+from tests.references.tokens import ids_of
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def documents_by_split(path: str, bounds: list[int], **options: object) -> list[tuple[str, str, str]]:
+    """Read the documents of a file cut at given bytes, with pieces of a few bytes."""
+    stops = [*bounds, None]
+    return [
+        (document.id, document.title, document.text)
+        for start, stop in zip([0, *bounds], stops, strict=True)
+        for document in documents_of(Split(url=path, start=start, stop=stop, **options))
+    ]
+
+
+LINES = st.lists(st.sampled_from(["", "a", "é中", "two words", "\r", "x" * 9]), max_size=8)
+
+
+@given(
+    lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20)
+)
+@settings(max_examples=300, deadline=None)
+def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
+    data = "\n".join(lines).encode() + b"\n" * last
+    path = write(tmp_path_factory.getbasetemp() / "lines.txt", data)
+    bounds = sorted(cut for cut in cuts if cut < len(data))
+    found = documents_by_split(path, bounds, format="text", piece_bytes=piece)
+    assert [text.rstrip("\r") for _, _, text in found] == [line for line in lines if line not in {"", "\r"}]
+    for document_id, _, text in found:
+        offset = int(document_id.rpartition(":")[2])
+        assert data[offset : offset + len(text.encode())].decode() == text
+
+
+@given(
+    blocks=st.lists(
+        st.lists(st.sampled_from(["a", "é中", "two words", "x" * 9, " "]), min_size=1, max_size=3), max_size=5
+    ),
+    breaks=st.sampled_from(["\n\n", "\n\n\n\n", "\r\n\r\n"]),
+    lead=st.sampled_from(["", "\n", "\n\n"]),
+    tail=st.sampled_from(["", "\n", "\n\n"]),
+    cuts=st.sets(st.integers(1, 60), max_size=4),
+    piece=st.integers(4, 20),
+)
+@settings(max_examples=400, deadline=None)
+def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):  # noqa: PLR0917 - drawn by name
+    newline = "\r\n" if "\r" in breaks else "\n"
+    data = (lead + breaks.join(newline.join(block) for block in blocks) + tail).encode()
+    path = write(tmp_path_factory.getbasetemp() / "blocks.txt", data)
+    bounds = sorted(cut for cut in cuts if cut < len(data))
+    found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
+    assert [title for _, title, _ in found] == [block[0] for block in blocks]
+    assert [text.replace("\r", "").strip("\n") for _, _, text in found] == [
+        "\n".join(block[1:]) for block in blocks
+    ]
+
+
+COMPRESS = {
+    "": bytes,
+    ".bz2": bz2.compress,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("extension", COMPRESS)
+def test_compressed_text(tmp_path, extension):
+    lines = [f"line {k} with words" for k in range(5000)]
+    path = write(tmp_path / f"text.txt{extension}", COMPRESS[extension]("\n".join(lines).encode()))
+    assert [document.text for document in read_corpus(path).documents()] == lines
+
+
+@pytest.mark.parametrize("extension", [".bz2", ".gz", ".xz"])
+def test_streams_in_a_row(tmp_path, extension):
+    data = COMPRESS[extension](b"one\ntwo ") + COMPRESS[extension](b"halves\n")
+    path = write(tmp_path / f"text.txt{extension}", data)
+    assert [document.text for document in read_corpus(path).documents()] == ["one", "two halves"]
+
+
+def test_json_lines(tmp_path):
+    records = [
+        {"text": f"Text {k}\nzweite é", "key": k, "name": f"n{k}", "class": None if k % 2 else "c"}
+        for k in range(50)
+    ]
+    path = write(
+        tmp_path / "d.jsonl", codecs.BOM_UTF8 + "\n".join(json.dumps(r) for r in records).encode() + b"\n\n"
+    )
+    options = {"id_field": "key", "title_field": "name", "label_field": "class"}
+    whole = list(read_corpus(path, **options).documents())
+    assert [tuple(d) for d in whole] == [(str(r["key"]), r["name"], r["class"], r["text"]) for r in records]
+    corpus = read_corpus(path, split_bytes=300, **options)
+    assert len(corpus.splits) > 5
+    assert list(corpus.documents()) == whole
+
+
+def test_parquet(tmp_path):
+    texts = [f"Text {k} é" for k in range(50)]
+    table = pa.table({"body": pa.array([*texts, None]), "id": list(range(51)), "label": ["x"] * 51})
+    path = str(tmp_path / "d.parquet")
+    pq.write_table(table, path, row_group_size=7)
+    corpus = read_corpus(path, text_field="body", id_field="id", label_field="label", split_bytes=200)
+    assert len(corpus.splits) > 1
+    found = list(corpus.documents())
+    assert [d.text for d in found] == [*texts, ""]
+    assert [d.id for d in found] == [str(k) for k in range(51)]
+    assert corpus.tokenize().parts
+
+
+def test_other_encoding(tmp_path):
+    path = write(tmp_path / "latin.txt", "naïve Zoë\nÜber\n".encode("latin-1"))
+    assert [d.text for d in read_corpus(path, encoding="latin-1").documents()] == ["naïve Zoë", "Über"]
+    assert build_vocabulary(read_corpus(path, encoding="latin-1")).words == ["naïve", "zoë", "über"]
+
+
+def test_globs_and_lists_in_order(tmp_path):
+    for name in ("b", "a", "c"):
+        write(tmp_path / f"{name}.txt", f"text {name}\n".encode())
+    corpus = read_corpus([tmp_path / "c.txt", str(tmp_path / "[ab].txt")])
+    assert [d.text for d in corpus.documents()] == ["text c", "text a", "text b"]
+
+
+def test_remote_url():
+    import fsspec
+
+    filesystem = fsspec.filesystem("memory")
+    filesystem.pipe("/corpus/x.txt", b"one two\nthree\n")
+    corpus = read_corpus("memory://corpus/*.txt", split_bytes=4)
+    assert [d.text for d in corpus.documents()] == ["one two", "three"]
+    summary = tokenize_split(corpus.splits[0], corpus.tokenizer, "memory://parts/part-0")
+    assert summary.n_tokens == 2
+    assert filesystem.exists("/parts/part-0.tokens.parquet")
+    assert not [name for name in filesystem.ls("/parts", detail=False) if "partial" in name]
+
+
+def ids_and_words(corpus: Corpus) -> tuple[list[list[int]], list[str]]:
+    """Return the ids of all documents of a corpus of one split, and its words."""
+    tokens = corpus.tokenize()
+    (part,) = tokens.parts
+    rows = [(batch.document, batch.ids) for batch in tokens.iter_part(part, n_ids=100)]
+    document = np.concatenate([d for d, _ in rows])
+    ids = np.concatenate([i for _, i in rows])
+    n = tokens.documents(part).num_rows
+    return [ids[document == k].tolist() for k in range(n)], tokens.words(part).column("word").to_pylist()
+
+
+def test_parts_hold_what_the_oracle_gives(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"w{chr(97 + k)}" for k in rng.zipf(1.5, n) % 26) for n in rng.integers(1, 40, 300)]
+    lines[7] = "long " * 200_000
+    path = write(tmp_path / "t.txt", "\n".join(lines).encode())
+    corpus = read_corpus(path, tokenizer=Tokenizer(pattern="ascii"))
+    expected, words, counts, document_counts = ids_of(lines, pattern="ascii")
+    assert ids_and_words(corpus) == (expected, words)
+    tokens = corpus.tokenize()
+    table = tokens.words(tokens.parts[0])
+    assert table.column("count").to_pylist() == counts
+    assert table.column("document_count").to_pylist() == document_counts
+    assert tokens.documents(tokens.parts[0]).column("n_tokens").to_pylist() == [len(ids) for ids in expected]
+    lengths = (
+        pq.read_table(tokens.parts[0] + ".tokens.parquet").column("ids").combine_chunks().value_lengths()
+    )
+    assert max(lengths.to_pylist()) == 1 << 16
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "synchronous"])
+def test_same_bytes_on_any_scheduler(tmp_path, scheduler):
+    path = write(tmp_path / "t.txt", "\n".join(f"line {k} of words" for k in range(400)).encode())
+    corpus = read_corpus(path, split_bytes=3000)
+    with dask.config.set(scheduler=scheduler, num_workers=2):
+        tokens = corpus.tokenize(tmp_path / "parts")
+    target = tmp_path / "again"
+    for split, part in zip(corpus.splits, tokens.parts, strict=True):
+        tokenize_split(split, corpus.tokenizer, str(target))
+        for kind in ("tokens", "words", "documents"):
+            assert (
+                Path(f"{part}.{kind}.parquet").read_bytes() == Path(f"{target}.{kind}.parquet").read_bytes()
+            )
+    assert total(tokens.summaries).n_tokens == 400 * 3
+    assert not list(tmp_path.glob("parts/*partial*"))
+
+
+def test_result_is_kept_and_removed_with_its_last_user(tmp_path):
+    path = write(tmp_path / "t.txt", b"some words\n")
+    corpus = read_corpus(path, scratch=tmp_path)
+    tokens = corpus.tokenize()
+    assert corpus.tokenize() is tokens
+    part = Path(tokens.parts[0] + ".tokens.parquet")
+    del corpus
+    assert part.exists()
+    del tokens
+    assert not part.exists()
+    assert list(tmp_path.iterdir()) == [tmp_path / "t.txt"]
+
+
+@pytest.mark.parametrize("name", ["line.txt", "blocks.txt", "line.txt.gz"])
+def test_memory_does_not_grow_with_a_line(tmp_path, name):
+    unit = b"some words of one endless line " * 33
+    path = tmp_path / name
+    with gzip.open(path, "wb", 1) if name.endswith("gz") else path.open("wb") as file:
+        for _ in range(60):
+            file.write(unit * 1024)
+    layout = "blocks" if name.startswith("blocks") else "line"
+    corpus = read_corpus(path, layout=layout, split_bytes=1 << 22)
+    tokenize_split(corpus.splits[0], corpus.tokenizer, str(tmp_path / "warm"))
+    tracemalloc.start()
+    summaries = [
+        tokenize_split(split, corpus.tokenizer, str(tmp_path / "part")) for split in corpus.splits[:3]
+    ]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(summary.n_documents for summary in summaries) == 1
+    assert total(summaries).n_tokens > 60 * 1024 * 33 * 6 - 1200
+    assert peak < 40 << 20
+
+
+def test_split_inside_a_line_reads_no_further_than_itself(tmp_path):
+    path = write(tmp_path / "t.txt", b"x" * 100_000)
+    split = read_corpus(path, split_bytes=1000).splits[5]
+    summary = tokenize_split(split, Tokenizer(), str(tmp_path / "part"))
+    assert (summary.n_documents, summary.n_tokens) == (0, 0)
+    assert summary.n_bytes_read <= 3 * 1000 + 1 << 20
+    assert summary.n_bytes_text == 0
+
+
+# Bad input
+
+
+def test_truncated_bz2(tmp_path):
+    path = write(tmp_path / "t.txt.bz2", bz2.compress(b"words " * 10000)[:-20])
+    with pytest.raises(
+        CorpusError, match=r"t\.txt\.bz2 is truncated.*compressed byte \d+; download it again"
+    ):
+        read_corpus(path).tokenize()
+
+
+@pytest.mark.parametrize("extension", [".gz", ".xz", ".zst"])
+def test_truncated_otherwise(tmp_path, extension):
+    data = COMPRESS[extension](np.random.default_rng(0).bytes(1 << 16).hex().encode())
+    path = write(tmp_path / f"t.txt{extension}", data[: len(data) // 2])
+    with pytest.raises(CorpusError, match=r"truncated.*download it again"):
+        read_corpus(path).tokenize()
+
+
+def test_gzip_with_bad_crc(tmp_path):
+    data = bytearray(gzip.compress(b"some words\n" * 100))
+    data[-8] ^= 1
+    with pytest.raises(CorpusError, match=r"t\.txt\.gz is damaged.*incorrect data check"):
+        read_corpus(write(tmp_path / "t.txt.gz", bytes(data))).tokenize()
+
+
+def test_latin_1_in_utf_8(tmp_path):
+    data = b"plain words\n" * 10 + "naïve\n".encode("latin-1")
+    path = write(tmp_path / "t.txt", data)
+    with pytest.raises(
+        CorpusError, match=r't\.txt is not UTF-8: byte 0xef at offset 122 .*encoding="latin-1"'
+    ):
+        read_corpus(path).tokenize()
+    tokens = read_corpus(path, errors="replace").tokenize()
+    assert tokens.summaries[0].n_replaced == 1
+    assert not list(tmp_path.glob("*partial*"))
+
+
+def test_empty_file(tmp_path):
+    with pytest.raises(CorpusError, match=r"t\.txt is empty"):
+        read_corpus(write(tmp_path / "t.txt", b""))
+    with pytest.raises(CorpusError, match="empty"):
+        read_corpus(write(tmp_path / "u.txt.bz2", b""))
+
+
+def test_file_without_documents(tmp_path):
+    with pytest.raises(CorpusError, match=r"t\.txt: no document found"):
+        read_corpus(write(tmp_path / "t.txt", b"\n\n\n")).tokenize()
+
+
+def test_glob_without_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"\*\.xml matches no file"):
+        read_corpus(tmp_path / "*.xml")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"text": "x"', r"line 3, is not JSON"),
+        (b'{"body": "x"}', r'line 3, has no field "text" \(it has body\); give text_field='),
+        (b'{"text": 5}', r'line 3, holds int in "text"'),
+        (b"[1]", r"line 3, is a JSON list"),
+    ],
+)
+def test_bad_json(tmp_path, line, message):
+    path = write(tmp_path / "t.jsonl", b'{"text": "a b"}\n{"text": "c"}\n' + line + b"\n")
+    for split_bytes in (1 << 20, 20):
+        with pytest.raises(CorpusError, match=message):
+            read_corpus(path, split_bytes=split_bytes).tokenize()
+
+
+def test_parquet_without_the_column(tmp_path):
+    path = str(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"body": ["x"]}), path)
+    with pytest.raises(CorpusError, match=r'no column "text" \(it has body\); give text_field='):
+        read_corpus(path).tokenize()
+    with pytest.raises(CorpusError, match="not a Parquet file"):
+        read_corpus(write(tmp_path / "u.parquet", b"no parquet"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("format", "pdf"), ("layout", "page"), ("errors", "ignore"), ("split_bytes", 0)]
+)
+def test_options(tmp_path, option, value):
+    with pytest.raises(ValueError, match=f"{option} is"):
+        read_corpus(write(tmp_path / "t.txt", b"x"), **{option: value})

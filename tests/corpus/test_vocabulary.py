@@ -1,0 +1,108 @@
+"""Vocabularies: exact counts whatever the number of parts and the memory given."""
+
+from __future__ import annotations
+
+import collections
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from distembed.corpus import CorpusError, Vocabulary, build_vocabulary, read_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    words = np.array([f"{chr(97 + k % 26)}{chr(97 + k // 26 % 26)}é" for k in range(600)])
+    path = tmp_path_factory.mktemp("v") / "t.txt"
+    path.write_text("\n".join(" ".join(words[rng.zipf(1.3, 30) % 600]) for _ in range(500)), encoding="utf-8")
+    return path
+
+
+def expected(path):
+    lines = path.read_text(encoding="utf-8").split("\n")
+    counts = collections.Counter(word for line in lines for word in line.split())
+    documents = collections.Counter(word for line in lines for word in set(line.split()))
+    order = sorted(counts, key=lambda word: (-counts[word], word))
+    return [(word, counts[word], documents[word]) for word in order]
+
+
+def rows(vocabulary):
+    return list(
+        zip(vocabulary.words, vocabulary.counts.tolist(), vocabulary.document_counts.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 20, 3000])
+@pytest.mark.parametrize("words_in_memory", [1 << 20, 1000, 300])
+def test_counts_are_exact(corpus, split_bytes, words_in_memory):
+    docs = read_corpus(corpus, split_bytes=split_bytes)
+    everything = expected(corpus)
+    build = lambda **options: rows(build_vocabulary(docs, words_in_memory=words_in_memory, **options))  # noqa: E731
+    assert build() == everything
+    assert build(min_count=20) == [row for row in everything if row[1] >= 20]
+    assert build(max_size=10) == everything[:10]
+    kept = {everything[-1][0], everything[3][0], "absent"}
+    assert build(max_size=5, keep=kept) == [*everything[:4], everything[-1]]
+    assert build(min_count=50, keep=kept) == [row for row in everything if row[1] >= 50 or row[0] in kept]
+
+
+def test_index_and_membership():
+    vocabulary = Vocabulary(["the", "é"], np.array([5, 2]), np.array([1, 1]))
+    assert vocabulary.index(["é", "no", "the"]).tolist() == [1, -1, 0]
+    assert vocabulary.index(pa.chunked_array([["é"], ["x"]])).dtype == np.int32
+    assert vocabulary.index([]).tolist() == []
+    assert "the" in vocabulary
+    assert "no" not in vocabulary
+    assert 5 not in vocabulary
+    assert len(vocabulary) == 2
+    assert rows(pickle.loads(pickle.dumps(vocabulary))) == rows(vocabulary)
+
+
+def test_save_and_load(tmp_path, corpus):
+    vocabulary = build_vocabulary(read_corpus(corpus))
+    vocabulary.save(tmp_path / "v.parquet")
+    assert rows(Vocabulary.load(tmp_path / "v.parquet")) == rows(vocabulary)
+    vocabulary.save(tmp_path / "v.txt")
+    loaded = Vocabulary.load(tmp_path / "v.txt")
+    assert loaded.words == vocabulary.words
+    assert loaded.counts.tolist() == vocabulary.counts.tolist()
+    assert set(loaded.document_counts.tolist()) == {-1}
+
+
+def test_bad_text_file(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("a 3\nb\n")
+    with pytest.raises(ValueError, match=r"v\.txt, line 2: 'b' is not"):
+        Vocabulary.load(path)
+    path.write_text("a 3\na 2\n")
+    with pytest.raises(ValueError, match='"a" is in the vocabulary twice'):
+        Vocabulary.load(path)
+
+
+def test_empty_vocabulary(corpus):
+    largest = expected(corpus)[0][1]
+    with pytest.raises(CorpusError, match=f"min_count is 99999 and the largest count of a word is {largest}"):
+        build_vocabulary(read_corpus(corpus), min_count=99999)
+
+
+@pytest.mark.parametrize("options", [{"min_count": 0}, {"max_size": 0}])
+def test_options(corpus, options):
+    with pytest.raises(ValueError, match="give 1 or more"):
+        build_vocabulary(read_corpus(corpus), **options)
+
+
+def test_agreement_with_the_reference_counts(shared):
+    lines = (line.split() for line in xz_lines(shared / "reference/psdvec_small_unigrams.tsv.xz"))
+    reference = {fields[0]: int(fields[1]) for fields in lines if len(fields) == 2 and fields[1].isdecimal()}
+    vocabulary = build_vocabulary(read_corpus(shared / "reference/psdvec_small_corpus.txt.xz"), min_count=20)
+    assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True)) == reference
+
+
+def xz_lines(path):
+    import lzma
+
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        yield from file
