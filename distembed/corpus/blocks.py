@@ -144,7 +144,7 @@ def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, oth
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def find_slot(  # noqa: PLR0917 - compiled: no keywords
+def find_slot(
     key: np.uint64,
     words: np.ndarray,
     length: int,
@@ -413,7 +413,7 @@ def begin_character(state: ScanState, v: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def take_known_words(  # noqa: PLR0917 - compiled: no keywords
+def take_known_words(
     state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, special: int, ids: np.ndarray
 ) -> int:
     """Take the words at `i` for as long as they are the common case; return where the first other one begins.
@@ -455,7 +455,7 @@ def take_known_words(  # noqa: PLR0917 - compiled: no keywords
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan_span(  # noqa: PLR0917, C901 - compiled: no keywords
+def scan_span(  # noqa: C901 - compiled: no keywords
     state: ScanState,
     data: np.ndarray,
     i: int,
@@ -517,7 +517,7 @@ def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_toke
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan(  # noqa: PLR0917 - compiled: no keywords
+def scan(
     state: ScanState,
     data: np.ndarray,
     starts: np.ndarray,

@@ -237,7 +237,7 @@ def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fi
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def close_bracket(  # noqa: PLR0917 - compiled: no keywords
+def close_bracket(
     src: np.ndarray,
     i: int,
     out: np.ndarray,
@@ -392,7 +392,7 @@ def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def element(  # noqa: PLR0917 - compiled: no keywords
+def element(
     src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray
 ) -> int:
     """Stand behind the opening tag of an element that goes whole, or is kept as it is; return its end."""
@@ -438,7 +438,7 @@ def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: n
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def strip(  # noqa: PLR0917 - compiled: no keywords
+def strip(
     src: np.ndarray,
     out: np.ndarray,
     stack: np.ndarray,

@@ -15,7 +15,7 @@ a hash
 table, and the dense square that GloVe keeps for frequent words gains nothing over it (tests/benchmarks).
 """
 
-# ruff: noqa: PLR0917 -- numba kernels take their arrays and numbers by position
+
 from __future__ import annotations
 
 import math

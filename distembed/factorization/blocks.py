@@ -66,7 +66,7 @@ class Pairs(NamedTuple):
     backward_targets: Floats
 
 
-def weigh_pairs(  # noqa: PLR0917 - two sides of the pairs, alike
+def weigh_pairs(
     forward: object,
     backward: object,
     row_totals: Floats,
@@ -106,7 +106,7 @@ def weigh_pairs(  # noqa: PLR0917 - two sides of the pairs, alike
 # One loop for the union of two sorted supports and the values on it: as separate NumPy passes the same
 # took four times as long and eight temporaries of the block's size.
 @numba.njit(cache=True, nogil=True)
-def _merge(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+def _merge(  # type: ignore[no-untyped-def]
     p1, i1, x1, p2, i2, x2, n_i, u_i, n_j, u_j, smoothing, cutoff, scale, indptr, indices, values
 ):
     at = 0

@@ -446,7 +446,7 @@ class PSDVec(BaseEstimator):
             checkpoint=keep,
         )
 
-    def _new_pairs(  # noqa: PLR0917 - two sides of the pairs, alike
+    def _new_pairs(
         self,
         rows: da.Array,
         columns: da.Array,

@@ -182,7 +182,7 @@ def stack_columns(pieces: list[csr_array]) -> csr_array:
 
 
 @numba.njit(cache=True, nogil=True)
-def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def]
     for i in range(len(indptr) - 1):
         at = place[i]
         for p in range(indptr[i], indptr[i + 1]):

@@ -131,7 +131,7 @@ def ridge(matrix: da.Array, right: Any, *, alpha: float, tol: float = 1e-6, max_
     return conjugate_gradients(normal, target, tol=tol, max_iter=max_iter)
 
 
-def _iterate(  # noqa: PLR0917 - the state of one iteration
+def _iterate(
     matrix: SymmetricMatrix,
     right: da.Array,
     start: da.Array | None,

@@ -112,7 +112,7 @@ def empty_lists(n_rows: int, k: int) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def _scan(  # noqa: PLR0917 - numba takes no keyword-only arguments
+def _scan(
     products: Floats,
     row_norms: Float64s,
     column_norms: Float64s,
@@ -154,7 +154,7 @@ def _filter_rows(X: Floats, centre: Float64s) -> tuple[Floats, Float64s]:
     return centred, (1.0 - 2.0 * bound) * norms - underflow
 
 
-def nearest_in_tile(  # noqa: PLR0917 - lifted by blockwise, which passes by position
+def nearest_in_tile(
     X: Floats,
     row_groups: Int64s,
     Z: Floats,
@@ -318,7 +318,7 @@ def _find(parent: Int64s, i: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _before(  # noqa: PLR0917 - numba takes no keyword-only arguments
+def _before(
     square: float, i: int, j: int, other: float, k: int, m: int
 ) -> bool:
     """Tell whether edge (i, j) comes before edge (k, m) in the order (length, smaller end, larger end)."""
@@ -412,7 +412,7 @@ class GrownGraph(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def fill_to_degree(  # noqa: PLR0917 - numba takes no keyword-only arguments
+def fill_to_degree(
     indptr: Int64s, indices: Int64s, lengths: Float64s, near: Int64s, near_lengths: Float64s, min_degree: int
 ) -> GrownGraph:
     """Add to each row of a graph its nearest rows not yet linked until it has min_degree.
@@ -588,7 +588,7 @@ def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def reconstruction_weights(  # noqa: PLR0917 - numba takes no keyword-only arguments
+def reconstruction_weights(
     X: Floats, rows: Int64s, indptr: Int64s, neighbors: Int64s, epsilon: float, simplex: bool
 ) -> Float64s:
     """Return the weights that rebuild each row from its neighbours.

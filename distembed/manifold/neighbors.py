@@ -179,7 +179,7 @@ def _along(values: blocks.Int64s, rows: da.Array) -> da.Array:
     return da.from_array(values, chunks=(rows.chunks[0],))
 
 
-def _dense_tile(  # noqa: PLR0917 - called by blockwise, by position
+def _dense_tile(
     X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, centre: Any, *, k: int
 ) -> blocks.Float64s:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.

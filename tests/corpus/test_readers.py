@@ -70,7 +70,7 @@ def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
     piece=st.integers(4, 20),
 )
 @settings(max_examples=400, deadline=None)
-def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):  # noqa: PLR0917 - drawn by name
+def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):
     newline = "\r\n" if "\r" in breaks else "\n"
     data = (lead + breaks.join(newline.join(block) for block in blocks) + tail).encode()
     path = write(tmp_path_factory.getbasetemp() / "blocks.txt", data)

@@ -74,7 +74,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
     piece=st.sampled_from([4, 7, 1000]),
 )
 @settings(max_examples=300, deadline=None)
-def test_scanner_equals_regular_expression(  # noqa: PLR0917 - drawn by name
+def test_scanner_equals_regular_expression(
     documents, pattern, border, minimum, lowercase, numbers, apostrophes, piece
 ):
     options = {"pattern": pattern, "lowercase": lowercase, "numbers": numbers, "apostrophes": apostrophes}

@@ -41,7 +41,7 @@ def core(counts, row_totals, word_counts, *, d, rounds=4, kappa=0.02):
     return vectors, np.array(objective)
 
 
-def noncore(  # noqa: PLR0917
+def noncore(
     rows, columns, core_vectors, totals, core_totals, u, core_u, *, ridge, background=0.0, kappa=0.02
 ):
     """Return vectors of words with counts rows (m × c, word left) and columns (c × m)."""
