@@ -392,9 +392,7 @@ def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def element(
-    src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray
-) -> int:
+def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray) -> int:
     """Stand behind the opening tag of an element that goes whole, or is kept as it is; return its end."""
     if fields[NO_TAG_END + which]:
         return i

@@ -15,7 +15,6 @@ a hash
 table, and the dense square that GloVe keeps for frequent words gains nothing over it (tests/benchmarks).
 """
 
-
 from __future__ import annotations
 
 import math

@@ -113,7 +113,7 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="tcp://… or tls://… of a Dask scheduler; or processes (default), threads.",
+    help="tcp://… or tls://… of a Dask scheduler; or threads (default), processes.",
 )
 @click.option(
     "--workers",

@@ -61,8 +61,9 @@ class Workers:
     Parameters
     ----------
     scheduler
-        `None` or `"processes"`: local worker processes with one thread each; `"threads"`: this process;
-        otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
+        `None` or `"threads"`: the threads of this process, which start at once and share what they read (the hot
+        loops release Python's lock); `"processes"`: local worker processes of one thread, each held to
+        `memory_limit`; otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
     n_workers
         How many local workers; default one a core.
     memory_limit
@@ -101,10 +102,10 @@ class Workers:
             return
         self._started = True
         count = self.n_workers or os.cpu_count() or 1
-        if self.scheduler == "threads":
+        if self.scheduler in {None, "threads"}:
             self._resources.enter_context(threadpool_limits(limits=1))
             self._resources.enter_context(dask.config.set(scheduler="threads", num_workers=count))
-        elif self.scheduler in {None, "processes"}:
+        elif self.scheduler == "processes":
             self._start_processes(count)
         else:
             self._connect(str(self.scheduler))

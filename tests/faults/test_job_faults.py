@@ -16,7 +16,14 @@ Finished = tuple[Path, str, str]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "number"), [(4, signal.SIGKILL), (7, signal.SIGKILL), (9, signal.SIGINT)], ids=str
+    ("seconds", "number", "options"),
+    [
+        (4, signal.SIGKILL, ()),
+        (6, signal.SIGKILL, ()),
+        (5, signal.SIGINT, ()),
+        (14, signal.SIGKILL, ("--scheduler", "processes")),
+    ],
+    ids=str,
 )
 def test_a_killed_run_goes_on_to_the_same_bytes(
     job: Path,  # noqa: F811
@@ -24,9 +31,10 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     tmp_path: Path,
     seconds: float,
     number: int,
+    options: tuple[str, ...],
 ) -> None:
     workspace = tmp_path / "w"
-    process = start("run", str(job), "--workspace", str(workspace))
+    process = start("run", str(job), "--workspace", str(workspace), *options)
     time.sleep(seconds)
     kill_group(process, number)
     done = distembed("run", str(job), "--workspace", str(workspace))
@@ -99,7 +107,7 @@ def test_bad_input_is_one_sentence(
     words: str,
 ) -> None:
     options = [word for setting in settings for word in ("--set", setting)]
-    done = distembed("run", str(job), "--workspace", str(tmp_path / "w"), *options, "--scheduler", "threads")
+    done = distembed("run", str(job), "--workspace", str(tmp_path / "w"), *options)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -112,7 +120,7 @@ def test_a_folder_that_cannot_be_written(job: Path, tmp_path: Path) -> None:  # 
     if os.geteuid() == 0:
         folder = tmp_path / "file"
         folder.write_text("not a folder")
-    done = distembed("run", str(job), "--workspace", str(folder / "w"), "--scheduler", "threads")
+    done = distembed("run", str(job), "--workspace", str(folder / "w"))
     assert done.returncode == 1
     assert str(folder) in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -103,7 +103,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished(job: Path) -> tuple[Path, str, str]:
-    """Return the workspace of the job run once by two local processes, its digest, and what the run printed."""
+    """Return the workspace of the job run once by two threads, its digest, and what the run printed."""
     workspace = job.parent / "finished"
     done = distembed("run", str(job), "--workspace", str(workspace))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,7 +27,9 @@ def test_a_second_run_does_nothing_and_says_so(job: Path, finished: tuple[Path, 
     assert digest(job, workspace) == before
 
 
-@pytest.mark.parametrize("options", [("--workers", "1"), ("--scheduler", "threads")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [("--workers", "1"), ("--scheduler", "processes", "--workers", "2")], ids=" ".join
+)
 def test_workers_do_not_change_a_bit(
     job: Path, finished: tuple[Path, str, str], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
