@@ -257,8 +257,8 @@ def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[
     projected = basis.T @ image
     eigenvalues, rotation = np.linalg.eigh((projected + projected.T) / 2)
     leading = np.argsort(eigenvalues)[::-1][:rank]
-    values: Floats = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
-    return np.asarray(basis @ rotation[:, leading], np.float64), values
+    values = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
+    return basis @ rotation[:, leading], values.astype(np.float64)
 
 
 def _squared_times(X: csr_array, V: Floats) -> Floats:
