@@ -128,8 +128,9 @@ def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
 
 
 def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
-    """Call a block function on arrays in C order: BLAS gives other last bits for another order."""
-    return function(*(array if issparse(array) else np.ascontiguousarray(array) for array in arrays))
+    """Call a block function with arrays in C order and for one: another order gives other last bits."""
+    ordered = (array if issparse(array) else np.ascontiguousarray(array) for array in arrays)
+    return np.ascontiguousarray(function(*ordered))
 
 
 def _one_block(array: Array) -> da.Array:
