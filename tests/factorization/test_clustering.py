@@ -22,7 +22,7 @@ def test_rounds_equal_the_oracle():
     model = SphericalKMeans(3, tol=0).fit(X)
     centroids = seeds.T
     for _ in range(model.n_iter_ - 1):
-        labels, centroids = plain.spherical_kmeans_round(X.toarray(), centroids)
+        _, centroids = plain.spherical_kmeans_round(X.toarray(), centroids)
     np.testing.assert_allclose(model.centroids_, centroids, rtol=1e-12)
     np.testing.assert_array_equal(model.labels_, (X.toarray() @ centroids.T).argmax(axis=1))
     assert model.converged_

@@ -6,6 +6,7 @@ import json
 import lzma
 import re
 import warnings
+from itertools import pairwise
 
 import dask
 import dask.array as da
@@ -40,7 +41,7 @@ def planted(n_docs=60, n_words=40, rank=3, seed=0, dtype=np.float64):
 def lazy(matrix, rows):
     edges = np.cumsum([0, *rows])
     meta = csr_array((0, 0), dtype=matrix.dtype)
-    parts = [matrix[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [matrix[a:b] for a, b in pairwise(edges)]
     return da.concatenate(
         [da.from_delayed(dask.delayed(p), p.shape, matrix.dtype, meta) for p in parts], axis=0
     )
@@ -239,8 +240,8 @@ def test_the_best_of_several_starts_is_kept():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_do_not_change_the_answer(name, dtype):
     X, M, _ = planted(dtype=dtype)
-    whole = SemanticNMF(3, n_iter=12).fit(X, M)
-    parts = SemanticNMF(3, n_iter=12).fit(lazy(X, CHUNKS[name]), lazy(M, WORD_CHUNKS[name]))
+    whole = SemanticNMF(3, n_iter=4).fit(X, M)
+    parts = SemanticNMF(3, n_iter=4).fit(lazy(X, CHUNKS[name]), lazy(M, WORD_CHUNKS[name]))
     assert isinstance(parts.document_factors_, da.Array)
     assert parts.document_factors_.dtype == whole.document_factors_.dtype == dtype
     compare = (
@@ -283,7 +284,7 @@ def test_numpy_scipy_and_dask_give_the_same_bits():
 
 def _fit_in_blocks():
     X, M, _ = planted()
-    model = SemanticNMF(3, n_iter=10).fit(lazy(X, CHUNKS["ragged"]), lazy(M, WORD_CHUNKS["even"]))
+    model = SemanticNMF(3, n_iter=3).fit(lazy(X, CHUNKS["ragged"]), lazy(M, WORD_CHUNKS["even"]))
     return np.asarray(model.document_factors_).tobytes(), model.word_factors_.tobytes()
 
 
@@ -355,7 +356,7 @@ def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks):
         X, M = lazy(X, CHUNKS["even"]), lazy(M, WORD_CHUNKS["even"])
     expected = SemanticNMF(3, n_iter=25).fit(X, M)
     n_states = 5 * 4  # five arrays at the start and after rounds 10, 20 and 25
-    for stop in (0, 3, 5, 8, 12, 19):
+    for stop in (3, 12, 19):
         kept = Kept(stop)
         with pytest.raises(KeyboardInterrupt):
             SemanticNMF(3, n_iter=25, checkpoint=kept).fit(X, M)
@@ -421,13 +422,13 @@ def test_a_matrix_of_zeros_is_refused_as_X_and_allowed_as_M():
 def test_a_rank_out_of_range_is_refused(rank):
     X, M, _ = planted()
     for fit in (NMF(rank).fit, OrthogonalNMF(rank).fit, lambda X: SemanticNMF(rank).fit(X, M)):
-        with pytest.raises(ValueError, match=f"^{rank} components .* ask for 1 to 60"):
+        with pytest.raises(ValueError, match=rf"^{rank} components .* ask for 1 to 60"):
             fit(X)
 
 
 def test_more_components_than_words_are_allowed():
-    X, M, _ = planted(n_words=5)
-    assert SemanticNMF(8, n_iter=10).fit(X, M).word_factors_.shape == (5, 8)
+    X, M, _ = planted(n_words=12)
+    assert SemanticNMF(15, n_iter=10).fit(X, M).word_factors_.shape == (12, 15)
 
 
 def test_M_of_another_vocabulary_is_refused():
