@@ -261,7 +261,7 @@ def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[
     return basis @ rotation[:, leading], values
 
 
-def _squared_times(X: csr_array, V: Floats) -> Floats:
+def _squared_times(X: csr_array, V: Floats) -> NDArray[Any]:
     return blocks.transposed_times(X, blocks.times(X, V))
 
 

@@ -26,7 +26,7 @@ def classic_like():
         return csr_array((np.ones(n_values), place), shape=(n_rows, N_WORDS))
 
     X = draw(N_DOCUMENTS, N_VALUES, random.integers(N_DOCUMENTS, size=N_VALUES))
-    half = draw(N_WORDS, N_PAIRS // 2, random.choice(N_WORDS, N_PAIRS, p=share))
+    half = draw(N_WORDS, N_PAIRS // 2, random.choice(N_WORDS, N_PAIRS // 2, p=share))
     return X, csr_array(half + half.T).log1p()
 
 

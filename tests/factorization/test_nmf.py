@@ -467,7 +467,7 @@ def test_bad_shapes_are_refused():
     X, _, _ = planted()
     model = NMF(3, n_iter=5, tol=0).fit(X)
     for bad in (X.toarray()[0], np.empty((0, 4)), [[1.0]]):
-        with pytest.raises(ValueError, match="^X "):
+        with pytest.raises(ValueError, match=r"^X "):
             NMF(1).fit(bad)
     with pytest.raises(ValueError, match="X has 39 words and the factorisation 40"):
         model.transform(X[:, :39])
