@@ -11,7 +11,7 @@ from sklearn import decomposition
 
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 
-N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_054_622, 4, 50
+N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,10 @@ def classic_like():
 
     X = draw(N_DOCUMENTS, N_VALUES, random.integers(N_DOCUMENTS, size=N_VALUES))
     half = draw(N_WORDS, N_PAIRS // 2, random.choice(N_WORDS, N_PAIRS // 2, p=share))
-    return X, csr_array(half + half.T).log1p()
+    M = csr_array(half + half.T).log1p()
+    assert X.nnz > 0.9 * N_VALUES
+    assert M.nnz > 2_000_000
+    return X, M
 
 
 @pytest.mark.parametrize(
@@ -36,7 +39,7 @@ def classic_like():
         NMF(RANK, solver="multiplicative", init="random", n_iter=N_ROUNDS, tol=0),
         NMF(RANK, solver="hals", init="random", n_iter=N_ROUNDS, tol=0),
         OrthogonalNMF(RANK, init="random", n_iter=N_ROUNDS),
-        SemanticNMF(RANK, init="random", n_iter=N_ROUNDS),
+        SemanticNMF(RANK, shift=1, init="random", n_iter=N_ROUNDS),
         decomposition.NMF(RANK, solver="mu", init="random", max_iter=N_ROUNDS, tol=0),
     ],
     ids=["nmf", "hals", "orthogonal", "semantic", "scikit-learn"],
