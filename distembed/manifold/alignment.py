@@ -708,16 +708,16 @@ def _regress(problem: _Problem, Z: Float64s, known: _Known) -> tuple[Float64s, F
     """Return Z and the best F for it, in the best scale, and the objective."""
     ridge = problem.options.regularization
     F = blocks.regression_weights(Z, known.target, known.confidence, ridge)
-    roughness = _roughness(problem, Z)
-    if ridge > 0:
-        Z, F = blocks.balanced(Z, F, roughness, ridge)
-        roughness = _roughness(problem, Z)
+    if ridge > 0 and F.any():
+        Z, F = blocks.balanced(Z, F, _roughness(problem, Z), ridge)
+    smooth = float(np.trace(_roughness(problem, Z)))
     misfit = float((problem.confidence[:, None] * (Z @ F - problem.target) ** 2).sum())
-    return Z, F, roughness + misfit + ridge * float((F**2).sum())
+    return Z, F, smooth + misfit + ridge * float((F**2).sum())
 
 
-def _roughness(problem: _Problem, Z: Float64s) -> float:
-    return float((Z * blocks.apply_power(problem.laplacian, Z, problem.options.smoothness)).sum())
+def _roughness(problem: _Problem, Z: Float64s) -> Float64s:
+    """Return ZᵀL^pZ."""
+    return Z.T @ blocks.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 
 class _Step(NamedTuple):

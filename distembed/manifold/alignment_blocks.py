@@ -21,6 +21,10 @@ ZERO_EIGENVALUE = 1e-13
 """Share of the largest eigenvalue of F Fᵀ under which one is rounding: the pseudo-inverse's cut-off."""
 
 
+LEAST_ROUGHNESS = 1e-12
+"""Roughness of a constant against that of the embedding: it bounds the scale of what L does not see."""
+
+
 class Solution(NamedTuple):
     """Solutions of a group of shifted systems.
 
@@ -136,13 +140,29 @@ def decoupling_basis(F: Float64s) -> tuple[Float64s, Float64s]:
     return np.maximum(shifts, 0.0), basis
 
 
-def balanced(Z: Float64s, F: Float64s, roughness: float, ridge: float) -> tuple[Float64s, Float64s]:
-    """Return aZ, F/a with the a that minimises a² tr(ZᵀLZ) + ridge ‖F‖²/a²: the product Z F is the same."""
-    size = ridge * float((F**2).sum())
-    if roughness <= 0 or size <= 0:
-        return Z, F
-    factor = (size / roughness) ** 0.25
-    return Z * factor, F / factor
+def balanced(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float) -> tuple[Float64s, Float64s]:
+    """Return the factors of Z F for which tr(ZᵀLZ) + ridge ‖F‖² is least, 2 √ridge ‖L^½ Z F‖_*.
+
+    With the singular values σ and right vectors W of L^½ Z F: F = ridge^-¼ σ^½ Wᵀ, Z = ridge^¼ Z F W σ^-½.
+
+    Parameters
+    ----------
+    roughness : ZᵀLZ, (k × k); `LEAST_ROUGHNESS` of the identity is added to L, so that constants keep a scale
+    """
+    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * _relative_gram(Z))
+    root = np.sqrt(np.maximum(squares, 0.0))[:, None] * basis.T
+    _, values, right = np.linalg.svd(root @ F, full_matrices=False)
+    sizes = np.sqrt(np.maximum(values, ZERO_EIGENVALUE * max(values[0], np.finfo(float).tiny)))
+    weights = np.zeros_like(F)
+    weights[: len(sizes)] = ridge**-0.25 * sizes[:, None] * right
+    rotated = np.zeros_like(Z)
+    rotated[:, : len(sizes)] = ridge**0.25 * (Z @ (F @ right.T)) / sizes
+    return rotated, weights
+
+
+def _relative_gram(Z: Float64s) -> Float64s:
+    gram = Z.T @ Z
+    return gram / max(float(np.trace(gram)), np.finfo(float).tiny)
 
 
 def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) -> Float64s:
