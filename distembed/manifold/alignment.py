@@ -141,24 +141,27 @@ def propagate_correspondences(
     n_rounds: int = 8,
     first_share: float = 0.3,
     confidence: float = 0.5,
+    one_sided_confidence: float = 0.1,
     block_memory: int = BLOCK_MEMORY,
 ) -> Propagation:
     """Find further correspondences by a rotation that is fitted to the known pairs and to those it finds.
 
-    Each round fits the rotation R that minimises Σ c_ij ‖x2_j R - x1_i‖² over unit rows, and pairs the rows that
-    choose each other by CSLS, 2 cos - r_i - r_j, where r is a row's mean cosine with its `CANDIDATES` nearest
-    rows of the other set, which takes from hubs what they have too much. The best `first_share` of the pairs
-    is kept in the first round, rising evenly to all in the last. Rows with a known correspondence are not
-    paired again.
+    Each round fits the rotation R that minimises Σ c_ij ‖x2_j R - x1_i‖² over unit rows, and pairs the
+    rows that choose each other by CSLS, 2 cos - r_i - r_j, where r is a row's mean cosine with its
+    `CANDIDATES` nearest rows of the other set, which takes from hubs what they have too much. The best
+    `first_share` of the pairs is kept in the first round, rising evenly to all in the last. In the end each
+    row of the second set still without a pair is linked to its best row of the first. Rows with a known
+    correspondence are not paired again.
 
-    It assumes that the two sets have counterparts row by row, and that a rotation takes one to the other:
-    vectors made alike (LSA of the same rank). Where few rows have a counterpart, lower `confidence`.
+    It assumes that the rows of the second set have counterparts in the first, and that a rotation takes one to
+    the other: vectors made alike (LSA of one rank). Where few have counterparts, lower the confidences.
 
     Parameters
     ----------
     X1, X2 : dense, (n × d1) and (m × d2)
     links : known correspondences, (n × m)
-    confidence : of a pair found; a known one has 1
+    confidence : of a pair whose rows choose each other; a known one has 1
+    one_sided_confidence : of a pair chosen by the row of the second set alone; 0 leaves them out
 
     Raises
     ------
@@ -167,21 +170,30 @@ def propagate_correspondences(
 
     References
     ----------
-    Artetxe et al. 2017 (self-learning); Conneau et al. 2018, equation 4 (CSLS).
+    Artetxe, Labaka & Agirre 2017 (self-learning); Conneau et al. 2018, section 2.3 (CSLS).
     """
     if not links.nnz:
         raise ValueError("there is no correspondence to start from: give at least one pair")
     first, second = _unit_rows(X1), _unit_rows(X2)
     found, n_found = links, []
     for number in range(n_rounds):
-        rotation = _rotation(first, second, found)
-        pairs, scores = _mutual_pairs(first, second @ rotation, links, block_memory)
+        candidates = _candidates(first, second @ _rotation(first, second, found), links, block_memory)
+        pairs, scores = blocks.mutual_choices(candidates)
         share = first_share + (1 - first_share) * number / max(1, n_rounds - 1)
         kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
         n_found.append(len(kept))
-        added = (np.full(len(kept), confidence), (kept[:, 0], kept[:, 1]))
-        found = sp.csr_array(links + sp.csr_array(added, shape=links.shape))
-    return Propagation(found, _rotation(first, second, found), n_found)
+        found = _with_pairs(links, kept, confidence)
+    rotation = _rotation(first, second, found)
+    if one_sided_confidence > 0:
+        candidates = _candidates(first, second @ rotation, found, block_memory, every_first=True)
+        best = blocks.best_of_each(candidates.pairs[:, 1], candidates.scores)
+        found = _with_pairs(found, candidates.pairs[best], one_sided_confidence)
+    return Propagation(found, rotation, n_found)
+
+
+def _with_pairs(links: sp.csr_array, pairs: NDArray[np.int64], confidence: float) -> sp.csr_array:
+    added = (np.full(len(pairs), confidence), (pairs[:, 0], pairs[:, 1]))
+    return sp.csr_array(links + sp.csr_array(added, shape=links.shape))
 
 
 def _unit_rows(X: Any) -> Float64s:
@@ -195,17 +207,22 @@ def _rotation(first: Float64s, second: Float64s, links: sp.csr_array) -> Float64
         return blocks.procrustes_map(second[pairs.col], first[pairs.row], pairs.data)
 
 
-def _mutual_pairs(
-    first: Float64s, second: Float64s, links: sp.csr_array, block_memory: int
-) -> tuple[NDArray[np.int64], Float64s]:
-    """Return the pairs of rows not linked yet that choose each other by CSLS, (p × 2), and their CSLS."""
-    here = np.flatnonzero((np.asarray(links.sum(axis=1)) == 0) & first.any(axis=1))
+def _candidates(
+    first: Float64s,
+    second: Float64s,
+    links: sp.csr_array,
+    block_memory: int,
+    *,
+    every_first: bool = False,
+) -> blocks.CandidatePairs:
+    """Return the candidate pairs of rows not linked yet, with rows of zeros left out."""
+    free = every_first | (np.asarray(links.sum(axis=1)) == 0)
+    here = np.flatnonzero(free & first.any(axis=1))
     there = np.flatnonzero((np.asarray(links.sum(axis=0)) == 0) & second.any(axis=1))
     if not here.size or not there.size:
-        return np.zeros((0, 2), np.int64), np.zeros(0)
-    forth, back = _cross_lists(first[here], second[there], block_memory)
-    pairs, scores = blocks.mutual_pairs(forth, back)
-    return np.column_stack([here[pairs[:, 0]], there[pairs[:, 1]]]), scores
+        return blocks.CandidatePairs(np.zeros((0, 2), np.int64), np.zeros(0))
+    pairs, scores = blocks.candidate_pairs(*_cross_lists(first[here], second[there], block_memory))
+    return blocks.CandidatePairs(np.column_stack([here[pairs[:, 0]], there[pairs[:, 1]]]), scores)
 
 
 def _cross_lists(first: Float64s, second: Float64s, block_memory: int) -> tuple[Any, Any]:
@@ -400,8 +417,8 @@ class FeaturePreservingEmbedding(BaseEstimator):
         values with Z F and solves as if all were known. It minimises the same, far more slowly, and its start shows.
     init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1), as in the paper
     centre : subtract v̄; False as in the paper, which pulls unknown values to zero
-    propagate : find further correspondences first, see `propagate_correspondences`; they join the graph, but make
-        no value known
+    propagate : find further correspondences first, see `propagate_correspondences`; they count as correspondences
+        with their confidence
     max_iter, tol : rounds at most; smallest relative fall of the objective in a round
     solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most
 
@@ -499,8 +516,8 @@ class FeaturePreservingEmbedding(BaseEstimator):
             return self.fit_graph(_joint_graph(self, (X1,), None), values, confidence, sets=(X1,))
         self.sizes_ = (X1.shape[0], X2.shape[0])
         given = correspondence_matrix(correspondences if correspondences is not None else [], *self.sizes_)
-        values, confidence = _shared_values(*_known_values(V1, X1.shape[0]), given)
         self.links_ = _links(self, X1, X2, given)
+        values, confidence = _shared_values(*_known_values(V1, X1.shape[0]), self.links_)
         return self.fit_graph(_joint_graph(self, (X1, X2), self.links_), values, confidence, sets=(X1, X2))
 
     def fit_graph(

@@ -203,11 +203,23 @@ def unit_rows(X: Float64s) -> Float64s:
     return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
 
 
-def mutual_pairs(forth: Float64s, back: Float64s) -> tuple[NDArray[np.int64], Float64s]:
-    """Return the pairs (p × 2) of rows of two sets that choose each other by CSLS, and their scores (p,).
+class CandidatePairs(NamedTuple):
+    """Pairs of rows of two sets that are among each other's nearest.
 
-    CSLS_ij = 2 cos_ij - r_i - r_j, r the mean cosine of a row with its listed neighbours; equal scores choose the
-    smaller row number.
+    Attributes
+    ----------
+    pairs : int64, (p × 2)
+    scores : float64, (p,), CSLS
+    """
+
+    pairs: NDArray[np.int64]
+    scores: Float64s
+
+
+def candidate_pairs(forth: Float64s, back: Float64s) -> CandidatePairs:
+    """Return the listed pairs of rows of two sets with CSLS_ij = 2 cos_ij - r_i - r_j.
+
+    r is the mean cosine of a row with its listed neighbours.
 
     Parameters
     ----------
@@ -222,12 +234,17 @@ def mutual_pairs(forth: Float64s, back: Float64s) -> tuple[NDArray[np.int64], Fl
     pairs, first = np.unique(pairs, axis=0, return_index=True)
     cosines = 1 - np.concatenate([forth[:, 0].ravel(), back[:, 0].ravel()])[first] / 2
     means = [1 - lists[:, 0].mean(axis=1) / 2 for lists in (forth, back)]
-    scores = 2 * cosines - means[0][pairs[:, 0]] - means[1][pairs[:, 1]]
-    both = np.intersect1d(_best_of_each(pairs[:, 0], scores), _best_of_each(pairs[:, 1], scores))
-    return pairs[both], scores[both]
+    return CandidatePairs(pairs, 2 * cosines - means[0][pairs[:, 0]] - means[1][pairs[:, 1]])
 
 
-def _best_of_each(groups: NDArray[np.int64], scores: Float64s) -> NDArray[np.int64]:
+def mutual_choices(candidates: CandidatePairs) -> CandidatePairs:
+    """Return the pairs in which each row is the other's best; of equal scores the smaller row number."""
+    pairs, scores = candidates
+    both = np.intersect1d(best_of_each(pairs[:, 0], scores), best_of_each(pairs[:, 1], scores))
+    return CandidatePairs(pairs[both], scores[both])
+
+
+def best_of_each(groups: NDArray[np.int64], scores: Float64s) -> NDArray[np.int64]:
     """Return the position of the largest score of each group, the first of equals."""
     order = np.lexsort((np.arange(len(groups)), -scores, groups))
     return order[np.unique(groups[order], return_index=True)[1]]
