@@ -54,7 +54,9 @@ def score_transfer(inferred: Any, true: Any) -> TransferScores:
     """
     found, wanted = (np.asarray(values, np.float64) for values in (inferred, true))
     if found.shape != wanted.shape or found.ndim != 2 or not found.size:
-        raise ValueError(f"inferred features have shape {found.shape}, the true ones {wanted.shape}: give equal ones")
+        raise ValueError(
+            f"inferred features have shape {found.shape}, the true ones {wanted.shape}: give equal ones"
+        )
     if not (np.isfinite(found).all() and np.isfinite(wanted).all()):
         raise ValueError("a feature value is NaN or infinite: score the rows that have values")
     squares = (found - wanted) ** 2
@@ -123,7 +125,9 @@ def score_retrieval(
     first, second = unit_rows(np.asarray(first, np.float64)), unit_rows(np.asarray(second, np.float64))
     wanted = np.asarray(counterparts, np.int64)
     if wanted.shape != (len(second),) or first.shape[1] != second.shape[1]:
-        raise ValueError(f"{second.shape} rows to find in {first.shape} have counterparts of shape {wanted.shape}")
+        raise ValueError(
+            f"{second.shape} rows to find in {first.shape} have counterparts of shape {wanted.shape}"
+        )
     if wanted.size == 0 or wanted.min() < 0 or wanted.max() >= len(first):
         raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
     rows = max(1, block_memory // (4 * 8 * len(first)))
@@ -137,7 +141,9 @@ def score_retrieval(
             chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
             meta=np.empty((0, 0)),
         ).compute()[:, 0]
-    return RetrievalScores(float((1 / ranks).mean()), float((ranks < 2).mean()), float((ranks < 11).mean()), ranks)
+    return RetrievalScores(
+        float((1 / ranks).mean()), float((ranks < 2).mean()), float((ranks < 11).mean()), ranks
+    )
 
 
 def _ranks_block(second: Float64s, wanted: NDArray[np.int64], *, first: Float64s) -> Float64s:
