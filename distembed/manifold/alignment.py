@@ -21,7 +21,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
@@ -123,14 +123,17 @@ class Propagation(NamedTuple):
 
     Attributes
     ----------
-    links : CSR (n × m), the known confidences and those of the pairs found
+    links : CSR (n × m), the known confidences, and probabilities for the rows of the second set without one
     rotation : (d2 × d1), takes unit rows of the second set to the first
-    n_found : pairs found in each round
+    n_found : pairs that each round's rotation was fitted to beside the known ones
+    temperature, lost_share : of the probabilities, estimated from known pairs left out
     """
 
     links: sp.csr_array
     rotation: Float64s
     n_found: list[int]
+    temperature: float
+    lost_share: float
 
 
 def propagate_correspondences(
@@ -140,28 +143,31 @@ def propagate_correspondences(
     *,
     n_rounds: int = 8,
     first_share: float = 0.3,
-    confidence: float = 0.5,
-    one_sided_confidence: float = 0.1,
+    found_weight: float = 0.5,
+    random_state: int = 0,
     block_memory: int = BLOCK_MEMORY,
 ) -> Propagation:
-    """Find further correspondences by a rotation that is fitted to the known pairs and to those it finds.
+    """Find probable correspondences by a rotation that is fitted to the known pairs and to those it finds.
 
     Each round fits the rotation R that minimises Σ c_ij ‖x2_j R - x1_i‖² over unit rows, and pairs the
-    rows that choose each other by CSLS, 2 cos - r_i - r_j, where r is a row's mean cosine with its
+    rows that choose each other by CSLS, s_ij = 2 cos_ij - r_i - r_j, where r is a row's mean cosine with its
     `CANDIDATES` nearest rows of the other set, which takes from hubs what they have too much. The best
-    `first_share` of the pairs is kept in the first round, rising evenly to all in the last. In the end each
-    row of the second set still without a pair is linked to its best row of the first. Rows with a known
-    correspondence are not paired again.
+    `first_share` of the pairs is kept in the first round, rising evenly to all in the last. Rows with a
+    known correspondence are not paired again. In the end row j of the second set, if it has no known
+    correspondence, belongs to candidate i with probability (1 - ε) exp(s_ij / T) / Σ_i' exp(s_i'j / T).
 
-    It assumes that the rows of the second set have counterparts in the first, and that a rotation takes one to
-    the other: vectors made alike (LSA of one rank). Where few have counterparts, lower the confidences.
+    T (by maximum likelihood) and ε, the share of counterparts that are not among the candidates, come from
+    known pairs that were left out, half at a time, of everything before: where the sets are translations T is
+    small and ε near 0, where no rotation takes one to the other the probabilities are spread and small.
+
+    It assumes vectors made alike (LSA of one rank). Its time is that of 6 `n_rounds` neighbour searches.
 
     Parameters
     ----------
     X1, X2 : dense, (n × d1) and (m × d2)
     links : known correspondences, (n × m)
-    confidence : of a pair whose rows choose each other; a known one has 1
-    one_sided_confidence : of a pair chosen by the row of the second set alone; 0 leaves them out
+    found_weight : c_ij of a pair found, in the fit of the rotation
+    random_state : of the two halves
 
     Raises
     ------
@@ -174,21 +180,89 @@ def propagate_correspondences(
     """
     if not links.nnz:
         raise ValueError("there is no correspondence to start from: give at least one pair")
-    first, second = _unit_rows(X1), _unit_rows(X2)
-    found, n_found = links, []
-    for number in range(n_rounds):
-        candidates = _candidates(first, second @ _rotation(first, second, found), links, block_memory)
-        pairs, scores = blocks.mutual_choices(candidates)
-        share = first_share + (1 - first_share) * number / max(1, n_rounds - 1)
-        kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
-        n_found.append(len(kept))
-        found = _with_pairs(links, kept, confidence)
-    rotation = _rotation(first, second, found)
-    if one_sided_confidence > 0:
-        candidates = _candidates(first, second @ rotation, found, block_memory, every_first=True)
-        best = blocks.best_of_each(candidates.pairs[:, 1], candidates.scores)
-        found = _with_pairs(found, candidates.pairs[best], one_sided_confidence)
-    return Propagation(found, rotation, n_found)
+    search = _Search(_unit_rows(X1), _unit_rows(X2), n_rounds, first_share, found_weight, block_memory)
+    rotation, n_found = search.rotation(links)
+    temperature, lost = _calibrated(search, links, random_state)
+    candidates = search.candidates(rotation, every_row=True)
+    return Propagation(
+        _with_probabilities(links, candidates, temperature, lost), rotation, n_found, temperature, lost
+    )
+
+
+class _Search(NamedTuple):
+    """Two sets of unit rows and how their pairs are looked for."""
+
+    first: Float64s
+    second: Float64s
+    n_rounds: int
+    first_share: float
+    found_weight: float
+    block_memory: int
+
+    def rotation(self, links: sp.csr_array) -> tuple[Float64s, list[int]]:
+        """Return the rotation of the last round, and the pairs found in each."""
+        found, n_found = links, []
+        for number in range(self.n_rounds):
+            candidates = self.candidates(_rotation(self.first, self.second, found), links)
+            pairs, scores = blocks.mutual_choices(candidates)
+            share = self.first_share + (1 - self.first_share) * number / max(1, self.n_rounds - 1)
+            kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
+            n_found.append(len(kept))
+            found = _with_pairs(links, kept, self.found_weight)
+        return _rotation(self.first, self.second, found), n_found
+
+    def candidates(
+        self, rotation: Float64s, links: sp.csr_array | None = None, *, every_row: bool = False
+    ) -> blocks.CandidatePairs:
+        """Return the candidate pairs of rows not linked yet, or of all; rows of zeros have none."""
+        here, there = self.first.any(axis=1), self.second.any(axis=1)
+        if not every_row and links is not None:
+            here &= np.asarray(links.sum(axis=1)) == 0
+            there &= np.asarray(links.sum(axis=0)) == 0
+        rows, columns = np.flatnonzero(here), np.flatnonzero(there)
+        if not rows.size or not columns.size:
+            return blocks.CandidatePairs(np.zeros((0, 2), np.int64), np.zeros(0))
+        lists = _cross_lists(self.first[rows], self.second[columns] @ rotation, self.block_memory)
+        pairs, scores = blocks.candidate_pairs(*lists)
+        return blocks.CandidatePairs(np.column_stack([rows[pairs[:, 0]], columns[pairs[:, 1]]]), scores)
+
+
+def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
+    """Return temperature and lost share, from the known pairs, half of them left out in turn."""
+    known = links.tocoo()
+    if known.nnz < 2:
+        return DEFAULT_TEMPERATURE, 0.5
+    half = np.random.default_rng(random_state).permutation(known.nnz) % 2
+    n_found, judged = 0, []
+    for fold in (0, 1):
+        rows, columns, kept = known.row[half == fold], known.col[half == fold], half != fold
+        rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
+        candidates = search.candidates(search.rotation(rest)[0], every_row=True)
+        judgements = blocks.true_margins(candidates, rows, columns)
+        n_found += len(judgements)
+        judged += judgements
+    # Half a pair is added to each side: no finite sample shows that nothing is ever lost (Krichevsky-Trofimov).
+    return blocks.likeliest_temperature(judged), (known.nnz - n_found + 0.5) / (known.nnz + 1)
+
+
+DEFAULT_TEMPERATURE = 0.05
+"""Where one known pair leaves nothing to estimate from: between translations (.01) and comparable texts (.06)."""
+
+
+def _with_probabilities(
+    links: sp.csr_array, candidates: blocks.CandidatePairs, temperature: float, lost: float
+) -> sp.csr_array:
+    free = np.asarray(links.sum(axis=0))[candidates.pairs[:, 1]] == 0
+    pairs, scores = candidates.pairs[free], candidates.scores[free]
+    chances = (1 - lost) * blocks.softmax_of_each(pairs[:, 1], scores / temperature)
+    added = sp.csr_array((chances, (pairs[:, 0], pairs[:, 1])), shape=links.shape)
+    added.data[added.data < LEAST_PROBABILITY] = 0.0
+    added.eliminate_zeros()
+    return sp.csr_array(links + added)
+
+
+LEAST_PROBABILITY = 1e-3
+"""Probabilities below it are no edge."""
 
 
 def _with_pairs(links: sp.csr_array, pairs: NDArray[np.int64], confidence: float) -> sp.csr_array:
@@ -205,24 +279,6 @@ def _rotation(first: Float64s, second: Float64s, links: sp.csr_array) -> Float64
     pairs = links.tocoo()
     with one_blas_thread():
         return blocks.procrustes_map(second[pairs.col], first[pairs.row], pairs.data)
-
-
-def _candidates(
-    first: Float64s,
-    second: Float64s,
-    links: sp.csr_array,
-    block_memory: int,
-    *,
-    every_first: bool = False,
-) -> blocks.CandidatePairs:
-    """Return the candidate pairs of rows not linked yet, with rows of zeros left out."""
-    free = every_first | (np.asarray(links.sum(axis=1)) == 0)
-    here = np.flatnonzero(free & first.any(axis=1))
-    there = np.flatnonzero((np.asarray(links.sum(axis=0)) == 0) & second.any(axis=1))
-    if not here.size or not there.size:
-        return blocks.CandidatePairs(np.zeros((0, 2), np.int64), np.zeros(0))
-    pairs, scores = blocks.candidate_pairs(*_cross_lists(first[here], second[there], block_memory))
-    return blocks.CandidatePairs(np.column_stack([here[pairs[:, 0]], there[pairs[:, 1]]]), scores)
 
 
 def _cross_lists(first: Float64s, second: Float64s, block_memory: int) -> tuple[Any, Any]:
@@ -394,7 +450,7 @@ class FeaturePreservingEmbedding(BaseEstimator):
 
     over rows i with known values v_i (confidence c_i), v̄ the mean of the known values, L the Laplacian of the
     joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean of
-    the first set's values as known, with the confidence of the strongest of them (at most 1).
+    the first set's values as known, with the mean confidence, so weighted: Σ_i c_ij² / Σ_i c_ij.
 
     Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the first
     term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The paper's
@@ -634,11 +690,13 @@ def _shared_values(values: Float64s, known: Float64s, links: sp.csr_array) -> tu
     """Return the values and confidences of both sets, those of the second from their correspondents."""
     usable = sp.csr_array(sp.diags_array(known) @ links)
     weight = np.asarray(usable.sum(axis=0)).ravel()
-    strongest = usable.max(axis=0).toarray().ravel()
+    squares = np.asarray(usable.power(2).sum(axis=0)).ravel()
     shared = usable.T @ values
     shared = np.divide(shared, weight[:, None], out=np.full_like(shared, np.nan), where=weight[:, None] > 0)
     first = np.where(known[:, None] > 0, values, np.nan)
-    return np.concatenate([first, shared]), np.concatenate([known, np.minimum(strongest, 1.0)])
+    return np.concatenate([first, shared]), np.concatenate(
+        [known, np.divide(squares, weight, out=np.zeros_like(weight), where=weight > 0)]
+    )
 
 
 def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
@@ -804,3 +862,49 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
         used_fitted[lists[:, 1].astype(np.int64)],
     )
     return weights, indices
+
+
+class RegularizationChoice(NamedTuple):
+    """What `choose_regularization` found.
+
+    Attributes
+    ----------
+    regularization : the value with the smallest error
+    errors : RMSE over the rows left out, by value
+    """
+
+    regularization: float
+    errors: dict[float, float]
+
+
+def choose_regularization(
+    model: FeaturePreservingEmbedding,
+    X1: Any,
+    X2: Any,
+    V1: Any,
+    correspondences: Any,
+    *,
+    values: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0),
+    random_state: int = 0,
+) -> RegularizationChoice:
+    """Choose λ by how well the features of corresponding rows are inferred when half of the pairs are left out.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two pairs.
+    """
+    known = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0]).tocoo()
+    if known.nnz < 2:
+        raise ValueError(f"{known.nnz} pairs cannot be halved: set regularization by hand")
+    half = np.random.default_rng(random_state).permutation(known.nnz) % 2 == 0
+    left_out = sp.coo_array((known.data[~half], (known.row[~half], known.col[~half])), shape=known.shape)
+    kept = sp.csr_array((known.data[half], (known.row[half], known.col[half])), shape=known.shape)
+    links = _links(model, X1, X2, kept)
+    wanted = np.asarray(V1, np.float64)[left_out.row]
+    errors = {}
+    for value in values:
+        options = {"regularization": value, "propagate": False}
+        fitted = clone(model).set_params(**options).fit(X1, X2, V1, links)
+        errors[value] = float(np.sqrt(np.mean((fitted.features_[left_out.col] - wanted) ** 2)))
+    return RegularizationChoice(min(errors, key=lambda value: errors[value]), errors)

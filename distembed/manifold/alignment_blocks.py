@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 Float64s = NDArray[np.float64]
 
@@ -248,3 +249,38 @@ def best_of_each(groups: NDArray[np.int64], scores: Float64s) -> NDArray[np.int6
     """Return the position of the largest score of each group, the first of equals."""
     order = np.lexsort((np.arange(len(groups)), -scores, groups))
     return order[np.unique(groups[order], return_index=True)[1]]
+
+
+def softmax_of_each(groups: NDArray[np.int64], values: Float64s) -> Float64s:
+    """Return exp(value) over its sum within each group."""
+    n_groups = int(groups.max()) + 1 if groups.size else 0
+    largest = np.full(n_groups, -np.inf)
+    np.maximum.at(largest, groups, values)
+    raised = np.exp(values - largest[groups])
+    return raised / np.bincount(groups, raised, n_groups)[groups]
+
+
+def true_margins(
+    candidates: CandidatePairs, rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> list[Float64s]:
+    """Return, for each true pair that is among the candidates, the scores of its column less the true one's."""
+    order = np.argsort(candidates.pairs[:, 1], kind="stable")
+    pairs, scores = candidates.pairs[order], candidates.scores[order]
+    begin, end = (np.searchsorted(pairs[:, 1], columns, side) for side in ("left", "right"))
+    margins = []
+    for row, first, last in zip(rows, begin, end, strict=True):
+        own = np.flatnonzero(pairs[first:last, 0] == row)
+        if own.size:
+            margins.append(scores[first:last] - scores[first + own[0]])
+    return margins
+
+
+def likeliest_temperature(margins: list[Float64s], *, bounds: tuple[float, float] = (1e-3, 10.0)) -> float:
+    """Return the T that maximises Π 1 / Σ exp(margin / T), the likelihood of the true pairs."""
+    if not margins:
+        return bounds[1]
+
+    def loss(log_temperature: float) -> float:
+        return sum(float(np.logaddexp.reduce(values * np.exp(-log_temperature))) for values in margins)
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x))
