@@ -1,7 +1,7 @@
 """How well features were carried from one set of rows to another, and how well simple controls do it.
 
-A claim of transfer means something beside three controls only: every row gets the column mean; a ridge regression on
-the corresponding pairs; a linear map between the two sets followed by the nearest neighbour.
+A claim of transfer means something only beside three controls: every row gets the column mean; a ridge
+regression on the corresponding pairs; a linear map between the two sets, then the nearest neighbour.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class TransferScores(NamedTuple):
     rmse : over all values
     topic_rmse : (f,)
     topic_correlation : (f,), Pearson; NaN where either column is constant
-    hellinger, jensen_shannon : means over rows, of the rows put on the simplex; distances in [0, 1] and, in nats,
-        [0, √ln 2]
+    hellinger, jensen_shannon : means over rows of distances between rows put on the simplex, in [0, 1] and
+        [0, √ln 2] (nats)
     """
 
     rmse: float
@@ -153,7 +153,7 @@ def _ranks_block(second: Float64s, wanted: NDArray[np.int64], *, first: Float64s
     return (1 + above + (equal - 1) / 2)[:, None]
 
 
-# ----------------------------------------------------------------------------------------------------- controls
+# -------------------------------------------------------------------------------------------- controls
 
 
 def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:

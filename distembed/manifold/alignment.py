@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NearestNeighbors
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold import alignment_blocks as blocks
@@ -52,7 +53,7 @@ CANDIDATES = 10
 """Neighbours in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
 
 
-# ------------------------------------------------------------------------------------------ correspondences
+# ------------------------------------------------------------------------------------- correspondences
 
 
 def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> sp.csr_array:
@@ -241,12 +242,12 @@ def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tupl
         judgements = blocks.true_margins(candidates, rows, columns)
         n_found += len(judgements)
         judged += judgements
-    # Half a pair is added to each side: no finite sample shows that nothing is ever lost (Krichevsky-Trofimov).
+    # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
     return blocks.likeliest_temperature(judged), (known.nnz - n_found + 0.5) / (known.nnz + 1)
 
 
 DEFAULT_TEMPERATURE = 0.05
-"""Where one known pair leaves nothing to estimate from: between translations (.01) and comparable texts (.06)."""
+"""Where one known pair leaves nothing to estimate: between translations (.01) and comparable texts (.06)."""
 
 
 def _with_probabilities(
@@ -294,14 +295,14 @@ def _cross_lists(first: Float64s, second: Float64s, block_memory: int) -> tuple[
     return forth, back
 
 
-# ------------------------------------------------------------------------------------- semisupervised alignment
+# ---------------------------------------------------------------------------- semisupervised alignment
 
 
 class SemisupervisedAlignment(BaseEstimator):
     """Embed two sets of rows by the smallest eigenvectors of their joint Laplacian.
 
-    Minimises tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], the constant vector of each connected
-    part left out.
+    Minimises tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], without the constant vector of each
+    connected part.
 
     Parameters
     ----------
@@ -370,9 +371,7 @@ class SemisupervisedAlignment(BaseEstimator):
         return self
 
     def transfer(self, V1: Any, *, n_neighbors: int = 1) -> Float64s:
-        """Return the mean of V1 (n × f) over the nearest rows of the first set, for each row of the second."""
-        from sklearn.neighbors import NearestNeighbors
-
+        """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f)."""
         first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
         nearest = (
             NearestNeighbors(n_neighbors=n_neighbors).fit(first).kneighbors(second, return_distance=False)
@@ -390,10 +389,10 @@ def alignment_eigenpairs(
     """Return the smallest eigenvalues and eigenvectors of a graph's Laplacian after those of its parts."""
     n_parts = int(components(adjacency).max()) + 1
     n_wanted = n_components + n_parts
-    if not 1 <= n_components or n_wanted > adjacency.shape[0]:
+    if n_components < 1 or n_wanted > adjacency.shape[0]:
         raise ValueError(
-            f"n_components is {n_components}, but a graph of {adjacency.shape[0]} rows in {n_parts} connected "
-            f"parts has {adjacency.shape[0] - n_parts} eigenvectors to choose from"
+            f"n_components is {n_components}, but a graph of {adjacency.shape[0]} rows in {n_parts} "
+            f"connected parts has {adjacency.shape[0] - n_parts} eigenvectors to choose from"
         )
     matrix = laplacian(adjacency, normalization=normalization)
     values, vectors = smallest_eigenpairs(matrix, n_wanted, random_state=random_state)
@@ -438,7 +437,7 @@ def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
     return keep
 
 
-# --------------------------------------------------------------------------------- feature-preserving embedding
+# ------------------------------------------------------------------------ feature-preserving embedding
 
 
 class FeaturePreservingEmbedding(BaseEstimator):
@@ -446,16 +445,16 @@ class FeaturePreservingEmbedding(BaseEstimator):
 
     Minimises over Z (n + m × k) and F (k × f)::
 
-        tr(Zᵀ L^p Z) + Σ_i c_i ‖(Z F)_i + v̄ - v_i‖² + λ ‖F‖²
+        tr(Zᵀ L^p Z) + Σ_i c_i ‖(Z F)_i + v̄ - v_i‖² + λ σ² ‖F‖²
 
-    over rows i with known values v_i (confidence c_i), v̄ the mean of the known values, L the Laplacian of the
+    over rows i with known values v_i (confidence c_i), v̄ their mean, σ² their variance, L the Laplacian of the
     joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean of
     the first set's values as known, with the mean confidence, so weighted: Σ_i c_ij² / Σ_i c_ij.
 
-    Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the first
-    term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The paper's
-    alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale, and
-    over every other invertible change of basis, is 2√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low rank with
+    Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the
+    first term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The
+    paper's alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale, and
+    over every other invertible change of basis, is 2σ√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low rank with
     the nuclear norm of its roughness as penalty, convex in Z F as long as k is at least its rank. λ is
     then the one dial between fit and smoothness. λ = 0 remains possible.
 
@@ -464,17 +463,18 @@ class FeaturePreservingEmbedding(BaseEstimator):
     n_components : k; more than the features' rank gains nothing
     n_neighbors, affinity, symmetry, metric : of the graphs, see `neighbor_affinity`
     correspondence_weight : μ
-    regularization : λ
+    regularization : λ; as it is in units of the features' variance, it means the same for all features
     normalization : of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided
         by the root of the degree: rows with strong links then get larger values than their neighbours.
-    smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike at
-        each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Steps of the solver grow with it.
-    missing : "masked" minimises the objective above exactly; "imputed" is the paper's loop, which fills unknown
-        values with Z F and solves as if all were known. It minimises the same, far more slowly, and its start shows.
-    init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1), as in the paper
+    smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike
+        at each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition is the p-th power
+        of that of L: p > 1 is for small graphs.
+    missing : "masked" minimises the objective above; "imputed" is the paper's loop, which fills unknown values
+        with Z F and solves as if all were known. It descends to the same, far more slowly: its start shows.
+    init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1) as the paper
     centre : subtract v̄; False as in the paper, which pulls unknown values to zero
-    propagate : find further correspondences first, see `propagate_correspondences`; they count as correspondences
-        with their confidence
+    propagate : find further correspondences first, see `propagate_correspondences`; they count as
+        correspondences with their probabilities as confidence
     max_iter, tol : rounds at most; smallest relative fall of the objective in a round
     solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most
 
@@ -483,7 +483,7 @@ class FeaturePreservingEmbedding(BaseEstimator):
     embedding_ : Z, (n + m, k)
     regression_ : F, (k, f)
     features_ : Z F + v̄ for every row of X2; for every row of X in the form of one set
-    mean_ : v̄, (f,)
+    mean_, variance_ : v̄, (f,), and σ², the mean over features
     objective_ : value before the first round and after each
     converged_, n_iter_ : whether tol was reached, and in how many rounds
     adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
@@ -552,8 +552,8 @@ class FeaturePreservingEmbedding(BaseEstimator):
         Raises
         ------
         ValueError
-            If V1 has another number of rows, rows partly NaN, or no known row; if there are no correspondences or
-            faulty ones; if n_components exceeds the rows; if an option is unknown.
+            If V1 has another number of rows, rows partly NaN, or no known row; if there are no correspondences
+            or faulty ones; if n_components exceeds the rows; if an option is unknown.
 
         Warns
         -----
@@ -567,11 +567,12 @@ class FeaturePreservingEmbedding(BaseEstimator):
                 raise ValueError(
                     "correspondences are given without V1: call fit(X1, X2, V1, correspondences)"
                 )
-            self.sizes_ = (X1.shape[0],)
+            self.sizes_: tuple[int, ...] = (X1.shape[0],)
             values, confidence = _known_values(X2, X1.shape[0])
             return self.fit_graph(_joint_graph(self, (X1,), None), values, confidence, sets=(X1,))
         self.sizes_ = (X1.shape[0], X2.shape[0])
-        given = correspondence_matrix(correspondences if correspondences is not None else [], *self.sizes_)
+        pairs = [] if correspondences is None else correspondences
+        given = correspondence_matrix(pairs, X1.shape[0], X2.shape[0])
         self.links_ = _links(self, X1, X2, given)
         values, confidence = _shared_values(*_known_values(V1, X1.shape[0]), self.links_)
         return self.fit_graph(_joint_graph(self, (X1, X2), self.links_), values, confidence, sets=(X1, X2))
@@ -612,10 +613,10 @@ class FeaturePreservingEmbedding(BaseEstimator):
         return self
 
     def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
-        """Return the embedding (r × k) of new rows: the mean of their neighbours' in set 0 or 1, by nearness.
+        """Return the embedding (r × k) of new rows: the mean of their neighbours' of set 0 or 1, by nearness.
 
-        It minimises the first term for the new rows alone, everything else fixed. Rows of zeros are put at the
-        origin, where the features are v̄.
+        It minimises the first term for the new rows alone, everything else fixed. Rows of zeros are put at
+        the origin, where the features are v̄.
 
         Raises
         ------
@@ -651,6 +652,7 @@ class FeaturePreservingEmbedding(BaseEstimator):
         if not weights.any():
             raise ValueError("no row of V is known: give at least one row without NaN")
         mean = weights @ values / weights.sum()
+        self.variance_ = float(weights @ ((values - mean) ** 2).mean(axis=1) / weights.sum())
         self.mean_ = mean if self.centre else np.zeros_like(mean)
         return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
 
@@ -741,7 +743,7 @@ def _alternate(problem: _Problem) -> _Embedding:
     objective = [value]
     for number in range(1, options.max_iter + 1):
         known = _filled(problem, Z, F)
-        kept = options.checkpoint(f"embedding-{number}", _Step(problem, known, Z, F))
+        kept = options.checkpoint(f"embedding-{number}", _Step(problem, known, Z, F).solve)
         Z, F, value = _regress(problem, np.asarray(kept.compute()), known)
         objective.append(value)
         if objective[-2] - value <= options.tol * abs(objective[-2]):
@@ -781,7 +783,7 @@ def _start(problem: _Problem) -> Float64s:
 
 def _regress(problem: _Problem, Z: Float64s, known: _Known) -> tuple[Float64s, Float64s, float]:
     """Return Z and the best F for it, in the best scale, and the objective."""
-    ridge = problem.options.regularization
+    ridge = problem.options.regularization * problem.options.variance_
     F = blocks.regression_weights(Z, known.target, known.confidence, ridge)
     if ridge > 0 and F.any():
         Z, F = blocks.balanced(Z, F, _roughness(problem, Z), ridge)
@@ -803,13 +805,13 @@ class _Step(NamedTuple):
     Z: Float64s
     F: Float64s
 
-    def __call__(self) -> da.Array:
+    def solve(self) -> da.Array:
         """Return Z, (N × k) in one chunk."""
         confidence, target = self.known
         shifts, basis = blocks.decoupling_basis(self.F)
         right = (confidence[:, None] * target) @ (self.F.T @ basis)
         right[:, shifts == 0] = 0.0
-        width = _group_width(*right.shape, self.problem.options.block_memory)
+        width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
         solved = da.map_blocks(
             _solve_group,
             da.from_array(shifts[None], chunks=(1, width)),
@@ -827,7 +829,7 @@ class _Step(NamedTuple):
         return whole.map_blocks(np.matmul, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
 
 
-def _solve_group(  # noqa: PLR0917 - called by map_blocks, by position
+def _solve_group(
     shifts: Float64s, right: Float64s, start: Float64s, system: Any, *, order: int, tol: float, max_iter: int
 ) -> Float64s:
     smoother, confidence = system
@@ -884,10 +886,10 @@ def choose_regularization(
     V1: Any,
     correspondences: Any,
     *,
-    values: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0),
+    values: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0),
     random_state: int = 0,
 ) -> RegularizationChoice:
-    """Choose λ by how well the features of corresponding rows are inferred when half of the pairs are left out.
+    """Choose λ by how well half of the pairs' features are inferred from the other half.
 
     Raises
     ------

@@ -131,7 +131,8 @@ def regression_weights(Z: Float64s, V: Float64s, confidence: Float64s, ridge: fl
     if ridge > 0:
         gram.flat[:: len(gram) + 1] += ridge
         return np.linalg.solve(gram, target)
-    return np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True) @ target
+    inverse: Float64s = np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True)
+    return inverse @ target
 
 
 def decoupling_basis(F: Float64s) -> tuple[Float64s, Float64s]:
@@ -167,7 +168,7 @@ def _relative_gram(Z: Float64s) -> Float64s:
 
 
 def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) -> Float64s:
-    """Return the orthogonal R that minimises Σ w_i ‖x_i R - y_i‖², (d × e); orthonormal rows or columns if d ≠ e.
+    """Return the R (d × e) with orthonormal rows or columns that minimises Σ w_i ‖x_i R - y_i‖².
 
     scipy.linalg.orthogonal_procrustes is the equivalent without weights.
     """
@@ -189,7 +190,7 @@ class LinearMap(NamedTuple):
 
 
 def ridge_map(X: Float64s, Y: Float64s, *, ridge: float) -> LinearMap:
-    """Return the map that minimises ‖X W + 1cᵀ - Y‖² + ridge ‖W‖²; sklearn.linear_model.Ridge is the equivalent."""
+    """Return the map that minimises ‖X W + 1cᵀ - Y‖² + ridge ‖W‖²; sklearn's Ridge does the same."""
     centre, mean = X.mean(axis=0), Y.mean(axis=0)
     shifted = X - centre
     gram = shifted.T @ shifted
@@ -263,7 +264,7 @@ def softmax_of_each(groups: NDArray[np.int64], values: Float64s) -> Float64s:
 def true_margins(
     candidates: CandidatePairs, rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> list[Float64s]:
-    """Return, for each true pair that is among the candidates, the scores of its column less the true one's."""
+    """Return for each true pair among the candidates the scores of its column less the true one's."""
     order = np.argsort(candidates.pairs[:, 1], kind="stable")
     pairs, scores = candidates.pairs[order], candidates.scores[order]
     begin, end = (np.searchsorted(pairs[:, 1], columns, side) for side in ("left", "right"))

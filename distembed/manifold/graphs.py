@@ -13,8 +13,8 @@ import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.csgraph as csgraph
 from numpy.typing import NDArray
+from scipy.sparse import csgraph
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold.distances import BLOCK_MEMORY, Metric
@@ -138,7 +138,8 @@ def _weights(indices: Any, distances: Float64s, affinity: str, metric: str) -> F
 
 def _directed(indices: Any, weights: Float64s) -> sp.csr_array:
     n, k = indices.shape
-    edges = sp.csr_array((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    # Sorting is in place: without a copy it would reorder the caller's lists.
+    edges = sp.csr_array((weights.flatten(), indices.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
     edges.sort_indices()
     return edges
 
@@ -211,8 +212,8 @@ def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmet
     - "symmetric": I - D^-½ W D^-½, zero rows for vertices without an edge;
     - "none": (D - W) / mean degree.
 
-    tr(ZᵀLZ) is ½ Σ w_ij ‖z_i/√d_i - z_j/√d_j‖² or ½ Σ w_ij ‖z_i - z_j‖² / mean degree: the first makes what it
-    smooths grow with the root of a row's degree. scipy.sparse.csgraph.laplacian is the equivalent.
+    tr(ZᵀLZ) is ½ Σ w_ij ‖z_i/√d_i - z_j/√d_j‖² or ½ Σ w_ij ‖z_i - z_j‖² / mean degree: the first makes
+    what it smooths grow with the root of a row's degree. scipy.sparse.csgraph.laplacian is the equivalent.
 
     Raises
     ------

@@ -26,14 +26,14 @@ def best_embedding(L, F, V, confidence):
     return (np.linalg.pinv(system, rcond=1e-12, hermitian=True) @ right).reshape(k, -1).T
 
 
-def objective(L, Z, F, V, confidence, ridge):
+def objective(L, Z, F, V, confidence, *, ridge):
     """tr(ZᵀLZ) + Σ c_i ‖(ZF - V)_i‖² + λ‖F‖²."""
     misfit = (confidence[:, None] * (Z @ F - V) ** 2).sum()
     return np.trace(Z.T @ L @ Z) + misfit + ridge * (F**2).sum()
 
 
 def alternate(L, V, known, Z, n_rounds):
-    """The paper's steps 3 to 8, λ = 0: unknown rows of V are zero, then Z F of the round before. Returns Z, F."""
+    """Steps 3 to 8, λ = 0: unknown rows of V are zero, then Z F of the round before. Return Z, F."""
     everywhere = np.ones(len(V))
     F = best_regression(Z, np.where(known[:, None], V, 0.0), everywhere, 0.0)
     for _ in range(n_rounds):
