@@ -330,7 +330,7 @@ class SemisupervisedAlignment(BaseEstimator):
         *,
         n_neighbors: int = 10,
         affinity: Affinity = "local",
-        symmetry: Symmetry = "union",
+        symmetry: Symmetry = "mutual",
         metric: Metric = "cosine",
         correspondence_weight: float = 1.0,
         normalization: Normalization = "symmetric",
@@ -447,16 +447,16 @@ class FeaturePreservingEmbedding(BaseEstimator):
 
         tr(Zᵀ L^p Z) + Σ_i c_i ‖(Z F)_i + v̄ - v_i‖² + λ σ² ‖F‖²
 
-    over rows i with known values v_i (confidence c_i), v̄ their mean, σ² their variance, L the Laplacian of the
-    joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean of
-    the first set's values as known, with the mean confidence, so weighted: Σ_i c_ij² / Σ_i c_ij.
+    over rows i with known values v_i (confidence c_i), v̄ their mean, σ² their variance, L the Laplacian of
+    the joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean
+    of the first set's values as known, with the mean confidence, so weighted: Σ_i c_ij² / Σ_i c_ij.
 
     Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the
     first term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The
-    paper's alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale, and
-    over every other invertible change of basis, is 2σ√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low rank with
-    the nuclear norm of its roughness as penalty, convex in Z F as long as k is at least its rank. λ is
-    then the one dial between fit and smoothness. λ = 0 remains possible.
+    paper's alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale,
+    and over every other invertible change of basis, is 2σ√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low
+    rank with the nuclear norm of its roughness as penalty, convex in Z F as long as k is at least its
+    rank. λ is then the one dial between fit and smoothness. λ = 0 remains possible.
 
     Parameters
     ----------
@@ -469,8 +469,8 @@ class FeaturePreservingEmbedding(BaseEstimator):
     smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike
         at each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition is the p-th power
         of that of L: p > 1 is for small graphs.
-    missing : "masked" minimises the objective above; "imputed" is the paper's loop, which fills unknown values
-        with Z F and solves as if all were known. It descends to the same, far more slowly: its start shows.
+    missing : "masked" minimises the objective above; "imputed" is the paper's loop, which fills unknown
+        values with Z F and solves as if all were known. It descends far more slowly: its start shows.
     init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1) as the paper
     centre : subtract v̄; False as in the paper, which pulls unknown values to zero
     propagate : find further correspondences first, see `propagate_correspondences`; they count as
@@ -499,7 +499,7 @@ class FeaturePreservingEmbedding(BaseEstimator):
         *,
         n_neighbors: int = 10,
         affinity: Affinity = "local",
-        symmetry: Symmetry = "union",
+        symmetry: Symmetry = "mutual",
         metric: Metric = "cosine",
         correspondence_weight: float = 1.0,
         regularization: float = 1.0,
@@ -552,8 +552,8 @@ class FeaturePreservingEmbedding(BaseEstimator):
         Raises
         ------
         ValueError
-            If V1 has another number of rows, rows partly NaN, or no known row; if there are no correspondences
-            or faulty ones; if n_components exceeds the rows; if an option is unknown.
+            If V1 has another number of rows, rows partly NaN, or no known row; if correspondences are none or
+            faulty; if n_components exceeds the rows; if an option is unknown.
 
         Warns
         -----
@@ -672,7 +672,7 @@ class FeaturePreservingEmbedding(BaseEstimator):
 
 def _known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
     """Return V with zeros for unknown rows, and 1 for known rows."""
-    values = np.array(V.compute() if isinstance(V, da.Array) else V, np.float64)
+    values: Float64s = np.array(V.compute() if isinstance(V, da.Array) else V, np.float64)
     if values.ndim != 2 or values.shape[0] != n_rows:
         raise ValueError(f"the feature values have shape {values.shape}, but there are {n_rows} rows")
     if np.isinf(values).any():
@@ -685,7 +685,9 @@ def _known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
         raise ValueError(
             f"row {partly[0]} of the feature values is partly NaN: a row is either known or NaN throughout"
         )
-    return np.nan_to_num(values), (~missing.any(axis=1)).astype(np.float64)
+    known: Float64s = (~missing.any(axis=1)).astype(np.float64)
+    values[missing] = 0.0
+    return values, known
 
 
 def _shared_values(values: Float64s, known: Float64s, links: sp.csr_array) -> tuple[Float64s, Float64s]:

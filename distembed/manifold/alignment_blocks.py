@@ -130,9 +130,9 @@ def regression_weights(Z: Float64s, V: Float64s, confidence: Float64s, ridge: fl
     gram, target = scaled.T @ Z, scaled.T @ V
     if ridge > 0:
         gram.flat[:: len(gram) + 1] += ridge
-        return np.linalg.solve(gram, target)
-    inverse: Float64s = np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True)
-    return inverse @ target
+        weights: Float64s = np.linalg.solve(gram, target)
+        return weights
+    return np.asarray(np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True) @ target, np.float64)
 
 
 def decoupling_basis(F: Float64s) -> tuple[Float64s, Float64s]:
