@@ -273,7 +273,9 @@ def test_regularization_is_chosen_by_pairs_left_out():
 
 def test_alignment_of_equal_sets_transfers_exactly():
     X1, _, V = planted(60)
-    model = SemisupervisedAlignment(5, correspondence_weight=10.0).fit(X1, X1, pairs_of(np.arange(60)))
+    model = SemisupervisedAlignment(5, symmetry="union", correspondence_weight=10.0).fit(
+        X1, X1, pairs_of(np.arange(60))
+    )
     np.testing.assert_allclose(model.transfer(V), V)
     L = laplacian(model.adjacency_)
     np.testing.assert_allclose(L @ model.embedding_, model.embedding_ * model.eigenvalues_, atol=1e-7)
