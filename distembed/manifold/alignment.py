@@ -685,7 +685,7 @@ def _known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
         raise ValueError(
             f"row {partly[0]} of the feature values is partly NaN: a row is either known or NaN throughout"
         )
-    known: Float64s = (~missing.any(axis=1)).astype(np.float64)
+    known: Float64s = np.where(missing.any(axis=1), 0.0, 1.0)
     values[missing] = 0.0
     return values, known
 

@@ -130,7 +130,7 @@ def regression_weights(Z: Float64s, V: Float64s, confidence: Float64s, ridge: fl
     gram, target = scaled.T @ Z, scaled.T @ V
     if ridge > 0:
         gram.flat[:: len(gram) + 1] += ridge
-        weights: Float64s = np.linalg.solve(gram, target)
+        weights: Any = np.linalg.solve(gram, target)
         return weights
     return np.asarray(np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True) @ target, np.float64)
 
