@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import jensenshannon
+from sklearn.linear_model import Ridge
+
+from distembed.evaluation.transfer import (
+    control_features,
+    mean_interval,
+    nearest_features,
+    on_simplex,
+    score_retrieval,
+    score_transfer,
+)
+from distembed.manifold.alignment_blocks import unit_rows
+
+
+def proportions(n=30, f=5, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(f, 0.3), n)
+
+
+def test_scores_follow_their_formulas():
+    found, true = proportions(seed=1), proportions(seed=2)
+    scores = score_transfer(found, true)
+    assert scores.rmse == pytest.approx(np.sqrt(np.mean((found - true) ** 2)))
+    np.testing.assert_allclose(scores.topic_rmse, np.sqrt(np.mean((found - true) ** 2, axis=0)))
+    correlations = [np.corrcoef(found[:, t], true[:, t])[0, 1] for t in range(5)]
+    np.testing.assert_allclose(scores.topic_correlation, correlations)
+    hellinger = np.mean(np.linalg.norm(np.sqrt(found) - np.sqrt(true), axis=1)) / np.sqrt(2)
+    assert scores.hellinger == pytest.approx(hellinger)
+    assert scores.jensen_shannon == pytest.approx(
+        np.mean([jensenshannon(p, q) for p, q in zip(found, true, strict=True)])
+    )
+
+
+def test_perfect_and_opposite_inference():
+    true = proportions()
+    perfect = score_transfer(true, true)
+    assert perfect.rmse == perfect.hellinger == 0
+    assert perfect.jensen_shannon == pytest.approx(0, abs=1e-7)
+    opposite = score_transfer(np.eye(2), np.eye(2)[::-1])
+    assert opposite.hellinger == pytest.approx(1)
+    assert opposite.jensen_shannon == pytest.approx(np.sqrt(np.log(2)))
+
+
+def test_constant_column_has_no_correlation():
+    true = np.column_stack([np.arange(4.0), np.ones(4)])
+    scores = score_transfer(true, true)
+    assert scores.topic_correlation[0] == pytest.approx(1)
+    assert np.isnan(scores.topic_correlation[1])
+
+
+def test_negative_values_leave_the_simplex_no_trace():
+    np.testing.assert_allclose(
+        on_simplex(np.array([[-1.0, 1, 3], [0, 0, 0]])), [[0, 0.25, 0.75], [1 / 3] * 3]
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "true", "message"),
+    [
+        (np.ones((2, 3)), np.ones((3, 3)), "shape"),
+        (np.ones((0, 3)), np.ones((0, 3)), "shape"),
+        (np.full((2, 2), np.nan), np.ones((2, 2)), "NaN"),
+    ],
+)
+def test_bad_scores_input(found, true, message):
+    with pytest.raises(ValueError, match=message):
+        score_transfer(found, true)
+
+
+@pytest.mark.parametrize("block_memory", [2**27, 1, 5000])
+def test_retrieval_matches_sorting(block_memory):
+    generator = np.random.default_rng(0)
+    first, second = generator.standard_normal((40, 8)), generator.standard_normal((25, 8))
+    wanted = generator.integers(40, size=25)
+    cosines = unit_rows(second) @ unit_rows(first).T
+    ranks = 1 + np.array(
+        [np.flatnonzero(np.argsort(-row) == i)[0] for row, i in zip(cosines, wanted, strict=True)]
+    )
+    scores = score_retrieval(first, second, wanted, block_memory=block_memory)
+    np.testing.assert_array_equal(scores.ranks, ranks)
+    assert scores.mean_reciprocal_rank == pytest.approx(np.mean(1 / ranks))
+    assert scores.hits_1 == np.mean(ranks == 1)
+    assert scores.hits_10 == np.mean(ranks <= 10)
+
+
+def test_ties_count_half():
+    assert score_retrieval(np.ones((3, 2)), np.ones((1, 2)), [1]).ranks.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("counterparts", [[0], [0, 5], [-1, 0]])
+def test_bad_counterparts(counterparts):
+    with pytest.raises(ValueError, match="counterparts"):
+        score_retrieval(np.ones((3, 2)), np.ones((2, 2)), counterparts)
+
+
+def test_controls():
+    generator = np.random.default_rng(0)
+    X1 = generator.standard_normal((60, 6))
+    X2 = X1 @ np.linalg.qr(generator.standard_normal((6, 6)))[0]
+    V = proportions(60)
+    links = sp.csr_array((np.ones(20), (np.arange(20), np.arange(20))), shape=(60, 60))
+    found = control_features(X1, X2, V, links, n_neighbors=1)
+    np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
+    np.testing.assert_allclose(found["procrustes"], V)
+    np.testing.assert_allclose(found["procrustes_1"], V)
+    expected = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], V[:20]).predict(unit_rows(X2))
+    np.testing.assert_allclose(found["ridge"], expected)
+    mapped = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], unit_rows(X1)[:20]).predict(unit_rows(X2))
+    np.testing.assert_allclose(found["ridge_map"], nearest_features(unit_rows(X1), mapped, V))
+    with pytest.raises(ValueError, match="there are none"):
+        control_features(X1, X2, V, sp.csr_array((60, 60)))
+
+
+def test_intervals():
+    interval = mean_interval([1.0, 2.0, 3.0])
+    assert interval.mean == 2
+    assert interval.high - interval.mean == pytest.approx(4.302653 / np.sqrt(3), rel=1e-5)
+    assert mean_interval([1.0]) == (1, 1, 1)

@@ -1,0 +1,457 @@
+from __future__ import annotations
+
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold.alignment import (
+    FeaturePreservingEmbedding,
+    SemisupervisedAlignment,
+    choose_regularization,
+    correspondence_matrix,
+    propagate_correspondences,
+)
+from distembed.manifold.graphs import joint_adjacency, laplacian, neighbor_affinity
+from tests.references import alignment as reference
+
+GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
+
+
+def planted(n=120, d=12, f=4, seed=0):
+    """Two sets that are one up to a rotation and a little noise, and features smooth over them."""
+    generator = np.random.default_rng(seed)
+    centres = generator.standard_normal((6, d))
+    X1 = centres[generator.integers(6, size=n)] + 0.4 * generator.standard_normal((n, d))
+    rotation = np.linalg.qr(generator.standard_normal((d, d)))[0]
+    X2 = X1 @ rotation + 0.02 * generator.standard_normal((n, d))
+    return X1, X2, np.tanh(X1 @ generator.standard_normal((d, f)) / 3)
+
+
+def pairs_of(numbers):
+    return np.column_stack([numbers, numbers])
+
+
+@pytest.fixture
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+# ------------------------------------------------------------------------------------- block functions
+
+
+@given(st.integers(0, 10**6), st.integers(2, 25), st.integers(1, 6), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_shifted_systems_match_dense_solve(seed, n, g, order):
+    generator = np.random.default_rng(seed)
+    W = sp.csr_array(np.triu(generator.random((n, n)), 1))
+    L = laplacian(sp.csr_array(W + W.T), normalization="none")
+    confidence, shifts = generator.random(n), generator.random(g) + 0.1
+    targets, start = generator.standard_normal((n, g)), generator.standard_normal((n, g))
+    found = blocks.solve_shifted(L, confidence, shifts, targets, start, order=order, tol=1e-12)
+    power = np.linalg.matrix_power(L.toarray(), order)
+    for i in range(g):
+        expected = np.linalg.solve(power + shifts[i] * np.diag(confidence), targets[:, i])
+        np.testing.assert_allclose(found.values[:, i], expected, rtol=1e-6, atol=1e-7 * abs(expected).max())
+    assert found.residuals.max() <= 1e-11
+
+
+def test_zero_right_hand_side_gives_zero():
+    L = laplacian(sp.csr_array(np.ones((3, 3)) - np.eye(3)))
+    found = blocks.solve_shifted(L, np.ones(3), np.zeros(1), np.zeros((3, 1)), np.ones((3, 1)))
+    assert not found.values.any()
+    assert found.n_iter == 0
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
+def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f):
+    generator = np.random.default_rng(seed)
+    root = generator.standard_normal((12, 12))
+    L, Z, F = root @ root.T, generator.standard_normal((12, k)), generator.standard_normal((k, f))
+    ridge = 10.0 ** generator.integers(-3, 3)
+    balanced, weights = blocks.balanced(Z, F, Z.T @ L @ Z, ridge)
+    np.testing.assert_allclose(balanced @ weights, Z @ F, atol=1e-8 * abs(Z @ F).max())
+    value = np.trace(balanced.T @ L @ balanced) + ridge * (weights**2).sum()
+    nuclear = np.linalg.svd(root.T @ Z @ F, compute_uv=False).sum()
+    assert value == pytest.approx(2 * np.sqrt(ridge) * nuclear, rel=1e-6)
+    assert value <= np.trace(Z.T @ L @ Z) + ridge * (F**2).sum() + 1e-9
+
+
+def test_mutual_choices_match_brute_force():
+    generator = np.random.default_rng(0)
+    first, second = (blocks.unit_rows(generator.standard_normal((n, 5))) for n in (9, 11))
+    cosines = first @ second.T
+
+    def lists(similarity):
+        order = np.argsort(-similarity, axis=1)
+        return np.stack([2 - 2 * np.take_along_axis(similarity, order, 1), order.astype(float)], axis=1)
+
+    candidates = blocks.candidate_pairs(lists(cosines), lists(cosines.T))
+    csls = 2 * cosines - cosines.mean(axis=1)[:, None] - cosines.mean(axis=0)
+    np.testing.assert_allclose(candidates.scores, csls.ravel(), atol=1e-12)
+    chosen = {(i, int(csls[i].argmax())) for i in range(9) if csls[:, csls[i].argmax()].argmax() == i}
+    assert {tuple(pair) for pair in blocks.mutual_choices(candidates).pairs.tolist()} == chosen
+
+
+def test_linear_maps_recover_what_was_planted():
+    generator = np.random.default_rng(1)
+    X, weights = generator.standard_normal((40, 6)), generator.standard_normal((6, 3))
+    rotation = np.linalg.qr(generator.standard_normal((6, 6)))[0]
+    np.testing.assert_allclose(blocks.procrustes_map(X, X @ rotation), rotation, atol=1e-10)
+    found = blocks.ridge_map(X, X @ weights + 2, ridge=1e-10)
+    np.testing.assert_allclose(found(X), X @ weights + 2, atol=1e-7)
+
+
+# ------------------------------------------------------------------------------------ Kronecker oracle
+
+
+@pytest.mark.parametrize("n_known", [1, 3, 7])
+def test_the_papers_alternation_equals_the_kronecker_system(n_known, quiet):
+    X, V = reference.grid_toy()
+    V = np.column_stack([V, V**2, np.sin(V)])
+    pairs = pairs_of(np.random.default_rng(n_known).permutation(16)[:n_known])
+    model = FeaturePreservingEmbedding(
+        3, **GRID, normalization="symmetric", missing="imputed", init="random", centre=False,
+        regularization=0.0, max_iter=4, tol=0.0, solver_tol=1e-14, solver_max_iter=5000, random_state=3,
+    ).fit(X, -X, V, pairs)  # fmt: skip
+    known = np.concatenate([np.ones(16, bool), np.isin(np.arange(16), pairs[:, 1])])
+    start = np.random.default_rng(3).uniform(-1, 1, (32, 3))
+    both = np.concatenate([V, V])
+    L = laplacian(model.adjacency_).toarray()
+    Z, F = reference.alternate(L, both, known, start, 4)
+    np.testing.assert_allclose(model.embedding_, Z, atol=1e-8 * abs(Z).max())
+    np.testing.assert_allclose(model.features_, (Z @ F)[16:], atol=1e-8 * abs(V).max())
+
+
+@pytest.mark.parametrize("smoothness", [1, 2])
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_masked_solution_is_stationary_for_the_kronecker_system(smoothness, n_features, quiet):
+    X, V = reference.grid_toy()
+    V = np.column_stack([V, V**2, np.sin(V)])[:, :n_features]
+    model = FeaturePreservingEmbedding(
+        3, **GRID, smoothness=smoothness, max_iter=3000, tol=1e-15, solver_tol=1e-13, solver_max_iter=5000,
+        regularization=0.5,
+    ).fit(X, -X, V, [(0, 0, 1.0), (6, 6, 0.5), (7, 6, 0.25), (9, 9, 1.0)])  # fmt: skip
+    L = np.linalg.matrix_power(laplacian(model.adjacency_, normalization="none").toarray(), smoothness)
+    target = np.concatenate([V, np.zeros_like(V)])
+    target[[16, 25]] = V[[0, 9]]
+    target[22] = (0.5 * V[6] + 0.25 * V[7]) / 0.75
+    target -= model.mean_
+    assert model.confidence_[[16, 22, 25]].tolist() == pytest.approx([1.0, 0.3125 / 0.75, 1.0])
+    product = model.embedding_ @ model.regression_
+    again = reference.best_embedding(L, model.regression_, target, model.confidence_) @ model.regression_
+    np.testing.assert_allclose(product, again, atol=1e-4 * abs(V).max())
+    value = reference.objective(
+        L,
+        model.embedding_,
+        model.regression_,
+        target,
+        model.confidence_,
+        ridge=model.regularization * model.variance_,
+    )
+    assert model.objective_[-1] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("missing", ["masked", "imputed"])
+@pytest.mark.parametrize("init", ["alignment", "random"])
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+@pytest.mark.parametrize("normalization", ["none", "symmetric"])
+def test_objective_never_rises(missing, init, ridge, normalization, quiet):
+    X, V = reference.grid_toy()
+    model = FeaturePreservingEmbedding(
+        4, **GRID, missing=missing, init=init, regularization=ridge, normalization=normalization, max_iter=30,
+        tol=1e-9, solver_tol=1e-3,
+    ).fit(X, -X, np.column_stack([V, V**2]), pairs_of([2, 5, 9]))  # fmt: skip
+    values = model.objective_
+    assert np.all(np.diff(values) <= 1e-9 * values[:-1])
+    assert values[-1] < values[0]
+
+
+def test_without_a_ridge_the_scale_degenerates():
+    L = laplacian(sp.csr_array(np.ones((6, 6)) - np.eye(6))).toarray()
+    Z, F = np.random.default_rng(0).standard_normal((2, 6, 2))
+    V = Z @ F.T
+    values = [reference.objective(L, a * Z, F.T / a, V, np.ones(6), ridge=0.0) for a in (1, 1e-2, 1e-4)]
+    assert values[1] == pytest.approx(1e-4 * values[0])
+    assert values[2] == pytest.approx(1e-8 * values[0])
+
+
+def test_masked_and_imputed_reach_the_same_minimum():
+    X, V = reference.grid_toy()
+    options = {**GRID, "regularization": 0.3, "max_iter": 5000, "tol": 1e-13, "solver_tol": 1e-11}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [
+            FeaturePreservingEmbedding(2, missing=missing, init=init, **options).fit(
+                X, -X, V, pairs_of([1, 6, 8])
+            )
+            for missing, init in (("masked", "alignment"), ("imputed", "random"))
+        ]
+    assert found[0].objective_[-1] == pytest.approx(found[1].objective_[-1], rel=1e-5)
+    assert found[0].n_iter_ < found[1].n_iter_
+
+
+# -------------------------------------------------------------------------------- toy and planted data
+
+
+def toy_errors(n_known, seeds):
+    """Return mean errors of feature-preserving embedding, semisupervised alignment and the mean."""
+    X, V = reference.grid_toy()
+    errors = []
+    for seed in seeds:
+        numbers = np.random.default_rng(seed).permutation(16)[:n_known]
+        rest = np.setdiff1d(np.arange(16), numbers)
+        model = FeaturePreservingEmbedding(2, **TOY).fit(X, -X, V, pairs_of(numbers))
+        aligned = SemisupervisedAlignment(2, **GRID).fit(X, -X, pairs_of(numbers)).transfer(V)
+        guesses = model.features_, aligned, np.full_like(V, V.mean())
+        errors.append([np.sqrt(np.mean((guess - V)[rest] ** 2)) for guess in guesses])
+    return np.mean(errors, axis=0)
+
+
+TOY = {**GRID, "smoothness": 4, "regularization": 0.003, "solver_tol": 1e-10, "solver_max_iter": 2000}
+
+
+@pytest.mark.parametrize("n_known", [3, 5, 7])
+def test_grid_of_the_paper(n_known):
+    embedded, aligned, mean = toy_errors(n_known, range(10))
+    assert embedded < 0.75 * mean
+    assert embedded < 0.75 * aligned
+
+
+def test_planted_rotation_is_propagated_and_features_follow():
+    X1, X2, V = planted()
+    known = np.arange(14)
+    links = correspondence_matrix(pairs_of(known), 120, 120)
+    found = propagate_correspondences(X1, X2, links)
+    best = found.links.argmax(axis=0)
+    assert np.mean(np.asarray(best).ravel() == np.arange(120)) > 0.95
+    assert found.lost_share < 0.1
+    assert found.n_found == sorted(found.n_found)
+    plain, propagated = (
+        FeaturePreservingEmbedding(4, regularization=0.01, propagate=propagate).fit(
+            X1, X2, V, pairs_of(known)
+        )
+        for propagate in (False, True)
+    )
+    errors = [np.sqrt(np.mean((model.features_ - V)[14:] ** 2)) for model in (plain, propagated)]
+    assert errors[1] < 0.2 * errors[0]
+    assert errors[0] < np.sqrt(np.mean((V - V.mean(axis=0))[14:] ** 2))
+
+
+def test_probabilities_say_that_unrelated_sets_have_no_counterparts():
+    X1, X2, _ = planted()
+    links = correspondence_matrix(pairs_of(np.arange(30)), 120, 120)
+    related = propagate_correspondences(X1, X2, links)
+    unrelated = propagate_correspondences(X1, np.random.default_rng(5).standard_normal(X2.shape), links)
+    for found in (related, unrelated):
+        sums = found.links.sum(axis=0)
+        np.testing.assert_allclose(sums[:30], 1)
+        np.testing.assert_allclose(sums[30:], 1 - found.lost_share, atol=0.02)
+    assert related.links[:, 30:].max() > 0.9
+    assert unrelated.lost_share > 0.7
+
+
+def test_regularization_is_chosen_by_pairs_left_out():
+    X1, X2, V = planted()
+    model = FeaturePreservingEmbedding(4, propagate=True)
+    choice = choose_regularization(model, X1, X2, V, pairs_of(np.arange(40)), values=(0.01, 1000.0))
+    assert choice.regularization == 0.01
+    assert choice.errors[0.01] < choice.errors[1000.0]
+    with pytest.raises(ValueError, match="1 pairs cannot be halved"):
+        choose_regularization(model, X1, X2, V, [(0, 0)])
+
+
+def test_alignment_of_equal_sets_transfers_exactly():
+    X1, _, V = planted(60)
+    model = SemisupervisedAlignment(5, symmetry="union", correspondence_weight=10.0).fit(
+        X1, X1, pairs_of(np.arange(60))
+    )
+    np.testing.assert_allclose(model.transfer(V), V)
+    L = laplacian(model.adjacency_)
+    np.testing.assert_allclose(L @ model.embedding_, model.embedding_ * model.eigenvalues_, atol=1e-7)
+    np.testing.assert_allclose(model.embedding_.T @ model.embedding_, np.eye(5), atol=1e-7)
+
+
+# ----------------------------------------------------------------------------------------------- forms
+
+
+def test_one_set_with_missing_rows_is_interpolated():
+    X, _, V = planted(150)
+    given_values = V.copy()
+    given_values[100:] = np.nan
+    model = FeaturePreservingEmbedding(4, regularization=0.01).fit(X, given_values)
+    error = np.sqrt(np.mean((model.features_ - V)[100:] ** 2))
+    assert model.features_.shape == V.shape
+    assert error < 0.8 * np.sqrt(np.mean((V[:100].mean(axis=0) - V[100:]) ** 2))
+
+
+def test_three_sets_by_their_joint_graph():
+    X1, X2, V = planted(60)
+    graphs = [neighbor_affinity(X, 8) for X in (X1, X2, X1[::-1].copy())]
+    links = {
+        (0, 1): correspondence_matrix(pairs_of(np.arange(60)), 60, 60),
+        (1, 2): correspondence_matrix(np.column_stack([np.arange(60), 59 - np.arange(60)]), 60, 60),
+    }
+    values = np.concatenate([V, np.full((120, 4), np.nan)])
+    adjacency = joint_adjacency(graphs, links, weight=100.0)
+    model = FeaturePreservingEmbedding(4, regularization=1e-4).fit_graph(adjacency, values)
+    np.testing.assert_allclose(model.features_[60:120], V, atol=0.1)
+    np.testing.assert_allclose(model.features_[120:], V[::-1], atol=0.2)
+
+
+@pytest.mark.parametrize("normalization", ["none", "symmetric"])
+def test_transform_puts_known_rows_near_their_place(normalization):
+    X1, X2, V = planted()
+    model = FeaturePreservingEmbedding(4, regularization=0.01, normalization=normalization)
+    model.fit(X1, X2, V, pairs_of(np.arange(0, 120, 2)))
+    again = model.predict(X2, data_set=1)
+    assert model.transform(X2[:3], data_set=1).shape == (3, 4)
+    assert np.corrcoef(again.ravel(), model.features_.ravel())[0, 1] > 0.9
+    np.testing.assert_allclose(model.predict(np.zeros((1, 12)), data_set=0)[0], model.mean_)
+    with pytest.raises(ValueError, match="data_set is 2"):
+        model.transform(X1, data_set=2)
+
+
+def test_dask_rows_chunks_and_schedulers_give_the_same_bits():
+    X1, X2, V = planted(90)
+    pairs = pairs_of(np.arange(20))
+    expected = FeaturePreservingEmbedding(6, block_memory=2**16).fit(X1, X2, V, pairs)
+    for chunks, scheduler in (((90, 12), "threads"), ((37, 5), "sync"), ((1, 12), "threads")):
+        with dask.config.set(scheduler=scheduler):
+            model = FeaturePreservingEmbedding(6, block_memory=2**16)
+            model.fit(da.from_array(X1, chunks=chunks), da.from_array(X2, chunks=chunks), V, pairs)
+        np.testing.assert_array_equal(model.embedding_, expected.embedding_)
+
+
+def test_restarted_run_finds_its_rounds():
+    X1, X2, V = planted(60)
+    kept, made = {}, []
+
+    def keep(name, make):
+        if name not in kept:
+            made.append(name)
+            kept[name] = make().persist()
+        return kept[name]
+
+    options = {"n_components": 4, "checkpoint": keep}
+    first = FeaturePreservingEmbedding(**options).fit(X1, X2, V, pairs_of(np.arange(20)))
+    last = f"embedding-{first.n_iter_}"
+    del kept[last]
+    made.clear()
+    second = FeaturePreservingEmbedding(**options).fit(X1, X2, V, pairs_of(np.arange(20)))
+    assert made == [last]
+    np.testing.assert_array_equal(first.features_, second.features_)
+
+
+# ------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(0, 5)], "row 5 of set 2, which has the rows 0 to 4"),
+        ([(-1, 0)], "row -1 of set 1"),
+        ([(0.5, 0)], r"row 0\.5"),
+        ([(np.nan, 0)], "row nan"),
+        ([(0, 0, 0.0)], "confidence 0:"),
+        ([(0, 0, 1.5)], r"confidence 1\.5"),
+        ([(0, 0, 1.0), (0, 0, 0.5)], "keep one"),
+        ([0, 1], "shape"),
+        (sp.csr_array((2, 2)), "the sets 5 and 5 rows"),
+    ],
+)
+def test_faulty_correspondences_are_refused(pairs, message):
+    with pytest.raises(ValueError, match=message):
+        correspondence_matrix(pairs, 5, 5)
+
+
+def test_duplicates_alike_count_once_and_matrices_are_taken():
+    links = correspondence_matrix([(0, 1), (0, 1), (2, 1)], 3, 3)
+    assert links.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
+    assert (correspondence_matrix(links, 3, 3) != links).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"correspondences": None}, "no correspondences"),
+        ({"correspondences": []}, "no correspondences"),
+        ({"V1": np.ones((3, 2))}, "there are 30 rows"),
+        ({"V1": np.full((30, 2), np.nan)}, "no row of V is known"),
+        (
+            {"V1": np.column_stack([np.arange(30.0), np.full(30, np.nan)])},
+            "row 0 of the feature values is partly NaN",
+        ),
+        ({"V1": np.full((30, 2), np.inf)}, "row 0 of the feature values is infinite"),
+        ({"n_components": 61}, "choose 1 to the 60 rows"),
+        ({"n_components": 0}, "choose 1 to the 60 rows"),
+        ({"regularization": -1.0}, "regularization is -1"),
+        ({"smoothness": 0}, "smoothness is 0"),
+        ({"missing": "drop"}, "missing is 'drop'"),
+        ({"init": "zeros"}, "init is 'zeros'"),
+        ({"n_neighbors": 30}, "k = 30"),
+        ({"affinity": "rbf"}, "affinity is 'rbf'"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    X1, X2, V = planted(30)
+    data = {"V1": V, "correspondences": pairs_of(np.arange(5))}
+    data |= {name: change[name] for name in data if name in change}
+    options = {name: value for name, value in change.items() if name not in data}
+    with pytest.raises(ValueError, match=message):
+        FeaturePreservingEmbedding(**{"n_components": 3, **options}).fit(
+            X1, X2, data["V1"], data["correspondences"]
+        )
+
+
+def test_correspondences_without_values_are_refused():
+    X1, _, V = planted(30)
+    with pytest.raises(ValueError, match="without V1"):
+        FeaturePreservingEmbedding(3).fit(X1, V, correspondences=[(0, 0)])
+
+
+def test_constant_features_stay_constant():
+    X1, X2, _ = planted(40)
+    model = FeaturePreservingEmbedding(2).fit(X1, X2, np.full((40, 2), 0.3), pairs_of(np.arange(5)))
+    np.testing.assert_allclose(model.features_, 0.3)
+
+
+def test_empty_and_isolated_documents_get_the_mean_with_a_warning():
+    X1, X2, V = planted(40)
+    X2[7] = 0.0
+    with pytest.warns(UserWarning, match=r"1 rows are joined to no known value .*\[47\]"):
+        model = FeaturePreservingEmbedding(3).fit(X1, X2, V, pairs_of(np.arange(5)))
+    np.testing.assert_allclose(model.features_[7], model.mean_)
+    assert np.isfinite(model.features_).all()
+
+
+def test_unknown_rows_of_the_first_set_are_inferred_from_the_rest():
+    X1, X2, V = planted(40)
+    V = V.copy()
+    V[3] = np.nan
+    model = FeaturePreservingEmbedding(3).fit(X1, X2, V, [(3, 3), (4, 4)])
+    assert model.confidence_[[3, 43, 44]].tolist() == [0, 0, 1]
+    assert np.isfinite(model.features_).all()
+
+
+def test_no_convergence_is_one_warning():
+    X1, X2, V = planted(40)
+    with pytest.warns(ConvergenceWarning, match="round 1: raise max_iter"):
+        model = FeaturePreservingEmbedding(3, max_iter=1).fit(X1, X2, V, pairs_of(np.arange(5)))
+    assert not model.converged_
+
+
+def test_too_many_eigenvectors_are_refused():
+    X1, X2, _ = planted(20)
+    with pytest.raises(ValueError, match="n_components is 40"):
+        SemisupervisedAlignment(40, n_neighbors=5).fit(X1, X2, [(0, 0)])

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.neighbors import kneighbors_graph
+
+from distembed.manifold.graphs import (
+    DENSE_ROWS,
+    components,
+    joint_adjacency,
+    laplacian,
+    neighbor_affinity,
+    smallest_eigenpairs,
+)
+
+
+def rows(n=50, d=6, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def neighbor_mask(X, k):
+    return kneighbors_graph(X / np.linalg.norm(X, axis=1, keepdims=True), k).toarray() > 0
+
+
+def random_graph(n, density=0.2, seed=0):
+    upper = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed), format="csr")
+    upper = sp.triu(upper, 1)
+    return sp.csr_array(upper + upper.T)
+
+
+@pytest.mark.parametrize("affinity", ["binary", "cosine", "gaussian", "local"])
+@pytest.mark.parametrize("symmetry", ["union", "mutual"])
+def test_edges_are_the_neighbours_and_weights_symmetric(affinity, symmetry):
+    X = rows()
+    graph = neighbor_affinity(X, 8, affinity=affinity, symmetry=symmetry).toarray()
+    near, nearest = neighbor_mask(X, 8), neighbor_mask(X, 3)
+    expected = near | near.T if symmetry == "union" else (near & near.T) | nearest | nearest.T
+    np.testing.assert_array_equal(graph > 0, expected)
+    np.testing.assert_allclose(graph, graph.T, rtol=1e-12)
+    assert graph.max() <= 1
+    assert not graph.diagonal().any()
+
+
+def test_weights_follow_their_formulas():
+    X = rows()
+    cosines = cosine_similarity(X)
+    near = neighbor_mask(X, 8)
+    squares = np.where(near, 2 - 2 * cosines, np.nan)
+    own = np.sqrt(np.sort(squares, axis=1)[:, 6])
+    both = near | near.T
+    for affinity, expected in (
+        ("cosine", np.maximum(cosines, 1e-6)),
+        ("gaussian", np.exp(-(2 - 2 * cosines) / np.nanmean(squares))),
+        ("local", np.exp(-(2 - 2 * cosines) / np.outer(own, own))),
+    ):
+        graph = neighbor_affinity(X, 8, affinity=affinity).toarray()
+        np.testing.assert_allclose(graph[both], np.maximum(expected, 1e-6)[both], rtol=1e-9)
+
+
+@pytest.mark.parametrize("chunks", [(50, 6), (25, 3), (17, 6), (1, 6)])
+def test_dask_rows_give_the_same_graph(chunks):
+    X = rows()
+    expected = neighbor_affinity(X, 8)
+    assert (neighbor_affinity(da.from_array(X, chunks=chunks), 8) != expected).nnz == 0
+
+
+def test_sparse_rows_give_the_same_graph():
+    X = np.where(rows() > 0.3, rows(), 0.0)
+    X[:, 0] += 1
+    difference = neighbor_affinity(sp.csr_array(X), 5) - neighbor_affinity(X, 5)
+    assert abs(difference).max() < 1e-9
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, lambda X: da.from_array(X, chunks=(7, 3))])
+def test_rows_of_zeros_have_no_edge(wrap):
+    X = rows()
+    X[[3, 20]] = 0
+    graph = neighbor_affinity(wrap(X), 5)
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    assert np.flatnonzero(degrees == 0).tolist() == [3, 20]
+    whole = neighbor_affinity(np.delete(X, [3, 20], axis=0), 5).toarray()
+    np.testing.assert_allclose(
+        np.delete(np.delete(graph.toarray(), [3, 20], 0), [3, 20], 1), whole, rtol=1e-12
+    )
+
+
+def test_equal_rows_are_joined_with_weight_one():
+    graph = neighbor_affinity(np.repeat(rows(4), 12, axis=0), 9)
+    np.testing.assert_array_equal(graph.data, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"affinity": "rbf"}, "affinity is 'rbf'"),
+        ({"symmetry": "both"}, "symmetry is 'both'"),
+        ({"affinity": "cosine", "metric": "euclidean"}, "not 'euclidean'"),
+        ({"n_neighbors": 50}, "k = 50"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        neighbor_affinity(rows(), **{"n_neighbors": 5, **options})
+
+
+def test_joint_graph_of_three_sets():
+    graphs = [random_graph(n, seed=n) for n in (5, 4, 3)]
+    links = {(0, 1): sp.csr_array(np.eye(5, 4)), (0, 2): sp.csr_array(np.eye(5, 3))}
+    joint = joint_adjacency(graphs, links, weight=2.0).toarray()
+    np.testing.assert_allclose(joint, joint.T)
+    np.testing.assert_allclose(joint[:5, 5:9], 2 * np.eye(5, 4))
+    np.testing.assert_allclose(joint[:5, 9:], 2 * np.eye(5, 3))
+    assert not joint[5:9, 9:].any()
+    for graph, begin in zip(graphs, (0, 5, 9), strict=True):
+        end = begin + graph.shape[0]
+        np.testing.assert_allclose(joint[begin:end, begin:end], graph.toarray())
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ({(1, 0): np.eye(4, 5)}, r"\(1, 0\): give them"),
+        ({(0, 2): np.eye(5, 4)}, r"\(0, 2\): give them"),
+        ({(0, 1): np.eye(4, 4)}, r"have shape \(4, 4\)"),
+        ({(0, 1): -np.eye(5, 4)}, "have the weight -1"),
+    ],
+)
+def test_faulty_links_are_refused(links, message):
+    graphs = [random_graph(5), random_graph(4)]
+    with pytest.raises(ValueError, match=message):
+        joint_adjacency(graphs, {sets: sp.csr_array(link) for sets, link in links.items()})
+
+
+def test_symmetric_laplacian_matches_scipy():
+    graph = random_graph(30)
+    np.testing.assert_allclose(
+        laplacian(graph).toarray(), csgraph.laplacian(graph, normed=True).toarray(), atol=1e-12
+    )
+
+
+def test_plain_laplacian_is_that_of_scipy_over_the_mean_degree():
+    graph = random_graph(30)
+    expected = csgraph.laplacian(graph).toarray() / graph.sum(axis=1).mean()
+    np.testing.assert_allclose(laplacian(graph, normalization="none").toarray(), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="normalization is 'left'"):
+        laplacian(graph, normalization="left")
+
+
+@pytest.mark.parametrize("normalization", ["symmetric", "none"])
+def test_isolated_vertices_cost_nothing(normalization):
+    graph = sp.csr_array(sp.block_diag([random_graph(10, density=0.8), sp.csr_array((2, 2))]))
+    matrix = laplacian(graph, normalization=normalization).toarray()
+    assert np.isfinite(matrix).all()
+    assert not matrix[10:].any()
+    assert np.linalg.eigvalsh(matrix).min() > -1e-12
+    assert laplacian(sp.csr_array((3, 3)), normalization=normalization).nnz == 0
+
+
+@pytest.mark.parametrize("n", [40, DENSE_ROWS + 200])
+def test_smallest_eigenpairs_match_numpy(n):
+    matrix = laplacian(neighbor_affinity(rows(n), 8))
+    values, vectors = smallest_eigenpairs(matrix, 5)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix.toarray())[:5], atol=1e-8)
+    np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-6)
+    assert np.all((vectors**3).sum(axis=0) >= 0)
+
+
+def test_components_are_numbered():
+    graph = sp.csr_array(sp.block_diag([np.ones((2, 2)), np.ones((3, 3))]))
+    assert components(graph).tolist() == [0, 0, 1, 1, 1]
