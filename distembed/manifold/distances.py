@@ -1,0 +1,140 @@
+"""Distances between rows, block by block, and the grid of rows that every search here runs on.
+
+A full distance matrix is offered (`pairwise_distances`), but neither the neighbours nor the spanning tree
+read one: a tile of distances is made again by a matrix product faster than a disk gives it back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from distembed.manifold import blocks
+
+Metric = Literal["euclidean", "cosine"]
+
+# Memory of one task, bytes.
+BLOCK_MEMORY = 128 * 2**20
+# Copies of a row that one tile task holds: two tiles as stored and centred, in float64 at worst.
+ROW_COPIES = 6
+# A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
+ROW_BLOCKS = 16
+# Tiles below this size are dominated by the scheduler, not by the product.
+LEAST_ROWS = 2048
+
+
+def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
+    """Return the rows of one block: from the problem and the memory of a task, never from the workers."""
+    in_memory = max(1, block_memory // (ROW_COPIES * max(1, row_bytes)))
+    return min(in_memory, max(LEAST_ROWS, -(-n_rows // ROW_BLOCKS)), max(1, n_rows))
+
+
+def _as_float(X: Any) -> Any:
+    """Return X in float32 if it is float32 or float16, else in float64."""
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"the rows must be numbers, but their dtype is {X.dtype}: convert them to float32")
+    wanted = np.float32 if X.dtype.kind == "f" and X.dtype.itemsize <= 4 else np.float64
+    return X.astype(wanted, copy=False)
+
+
+def _check_rows(X: da.Array, metric: Metric) -> None:
+    """Raise for rows that hold NaN or infinity, or only zeros where cosine needs a direction."""
+    faults = X.map_blocks(
+        lambda block: blocks.row_faults(block)[:, None],
+        chunks=(X.chunks[0], 1),
+        dtype=np.int64,
+        meta=np.empty((0, 0)),
+    ).compute()[:, 0]
+    bad = np.nonzero(faults == 1)[0]
+    if bad.size:
+        raise ValueError(
+            f"{bad.size} rows of X hold NaN or infinity, first rows {bad[:5].tolist()}: drop or fill them"
+        )
+    empty = np.nonzero(faults == 2)[0]
+    if metric == "cosine" and empty.size:
+        raise ValueError(
+            f"{empty.size} rows of X are zero and have no cosine, first rows {empty[:5].tolist()}: drop them"
+        )
+
+
+def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY) -> da.Array:
+    """Return X checked, in floats and cut into row blocks; rows of unit length for the cosine metric.
+
+    Parameters
+    ----------
+    X : NumPy, SciPy sparse or Dask array, shape (n, d). It is read once per search: pass a Dask array that is
+        cheap to read (persisted, or from a store).
+    metric : "euclidean", or "cosine" (sparse rows allowed), which measures rows of unit length
+
+    Raises
+    ------
+    ValueError
+        If X is not two-dimensional, not numeric, has NaN or infinite values, rows of zeros under "cosine",
+        or is sparse under "euclidean".
+    """
+    if metric not in ("euclidean", "cosine"):
+        raise ValueError(f"metric must be 'euclidean' or 'cosine', not {metric!r}")
+    if not isinstance(X, da.Array) and not sp.issparse(X):
+        X = np.asarray(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X must have rows and columns, but its shape is {X.shape}")
+    X = _as_float(X)
+    sparse = sp.issparse(X) or sp.issparse(getattr(X, "_meta", None))
+    if sparse and metric == "euclidean":
+        raise ValueError("sparse rows are measured by metric='cosine' only: pass a dense X for 'euclidean'")
+    chunk = row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize if not sparse else 0, block_memory)
+    rows = _in_row_blocks(X, chunk)
+    _check_rows(rows, metric)
+    if metric == "cosine":
+        meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
+        rows = rows.map_blocks(blocks.unit_rows, dtype=np.float64, meta=meta)
+    return rows
+
+
+def _in_row_blocks(X: Any, chunk: int) -> da.Array:
+    if isinstance(X, da.Array):
+        return X.rechunk((chunk, -1))
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        parts = [X[i : i + chunk] for i in range(0, X.shape[0], chunk)]
+        meta = sp.csr_array((0, 0), dtype=X.dtype)
+        return da.concatenate(
+            [da.from_array(part, chunks=part.shape, asarray=False, meta=meta) for part in parts]
+        )
+    return da.from_array(X, chunks=(chunk, -1))
+
+
+def pairwise_distances(
+    X: Any, Z: Any = None, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY
+) -> da.Array:
+    """Return the distances between all rows of X and of Z (default X) as a lazy float64 Dask array.
+
+    d_ij = ‖x_i - z_j‖, or 1 - cos(x_i, z_j), accurate to 1e-11 relative also where rows nearly coincide;
+    sklearn.metrics.pairwise_distances without its cancellation. Dense rows only.
+    """
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+    columns = rows if Z is None else domain_rows(Z, metric=metric, block_memory=block_memory)
+    if rows.shape[1] != columns.shape[1]:
+        raise ValueError(
+            f"rows of X have {rows.shape[1]} values and rows of Z {columns.shape[1]}: they must agree"
+        )
+    return da.blockwise(
+        _distance_tile,
+        "ij",
+        rows,
+        "id",
+        columns,
+        "jd",
+        cosine=metric == "cosine",
+        align_arrays=False,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+
+
+def _distance_tile(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> blocks.Float64s:
+    squares = blocks.accurate_squares(X[0], Z[0])
+    return squares / 2 if cosine else np.sqrt(squares)

@@ -1,0 +1,468 @@
+"""Latent Semantic Imputation: vectors of rows that have none, from their place among rows that do.
+
+S. Yao, D. Yu, K. Xiao, Enhancing Domain Word Embedding via Latent Semantic Imputation, KDD 2019. The steps
+below are the paper's: the MST-kNN graph (algorithm 1), the weights (equation 2) and the fixed point of
+Y_q <- W_qp Y_p + W_qq Y_q (equation 7), reached by power iteration or directly as a linear system.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.manifold import blocks
+from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
+from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+
+# Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
+COLUMN_COPIES = 10
+# Column blocks cut finer than this leave the sparse product no columns to share an index over.
+COLUMN_BLOCKS = 16
+LEAST_COLUMNS = 8
+# Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
+SWEEPS_AT_ONCE = 32
+
+
+class UnreachedRowsError(ValueError):
+    """Some rows without a vector are joined to no row with one."""
+
+    def __init__(self, rows: blocks.Int64s) -> None:
+        self.rows = rows
+        super().__init__(
+            f"{rows.size} rows to impute are joined to no known vector, first rows {rows[:5].tolist()}: "
+            "give one of each such part a vector, or use a connected graph"
+        )
+
+
+class LatentSemanticImputation(BaseEstimator):
+    """Impute the missing rows of Y from the neighbours that the rows of X have.
+
+    Solves Y_q = W_qp Y_p + W_qq Y_q, where row i of W minimises ‖x_i - Σ_j w_ij x_j‖² over the simplex of i's
+    neighbours in the MST-kNN graph of X.
+
+    Parameters
+    ----------
+    min_degree : fewest neighbours of a row (the paper's delta)
+    solver : "krylov" solves the system by BiCGSTAB; "power" iterates as the paper does
+    tol : "krylov": largest relative residual of a column; "power": the paper's eta, the share of
+        ‖Y_q‖₁ that the last sweep moved. On graphs that mix slowly eta stops early: read `residual_`.
+    max_iter : most steps (two products with W each) or sweeps (one)
+    weights : "simplex", or "normalise_after": non-negative least squares divided by its sum, as in the
+        authors' program
+    metric : distance between rows of X
+    neighbors : "exact", or "approximate" by pynndescent (the extra `neighbors`); the tree, which searches
+        exactly where lists end, joins the graph into one either way, and `recall_` says what was found
+    lazy : "power" with (W + I)/2, as in the authors' program; the limit is the same
+    floor : share of a row's smallest positive weight added to all its weights (the authors' epsilon)
+    block_memory : memory of one task, bytes
+    checkpoint : keeps the neighbour lists, tree searches, weights and solved columns, so that a job resumes
+
+    Attributes
+    ----------
+    vectors_ : shape (n, s), of the kind and dtype of Y; known rows are Y's, bit for bit
+    graph_ : csr_array (n, n), distances from a row to those it is rebuilt from
+    weights_ : csr_array (n, n), float64, rows sum to one
+    certificate_ : float64, shape (n,): optimality of each row's weights before the floor, see `blocks`
+    n_iter_ : steps or sweeps done, the most of any column
+    residual_ : largest over columns of ‖W_qp Y_p - (I - W_qq) Y_q‖₂ / ‖W_qp Y_p‖₂
+    converged_ : whether `tol` was met
+    recall_ : share of true neighbours in a sample of the approximate lists; 1.0 for exact ones
+
+    Notes
+    -----
+    A known vector of zeros is a vector like any other: it draws its neighbours towards zero.
+    """
+
+    def __init__(
+        self,
+        *,
+        min_degree: int = 8,
+        solver: Literal["krylov", "power"] = "krylov",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        weights: Literal["simplex", "normalise_after"] = "simplex",
+        metric: Metric = "euclidean",
+        neighbors: Literal["exact", "approximate"] = "exact",
+        lazy: bool = False,
+        floor: float = 0.1,
+        block_memory: int = BLOCK_MEMORY,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.min_degree = min_degree
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.weights = weights
+        self.metric = metric
+        self.neighbors = neighbors
+        self.lazy = lazy
+        self.floor = floor
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, Y: Any, *, graph: Any = None) -> LatentSemanticImputation:
+        """Learn the vectors of the rows of Y that are all NaN.
+
+        Parameters
+        ----------
+        X : NumPy or Dask array, shape (n, d), no NaN
+        Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout
+        graph : sparse (n, n), optional: row i's stored entries are the rows that i is rebuilt from,
+            in place of the MST-kNN graph
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN; if Y has rows that are NaN in part or infinite, or none that is known; if X and Y
+            differ in rows; if min_degree is not less than n; if an option has an unknown value.
+        UnreachedRowsError
+            If rows to impute are joined to no known one; its `rows` names them.
+        """
+        self._check_options()
+        rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
+        known = known_rows(Y, rows.shape[0])
+        with one_blas_thread():
+            self.graph_ = self._build_graph(rows) if graph is None else _own_graph(graph, rows.shape[0])
+            self.weights_, self.certificate_ = reconstruction_weights(
+                rows,
+                self.graph_,
+                simplex=self.weights == "simplex",
+                floor=self.floor,
+                block_memory=self.block_memory,
+                checkpoint=self.checkpoint,
+            )
+            self._solve(Y, known)
+        return self
+
+    def fit_transform(self, X: Any, Y: Any) -> Any:
+        """Fit and return `vectors_`."""
+        return self.fit(X, Y).vectors_
+
+    def _check_options(self) -> None:
+        allowed = {
+            "solver": ("krylov", "power"),
+            "weights": ("simplex", "normalise_after"),
+            "neighbors": ("exact", "approximate"),
+        }
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}")
+        for name in ("min_degree", "tol", "max_iter", "floor"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)!r}")
+
+    def _build_graph(self, rows: da.Array) -> sp.csr_array:
+        """Build the MST-kNN graph of rows that `domain_rows` returned."""
+        if self.min_degree >= rows.shape[0]:
+            raise ValueError(
+                f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
+            )
+        options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
+        self.recall_ = 1.0
+        if self.neighbors == "exact":
+            near = nearest_neighbors(rows, self.min_degree, **options)
+        else:
+            near, self.recall_ = approximate_neighbors(rows, self.min_degree, **options)
+        near = Neighbors(
+            near.lists, "euclidean"
+        )  # the rows have unit length already where the metric is cosine
+        tree = minimum_spanning_tree(rows, near, **options)
+        return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
+
+    def _solve(self, Y: Any, known: Any) -> None:
+        unreached = blocks.unreached_rows(self.weights_, known)
+        if unreached.size:
+            raise UnreachedRowsError(unreached)
+        solve = solve_by_krylov if self.solver == "krylov" else solve_by_power
+        options = {"lazy": self.lazy} if self.solver == "power" else {}
+        solved = solve(
+            self.weights_,
+            _in_columns(Y, int((~known).sum()), self.block_memory),
+            known,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            checkpoint=self.checkpoint,
+            **options,
+        )
+        self.vectors_ = _filled(Y, solved.vectors, known)
+        self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
+        if not solved.converged:
+            warnings.warn(
+                f"{self.solver} did not reach tol = {self.tol} in {solved.n_iter} steps (residual "
+                f"{solved.residual:.2e}): raise max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+# --------------------------------------------------------------------------- checks
+
+
+def known_rows(Y: Any, n_rows: int) -> Any:
+    """Return which rows of Y are known, bool, shape (n,); the others are NaN throughout.
+
+    Raises
+    ------
+    ValueError
+        If Y has not n_rows rows, is not of floats, or has rows that are NaN in part, infinite or all NaN.
+    """
+    if Y.ndim != 2 or Y.shape[0] != n_rows or Y.shape[1] == 0:
+        raise ValueError(
+            f"Y must have a row for each of the {n_rows} of X and columns, but its shape is {Y.shape}"
+        )
+    if Y.dtype.kind != "f":
+        raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
+    missing, infinite = dask.compute(np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1))
+    for bad, what in (
+        (infinite, "hold infinity"),
+        ((missing > 0) & (missing < Y.shape[1]), "are NaN in part"),
+    ):
+        if bad.any():
+            raise ValueError(
+                f"{bad.sum()} rows of Y {what}, first rows {np.nonzero(bad)[0][:5].tolist()}: "
+                "a row is known or NaN throughout"
+            )
+    known = missing == 0
+    if not known.any():
+        raise ValueError("no row of Y is known: check that the names of X and of the vectors agree")
+    return known
+
+
+def _own_graph(graph: Any, n_rows: int) -> sp.csr_array:
+    """Return a user's graph in this module's form."""
+    graph = sp.csr_array(graph, copy=True)
+    graph.sum_duplicates()
+    if graph.shape != (n_rows, n_rows):
+        raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
+    if graph.nnz and (graph.indices == np.repeat(np.arange(n_rows), np.diff(graph.indptr))).any():
+        raise ValueError("the graph has rows among their own neighbours: clear its diagonal")
+    return graph
+
+
+# --------------------------------------------------------------------------- weights
+
+
+def reconstruction_weights(
+    rows: da.Array,
+    graph: sp.csr_array,
+    *,
+    simplex: bool,
+    floor: float,
+    block_memory: int,
+    checkpoint: Checkpoint,
+) -> tuple[sp.csr_array, blocks.Float64s]:
+    """Return the weights that rebuild each row from its neighbours in the graph, and each row's certificate.
+
+    Parameters
+    ----------
+    rows : what `domain_rows` returns, dense
+    simplex : weights on the simplex, else non-negative least squares divided by its sum
+    checkpoint : keeps them under "imputation_weights"
+
+    Returns
+    -------
+    csr_array, shape (n, n), float64, and float64 array, shape (n,)
+    """
+
+    def make() -> da.Array:
+        return da.concatenate(
+            [
+                _batch_weights(rows, graph, start, stop, simplex=simplex, floor=floor)
+                for start, stop in _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
+            ],
+            axis=1,
+        )
+
+    values = checkpoint("imputation_weights", make).compute()
+    W = sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
+    entries = np.diff(graph.indptr)
+    certificates = np.zeros(graph.shape[0])
+    certificates[entries > 0] = values[1, graph.indptr[:-1][entries > 0]]
+    return W, certificates
+
+
+def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tuple[int, int]]:
+    """Cut the rows so that the neighbours of one batch, as many as they may be, fit the memory of a task."""
+    n = indptr.size - 1
+    entries = max(1, min(block_memory // (2 * row_bytes), -(-int(indptr[-1]) // COLUMN_BLOCKS)))
+    cuts = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], entries)))
+    return [(int(a), int(b)) for a, b in zip(cuts, [*cuts[1:], n], strict=True) if indptr[b] > indptr[a]]
+
+
+def _batch_weights(
+    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
+) -> da.Array:
+    """Return the weights and certificates of the rows start to stop, shape (2, entries), lazily."""
+    indptr = graph.indptr[start : stop + 1].astype(np.int64)
+    neighbors = graph.indices[indptr[0] : indptr[-1]]
+    needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
+    gathered = rows[needed].rechunk((-1, -1))
+    return gathered.map_blocks(
+        blocks.reconstruction_weights,
+        places[: stop - start],
+        indptr - indptr[0],
+        places[stop - start :],
+        floor,
+        simplex,
+        chunks=((2,), (neighbors.size,)),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+
+
+# --------------------------------------------------------------------------- solving
+
+
+class Solution(NamedTuple):
+    """The unknown vectors and how well they solve the system."""
+
+    vectors: da.Array  # (q, s) float64, in blocks of columns
+    n_iter: int
+    residual: float
+    converged: bool
+
+
+class _System(NamedTuple):
+    """(I - W_qq) Y_q = W_qp Y_p."""
+
+    W: Any  # delayed csr_array (q, q)
+    B: da.Array  # (q, s), blocks of columns: W_qp Y_p
+    start: da.Array  # (1, s): mean of the known vectors
+    n_unknown: int
+
+
+def _in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
+    """Return Y in blocks of columns: their systems have nothing to do with each other."""
+    in_memory = max(1, block_memory // (COLUMN_COPIES * 8 * max(1, n_unknown)))
+    chunk = min(in_memory, max(LEAST_COLUMNS, -(-Y.shape[1] // COLUMN_BLOCKS)))
+    return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
+
+
+def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
+    unknown = W[np.nonzero(~known)[0]]
+    inside, carried = (
+        dask.delayed(unknown[:, np.nonzero(~known)[0]]),
+        dask.delayed(unknown[:, np.nonzero(known)[0]]),
+    )
+    n_unknown = int((~known).sum())
+
+    def carry(weights: sp.csr_array, block: Any) -> Any:
+        return weights @ block[known].astype(np.float64)
+
+    def mean(block: Any) -> Any:
+        return block[known].mean(axis=0, dtype=np.float64)[None]
+
+    B = _by_columns(carry, n_unknown, carried, Y)
+    return _System(inside, B, _by_columns(mean, 1, Y), n_unknown)
+
+
+def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
+    """Lift a function of column blocks; what is not a Dask array is given to every task as it is."""
+    pairs: list[Any] = []
+    for argument in arguments:
+        pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
+    return da.blockwise(
+        function,
+        "jc",
+        *pairs,
+        **options,
+        adjust_chunks={"j": n_rows},
+        align_arrays=False,  # every array has the same blocks of columns
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+
+
+def solve_by_krylov(
+    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
+) -> Solution:
+    """Solve the system by restarted BiCGSTAB, one task a block of columns; kept under "imputed"."""
+    system = _system(W, Y, known)
+    q = system.n_unknown
+
+    def make() -> da.Array:
+        return _by_columns(
+            blocks.solve_columns, q + 2, system.W, system.B, system.start, tol=tol, max_iter=max_iter
+        )
+
+    solved = checkpoint("imputed", make)
+    residual, steps = solved[q:].compute()
+    return Solution(solved[:q], int(steps.max()), float(residual.max()), bool((residual <= tol).all()))
+
+
+def solve_by_power(
+    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
+) -> Solution:
+    """Iterate until a sweep moves less than tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
+
+    The sweeps are done SWEEPS_AT_ONCE by one task a block of columns, and the last batch again up to the
+    sweep where the rule stops.
+    """
+    system = _system(W, Y, known)
+    q = system.n_unknown
+    state = _by_columns(lambda start, B: np.repeat(start, B.shape[0], axis=0), q, system.start, system.B)
+    options: dict[str, Any] = {"lazy": lazy, "checkpoint": checkpoint}
+    done, converged = 0, q == 0
+    while done < max_iter and not converged:
+        n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
+        batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
+        moves, sizes = batch[q:].compute().sum(axis=1).reshape(2, n_sweeps)
+        settled = np.nonzero(moves < tol * sizes)[0]
+        if settled.size:
+            converged, n_sweeps = True, int(settled[0]) + 1
+            batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
+        state, done = batch[:q], done + n_sweeps
+    residual = _by_columns(blocks.relative_residual, 1, system.W, system.B, state).compute()
+    return Solution(state, done, float(residual.max(initial=0.0)), converged)
+
+
+def _swept(
+    system: _System, state: da.Array, *, done: int, n_sweeps: int, lazy: bool, checkpoint: Checkpoint
+) -> da.Array:
+    """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
+
+    def make() -> da.Array:
+        n_rows = system.n_unknown + 2 * n_sweeps
+        return _by_columns(
+            blocks.power_sweeps, n_rows, system.W, system.B, state, n_sweeps=n_sweeps, lazy=lazy
+        )
+
+    return checkpoint(f"power_{done + n_sweeps}", make)
+
+
+def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
+    """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
+    if isinstance(Y, da.Array):
+        columns = Y.rechunk((-1, solved.chunks[1]))
+        return da.blockwise(
+            _fill,
+            "jc",
+            columns,
+            "jc",
+            solved,
+            "qc",
+            known=known,
+            dtype=Y.dtype,
+            meta=np.empty((0, 0), Y.dtype),
+        )
+    out = Y.copy()
+    start = 0
+    for block in solved.blocks.ravel():
+        out[~known, start : start + block.shape[1]] = block.compute()
+        start += block.shape[1]
+    return out
+
+
+def _fill(Y: Any, solved: list[Any], *, known: Any) -> Any:
+    out = Y.copy()
+    out[~known] = solved[0]
+    return out

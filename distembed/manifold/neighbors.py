@@ -1,0 +1,203 @@
+"""Nearest neighbours of many rows: each pair of row blocks is a task, their lists merge in a fixed tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.manifold import blocks
+from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+
+# Lists of one row merged by one task.
+MERGED_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The k nearest rows of each row, nearest first, ties by row number.
+
+    Attributes
+    ----------
+    lists : float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine") and
+        row numbers; (inf, -1) where there are fewer than k
+    metric : the metric of `distances`
+    """
+
+    lists: da.Array
+    metric: Metric
+
+    @property
+    def indices(self) -> da.Array:
+        """Row numbers, int64, shape (n, k); -1 where there are fewer than k."""
+        return self.lists[:, 1].astype(np.int64)
+
+    @property
+    def distances(self) -> da.Array:
+        """Distances in the metric, float64, shape (n, k); 1 - cosine for "cosine"."""
+        return self.lists[:, 0] / 2 if self.metric == "cosine" else da.sqrt(self.lists[:, 0])
+
+
+def nearest_neighbors(
+    X: Any,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+) -> Neighbors:
+    """Find the k nearest other rows of every row of X, exactly.
+
+    Rows equal to each other are each other's neighbours at distance zero. The bits do not depend on the
+    blocks. sklearn.neighbors.NearestNeighbors(algorithm="brute") is the equivalent in memory.
+
+    Parameters
+    ----------
+    X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
+    k : neighbours wanted, less than n
+    checkpoint : keeps the result under "neighbors"
+
+    Raises
+    ------
+    ValueError
+        If k is not in 1 … n - 1, or `domain_rows` refuses X.
+    """
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+    if not 1 <= k < rows.shape[0]:
+        raise ValueError(
+            f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
+        )
+    ids = np.arange(rows.shape[0])
+    with one_blas_thread():
+        return Neighbors(checkpoint("neighbors", lambda: search_lists(rows, ids, rows, ids, k=k)), metric)
+
+
+def approximate_neighbors(
+    X: Any,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+    random_state: int = 0,
+    n_sampled: int = 1000,
+) -> tuple[Neighbors, float]:
+    """Find most of the k nearest other rows of every row by nearest-neighbour descent; measure the recall.
+
+    All rows are in memory at once. The distances are measured exactly; a row that the search left without k
+    neighbours has a shorter list.
+
+    Parameters
+    ----------
+    random_state : seed of pynndescent and of the sample
+    n_sampled : rows whose true neighbours are searched to measure the recall
+
+    Returns
+    -------
+    Neighbors, and the share of the sampled rows' true neighbours that were found.
+
+    Raises
+    ------
+    ImportError
+        If pynndescent is not installed.
+    """
+    try:
+        from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError(
+            'approximate neighbours need pynndescent: pip install "distembed[neighbors]"'
+        ) from error
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+
+    def make() -> da.Array:
+        everything = rows.compute()
+        # One more than k, because a row finds itself; n_jobs=1 keeps the bits.
+        found, _ = NNDescent(
+            everything, n_neighbors=k + 1, random_state=random_state, n_jobs=1
+        ).neighbor_graph
+        lists = blocks.measured_lists(everything, found.astype(np.int64), k)
+        return da.from_array(lists, chunks=(rows.chunks[0], -1, -1))
+
+    with one_blas_thread():
+        near = Neighbors(checkpoint("neighbors", make), metric)
+        return near, _recall(rows, near, np.random.default_rng(random_state), n_sampled)
+
+
+def _recall(rows: da.Array, near: Neighbors, generator: np.random.Generator, n_sampled: int) -> float:
+    """Return the share of a sample's true neighbours that are in their lists."""
+    n, k = near.lists.shape[0], near.lists.shape[2]
+    sample = np.sort(generator.choice(n, min(n, n_sampled), replace=False))
+    true = search_lists(rows[sample].rechunk((rows.chunks[0][0], -1)), sample, rows, np.arange(n), k=k)
+    found = near.lists[sample][:, 1].compute()
+    hits = sum(np.isin(a, b).sum() for a, b in zip(true[:, 1].compute(), found, strict=True))
+    return float(hits / (sample.size * k))
+
+
+def search_lists(
+    rows: da.Array, row_groups: blocks.Int64s, columns: da.Array, column_groups: blocks.Int64s, *, k: int
+) -> da.Array:
+    """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
+
+    Rows and columns are what `domain_rows` returns; sparse rows must have unit length.
+    """
+    ids = np.arange(columns.shape[0])
+    arguments: list[Any] = [rows, "id", _along(row_groups, rows), "i"]
+    arguments += [columns, "jd", _along(ids, columns), "j", _along(column_groups, columns), "j"]
+    tile: Any = _sparse_tile
+    if not sp.issparse(rows._meta):
+        tile = _dense_tile
+        arguments += [columns.mean(axis=0, dtype=np.float64), "d"]
+    tiles = da.blockwise(
+        tile,
+        "ijck",
+        *arguments,
+        k=k,
+        new_axes={"c": 2, "k": k},
+        adjust_chunks={"j": 1},
+        align_arrays=False,  # all arrays have the grid of the rows already
+        dtype=np.float64,
+        meta=np.empty((0, 0, 0, 0)),
+    )
+    return da.reduction(
+        tiles,
+        chunk=_keep,
+        combine=_merge,
+        aggregate=_merge_last,
+        axis=1,
+        split_every=MERGED_AT_ONCE,
+        dtype=np.float64,
+        concatenate=True,
+        meta=np.empty((0, 0, 0)),
+    )
+
+
+def _along(values: blocks.Int64s, rows: da.Array) -> da.Array:
+    return da.from_array(values, chunks=(rows.chunks[0],))
+
+
+def _dense_tile(  # noqa: PLR0917 - called by blockwise, by position
+    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, centre: Any, *, k: int
+) -> blocks.Float64s:
+    # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
+    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, centre[0], k=k)
+    return lists[:, None]
+
+
+def _sparse_tile(X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, *, k: int) -> blocks.Float64s:
+    return blocks.nearest_in_sparse_tile(X[0], groups, Z[0], ids, column_groups, k=k)[:, None]
+
+
+def _keep(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001
+    return lists
+
+
+def _merge(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:  # noqa: ARG001
+    return blocks.merge_lists(np.ascontiguousarray(lists))
+
+
+def _merge_last(lists: blocks.Float64s, axis: Any, keepdims: bool) -> blocks.Float64s:
+    return _merge(lists, axis, keepdims)[:, 0]

@@ -1,0 +1,133 @@
+"""Minimum spanning tree of rows too many for a distance matrix, and the MST-kNN graph built on it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.manifold import blocks
+from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
+from distembed.manifold.neighbors import Neighbors, search_lists
+
+
+class SpanningTree(NamedTuple):
+    """A spanning tree of n rows."""
+
+    edges: blocks.Int64s  # (n - 1, 2), smaller row first, sorted
+    lengths: blocks.Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
+    n_searched: int  # rows whose neighbour list was not enough
+
+
+def minimum_spanning_tree(
+    X: Any,
+    neighbors: Neighbors,
+    *,
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+) -> SpanningTree:
+    """Return the minimum spanning tree of the rows of X under the metric of their neighbour lists.
+
+    Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbour lists
+    where they reach outside it. When none can be proved further, the rows in doubt, except those of the
+    largest component, look for their nearest rows outside. With exact lists the tree is exact: its weight is
+    that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. With
+    approximate lists it is a spanning tree, nearly minimal. (Cosine distances have the same tree as Euclidean
+    distances of unit rows: one rises with the other.)
+
+    Parameters
+    ----------
+    X : array, shape (n, d), dense
+    neighbors : what `nearest_neighbors` found for X, any k
+    checkpoint : keeps each search under "tree_search_<number>"
+
+    Raises
+    ------
+    ValueError
+        If the lists are not of as many rows as X, or `domain_rows` refuses X.
+    """
+    rows = domain_rows(X, metric=neighbors.metric, block_memory=block_memory)
+    if neighbors.lists.shape[0] != rows.shape[0]:
+        raise ValueError(
+            f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
+        )
+    lists = np.array(neighbors.lists.compute(), order="C")
+    groups = np.arange(rows.shape[0])
+    edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
+    n_searches = n_searched = 0
+    while groups.any():  # components are numbered by their smallest row: a single one is all zeros
+        found = blocks.boruvka_round(lists, groups)
+        edges.append(found.edges)
+        squares.append(found.squares)
+        if not found.squares.size:
+            wanted = _rows_to_search(found.unsure, groups)
+            name = f"tree_search_{n_searches}"
+            lists[wanted] = _search(rows, wanted, groups, k=lists.shape[2], name=name, checkpoint=checkpoint)
+            n_searches += 1
+            n_searched += wanted.size
+        groups = found.groups
+    return _in_order(np.concatenate(edges), np.concatenate(squares), n_searched)
+
+
+def _rows_to_search(unsure: Any, groups: blocks.Int64s) -> blocks.Int64s:
+    """Return the rows in doubt outside the largest component: it is joined by the others' edges."""
+    largest = np.argmax(np.bincount(groups))
+    return np.nonzero(unsure & (groups != largest))[0]
+
+
+def _search(
+    rows: da.Array,
+    wanted: blocks.Int64s,
+    groups: blocks.Int64s,
+    *,
+    k: int,
+    name: str,
+    checkpoint: Checkpoint,
+) -> blocks.Float64s:
+    """Return new lists of the wanted rows, holding rows outside their own component only."""
+
+    def make() -> da.Array:
+        subset = rows[wanted].rechunk((rows.chunks[0][0], -1))
+        return search_lists(subset, groups[wanted], rows, groups, k=k)
+
+    with one_blas_thread():
+        return checkpoint(name, make).compute()
+
+
+def _in_order(edges: blocks.Int64s, squares: blocks.Float64s, n_searched: int) -> SpanningTree:
+    edges = np.sort(edges, axis=1)
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    return SpanningTree(edges[order], np.sqrt(squares[order]), n_searched)
+
+
+def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_degree: int) -> sp.csr_array:
+    """Return the MST-kNN graph: the tree, and each row's nearest neighbours up to `min_degree`.
+
+    Row i of the matrix holds the rows that i is rebuilt from: its neighbours in the tree, then the nearest
+    rows not yet among them, until there are min_degree (Yao, Yu & Xiao 2019, algorithm 1).
+
+    Parameters
+    ----------
+    neighbors : lists of at least min_degree rows
+
+    Returns
+    -------
+    csr_array, shape (n, n), float64 distances; edges of length zero are stored.
+    """
+    n = neighbors.lists.shape[0]
+    if neighbors.lists.shape[2] < min_degree:
+        raise ValueError(
+            f"lists of {neighbors.lists.shape[2]} neighbours cannot give {min_degree} to each row"
+        )
+    both = np.concatenate([tree.edges, tree.edges[:, ::-1]])
+    lengths = np.concatenate([tree.lengths, tree.lengths])
+    order = np.lexsort((both[:, 1], both[:, 0]))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=n))])
+    near = neighbors.lists[:, :, :min_degree].compute()
+    grown = blocks.fill_to_degree(
+        indptr, both[order, 1], lengths[order], near[:, 1].astype(np.int64), np.sqrt(near[:, 0]), min_degree
+    )
+    return sp.csr_array((grown.lengths, grown.indices.astype(np.int32), grown.indptr), shape=(n, n))
