@@ -1,0 +1,244 @@
+"""PSDVec on one block of words.
+
+Symbols (Li, Zhu & Miao 2017): `x_ij` counts, `n_i` row totals, `u_j` unigram probabilities, `kappa` the
+smoothing; `G = log(kappa) + D` the smoothed PMI and `W` the weights, both only where there are counts;
+`S = (W∘G + (W∘G)ᵀ)/2` and `Ws = (W + Wᵀ)/2` on the union of the supports of counts and transposed counts;
+`V` vectors (n × d), `R = S - Ws∘(V Vᵀ)` the weighted residual.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse import csr_array
+
+from distembed.linalg.blocks import sampled_product
+from distembed.weighting.blocks import (
+    canonical_csr,
+    rows_of,
+    smoothed_excess,
+    truncated_root,
+    with_values,
+    without_diagonal,
+)
+
+Floats = NDArray[np.floating]
+
+
+class Weighting(NamedTuple):
+    """What turns counts into targets and weights.
+
+    Attributes
+    ----------
+    smoothing : float
+        kappa.
+    cutoff : float
+        Weights are ``min(sqrt(x), cutoff) / scale``.
+    scale : float
+        The largest weight before the division.
+    """
+
+    smoothing: float
+    cutoff: float
+    scale: float
+
+
+class Pairs(NamedTuple):
+    """Counts of pairs of words seen from both sides, on the union of the two supports.
+
+    Attributes
+    ----------
+    support : csr_array (rows, n)
+        Its values are not used.
+    weights, backward_weights : (nnz,) float64
+        w_ij and w_ji.
+    targets, backward_targets : (nnz,) float64
+        G_ij and G_ji.
+    """
+
+    support: csr_array
+    weights: Floats
+    backward_weights: Floats
+    targets: Floats
+    backward_targets: Floats
+
+
+def weigh_pairs(
+    forward: object,
+    backward: object,
+    row_totals: Floats,
+    row_unigram: Floats,
+    column_totals: Floats,
+    column_unigram: Floats,
+    *,
+    weighting: Weighting,
+) -> Pairs:
+    """Return weights and targets of both orders of each pair of words.
+
+    Parameters
+    ----------
+    forward : csr_array (rows, n)
+        x_ij, row word left of column word.
+    backward : csr_array (rows, n)
+        x_ji, the transposed counts of the same words.
+    row_totals, row_unigram : (rows,) float64
+        n_i and u_i of the row words.
+    column_totals, column_unigram : (n,) float64
+        n_j and u_j of the column words.
+    """
+    left, right = canonical_csr(forward), canonical_csr(backward)
+    support, x, y = union(left, right)
+    i, j = rows_of(support), support.indices
+    kappa, base = weighting.smoothing, np.log(weighting.smoothing)
+    return Pairs(
+        support,
+        truncated_root(x, weighting.cutoff) / weighting.scale,
+        truncated_root(y, weighting.cutoff) / weighting.scale,
+        base + smoothed_excess(x, row_totals[i], column_unigram[j], kappa),
+        base + smoothed_excess(y, column_totals[j], row_unigram[i], kappa),
+    )
+
+
+def union(left: csr_array, right: csr_array) -> tuple[csr_array, Floats, Floats]:
+    """Return the union of two supports and the values of each block on it, zero where it has none."""
+    capacity = left.nnz + right.nnz
+    indices = np.empty(capacity, np.int32)
+    values = np.zeros((2, capacity))
+    indptr = np.zeros(left.shape[0] + 1, np.int64)
+    size = _merge(
+        left.indptr, left.indices, left.data, right.indptr, right.indices, right.data, indptr, indices, values
+    )
+    if size < np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    support = csr_array((np.ones(size, np.bool_), indices[:size].copy(), indptr), shape=left.shape)
+    return support, values[0, :size], values[1, :size]
+
+
+@numba.njit(cache=True, nogil=True)
+def _merge(p1, i1, x1, p2, i2, x2, indptr, indices, values):  # type: ignore[no-untyped-def] # pragma: no cover
+    at = 0
+    for row in range(len(p1) - 1):
+        a, b = p1[row], p2[row]
+        while a < p1[row + 1] or b < p2[row + 1]:
+            has_left = a < p1[row + 1] and (b >= p2[row + 1] or i1[a] <= i2[b])
+            has_right = b < p2[row + 1] and (a >= p1[row + 1] or i2[b] <= i1[a])
+            if has_left:
+                indices[at] = i1[a]
+                values[0, at] = x1[a]
+                a += 1
+            if has_right:
+                indices[at] = i2[b]
+                values[1, at] = x2[b]
+                b += 1
+            at += 1
+        indptr[row + 1] = at
+    return at
+
+
+def symmetric_weights(pairs: Pairs) -> csr_array:
+    """Return Ws, float32."""
+    return with_values(pairs.support, (pairs.weights + pairs.backward_weights) / 2)
+
+
+def symmetric_target(pairs: Pairs) -> csr_array:
+    """Return S, float32."""
+    total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
+    return with_values(pairs.support, total / 2)
+
+
+def irreducible_error(pairs: Pairs) -> Floats:
+    """Return what no symmetric matrix can fit of the weighted squared error, shape (1,), float64.
+
+    ``sum w_ij (G_ij - S_ij/Ws_ij)²``; the objective of V is this plus ``sum R²/Ws``.
+    """
+    weights = pairs.weights + pairs.backward_weights
+    total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
+    mean = np.divide(total, weights, out=np.zeros_like(total), where=weights > 0)
+    return np.array([(pairs.weights * (pairs.targets - mean) ** 2).sum()])
+
+
+def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_array:
+    """Return the sparse part of the first iterate's matrix, ``((D + Dᵀ)/2 + S)/2``, float32.
+
+    X_0 = G/2 gives ``A_1 = (G + W∘G)/2`` made symmetric, its constant part ``log(kappa)/2``. Weights on
+    the diagonal of the core are zero, those of D are not.
+    """
+    off = (pairs.support.indices != rows_of(pairs.support) + diagonal_offset).astype(float)
+    weighted = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
+    excess = pairs.targets + pairs.backward_targets - 2 * base
+    return with_values(pairs.support, (excess / 2 + weighted * off / 2) / 2)
+
+
+def without_core_diagonal(block: object, first_row: int) -> csr_array:
+    """Return counts without the cells (i, i)."""
+    return without_diagonal(canonical_csr(block), first_row)
+
+
+def residual(target: csr_array, weights: csr_array, own: Floats, everyone: Floats) -> csr_array:
+    """Return R = S - Ws∘(V Vᵀ) of one row block, on the support of S, float32."""
+    return with_values(target, target.data - weights.data * sampled_product(target, own, everyone))
+
+
+def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
+    """Return the contribution ``sum R²/Ws`` of one row block, shape (1,), float64."""
+    return np.array([(difference.data.astype(np.float64) ** 2 / weights.data).sum()])
+
+
+def solve_words(
+    pairs: Pairs, core: Floats, core_gram: Floats, ridge: Floats, *, background_weight: float
+) -> Floats:
+    """Return the ridge solutions of one block of noncore words against fixed core vectors.
+
+    ``v_i = (V1ᵀ diag(w) V1 + mu_i I)^-1 V1ᵀ diag(w) g`` with ``w = w_ij + w_ji`` and g the weighted mean
+    of the two targets; core words without a count have weight `background_weight` b and target 0, so that
+    ``V1ᵀ diag(w) V1 = b V1ᵀV1 + sum (w_j - b) v_j v_jᵀ`` runs over the support only (PSDVec, section 2).
+
+    Parameters
+    ----------
+    pairs : Pairs of (words, c)
+    core : (c, d) array
+        V1.
+    core_gram : (d, d) float64
+        V1ᵀV1.
+    ridge : (words,) float64
+        mu_i.
+
+    Returns
+    -------
+    (words, d) float32
+        Zero for a word without any count.
+    """
+    weights = pairs.weights + pairs.backward_weights
+    moment = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
+    out = np.zeros((len(ridge), core.shape[1]), np.float32)
+    bounds = pairs.support.indptr
+    for i in range(len(ridge)):
+        own = slice(bounds[i], bounds[i + 1])
+        if own.start < own.stop:
+            rows = core[pairs.support.indices[own]]
+            normal = weighted_gram(rows, weights[own] - background_weight)
+            normal += background_weight * core_gram
+            normal[np.diag_indices_from(normal)] += ridge[i]
+            out[i] = positive_solution(normal, rows.T @ moment[own].astype(rows.dtype))
+    return out
+
+
+def weighted_gram(rows: Floats, weights: Floats) -> Floats:
+    """Return ``sum w_j v_j v_jᵀ`` (d × d, float64) of vectors in the rows.
+
+    Multiplied in the dtype of the rows; with no negative weight as PᵀP, which BLAS makes at half the price.
+    """
+    if weights.min() >= 0:
+        half = rows * np.sqrt(weights).astype(rows.dtype)[:, None]
+        return (half.T @ half).astype(np.float64)
+    return (rows.T @ (rows * weights.astype(rows.dtype)[:, None])).astype(np.float64)
+
+
+def positive_solution(normal: Floats, right: Floats) -> Floats:
+    """Solve a positive definite system by Cholesky; a singular one (ridge 0) by least squares."""
+    _, solution, info = lapack.dposv(normal, right.astype(np.float64)[:, None], lower=1)
+    return solution[:, 0] if info == 0 else np.linalg.lstsq(normal, right, rcond=None)[0]

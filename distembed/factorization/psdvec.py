@@ -1,0 +1,636 @@
+"""PSDVec: weighted low-rank positive semidefinite approximation of smoothed PMI, core words and noncore words.
+
+min over V of ``sum_ij w_ij (G_ij - v_i · v_j)²`` by EM: each round replaces what the weights do not cover by
+the model's own values and takes the best positive semidefinite approximation of the result. Every matrix on
+the way is sparse plus low rank (``A_1 = log(kappa)/2 · 1 1ᵀ + sparse``, ``A_t = V Vᵀ + S - Ws∘(V Vᵀ)``), so
+that no n × n array exists. Noncore words are ridge regressions against the fixed core vectors, one by one.
+
+Reference: Li, Zhu & Miao, PSDVec: a toolbox for incremental and scalable word embedding, Neurocomputing 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.factorization import blocks
+from distembed.factorization.blocks import Weighting
+from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
+from distembed.linalg.operators import (
+    SparsePlusLowRank,
+    dense_blocks,
+    empty_csr,
+    gathered,
+    gram,
+    row_blocks,
+    transpose_row_blocks,
+)
+from distembed.weighting.pmi import (
+    CutoffRule,
+    check_smoothing,
+    corner_count,
+    largest_count,
+    marginals,
+    weight_cutoff,
+)
+
+Floats = NDArray[np.floating]
+
+
+class PairCounts(NamedTuple):
+    """Counts between row words and column words, in both orders, with their words' totals.
+
+    Attributes
+    ----------
+    forward, backward : Dask arrays (n, m) of csr_array row blocks
+        Row word left of column word, and right of it.
+    row_totals, column_totals : (n,), (m,) float64
+        Bigrams with the word on the left.
+    row_unigram, column_unigram : (n,), (m,) float64
+        Probabilities, of sum 1 over the words of the whole problem.
+    """
+
+    forward: da.Array
+    backward: da.Array
+    row_totals: Floats
+    column_totals: Floats
+    row_unigram: Floats
+    column_unigram: Floats
+
+
+class CoreProblem(NamedTuple):
+    """What the rounds of the core work on.
+
+    Attributes
+    ----------
+    weights, target : Dask arrays (n, n) of csr_array row blocks, float32
+        Ws and S, on the same support.
+    first : Dask array, not yet computed
+        The sparse part of A_1.
+    irreducible : Dask array (1,)
+        The weighted squared error that no symmetric matrix can fit.
+    weighting : Weighting
+    """
+
+    weights: da.Array
+    target: da.Array
+    first: da.Array
+    irreducible: da.Array
+    weighting: Weighting
+
+
+class Core(NamedTuple):
+    """Core vectors and how they came about.
+
+    Attributes
+    ----------
+    vectors : Dask array (n, d) float32
+    objective : (n_iter,) float64
+        Weighted squared error after each round.
+    eigenvalues : (d,) float64
+        Of the last round, negatives as zero: squared lengths of the columns of `vectors`.
+    ranks : list of int
+    weighting : Weighting
+    """
+
+    vectors: da.Array
+    objective: Floats
+    eigenvalues: Floats
+    ranks: list[int]
+    weighting: Weighting
+
+
+class PSDVec(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Word vectors by a weighted low-rank positive semidefinite approximation of smoothed PMI.
+
+    Parameters
+    ----------
+    n_components : int
+        Dimensions d.
+    n_core : int, optional
+        The first so many words are solved jointly, the rest one by one against them. None: all words are core.
+    smoothing : float
+        kappa of Jelinek-Mercer smoothing.
+    n_iter : int
+        Rounds T; round t has rank ``d + T - t``.
+    ridge : float or sequence of float
+        mu of noncore words; a sequence with one value for each of `bands`.
+    bands : sequence of int, optional
+        Sizes of the frequency bands of noncore words, of sum n - n_core (the paper: 55,000, 50,000, 50,000
+        with ridge 2, 4, 8).
+    background_weight : float
+        Weight of target 0 where a noncore word has no count with a core word (the authors' program: 0.001).
+    weight_cutoff : "halving", "exact_quantile", None or float
+        See `distembed.weighting.pmi.weight_cutoff`.
+    core_ridge : float
+        Eigenvalues are multiplied by ``1 / (1 + core_ridge)`` in every round.
+    solver : "krylov" or "dense"
+        "dense" forms n × n arrays: a cross-check for small n.
+    n_passes : int
+        Products of each later round's Krylov basis, which starts from the vectors before it.
+    first_passes : int
+        Products of the first round's, which starts from random vectors.
+    random_state : int
+        Seed of those.
+    batch_words : int
+        Noncore words in one task.
+    checkpoint : Checkpoint
+        Keeps each state under a name: ``core/round-1/vectors`` and so on. A run that finds them resumes.
+
+    Attributes
+    ----------
+    vectors_ : (n, d) float32
+        Core rows first. A Dask array where `counts` was one, else a NumPy array; so is `core_vectors_`.
+    core_vectors_ : (n_core, d) float32
+    objective_ : (n_iter,) float64
+        ``sum w_ij (G_ij - v_i · v_j)²`` over the core's counts after each round.
+    eigenvalues_ : (d,) float64
+    ranks_ : list of int
+    n_core_ : int
+    weight_cutoff_ : float
+        inf for none.
+    core_counts_, core_row_totals_ : (n_core,) float64
+        Word counts and row totals of the core words, which `transform` uses.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        n_core: int | None = None,
+        smoothing: float = 0.02,
+        n_iter: int = 4,
+        ridge: float | Sequence[float] = 2.0,
+        bands: Sequence[int] | None = None,
+        background_weight: float = 0.0,
+        weight_cutoff: CutoffRule = "halving",
+        core_ridge: float = 0.0,
+        solver: Literal["krylov", "dense"] = "krylov",
+        n_passes: int = 2,
+        first_passes: int = 4,
+        random_state: int = 0,
+        batch_words: int = 1000,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.n_components = n_components
+        self.n_core = n_core
+        self.smoothing = smoothing
+        self.n_iter = n_iter
+        self.ridge = ridge
+        self.bands = bands
+        self.background_weight = background_weight
+        self.weight_cutoff = weight_cutoff
+        self.core_ridge = core_ridge
+        self.solver = solver
+        self.n_passes = n_passes
+        self.first_passes = first_passes
+        self.random_state = random_state
+        self.batch_words = batch_words
+        self.checkpoint = checkpoint
+
+    def fit(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
+        """Learn vectors of all words from their co-occurrence counts.
+
+        Parameters
+        ----------
+        counts : Dask array of csr_array row blocks, sparse matrix or array (n, n)
+            Row = left word, column = right word, frequent words first.
+        word_counts : (n,) array
+            Occurrences of each word.
+        row_totals : (n,) array, optional
+            n_i, bigrams with left word i before the vocabulary was cut; default the row sums of `counts`.
+
+        Returns
+        -------
+        PSDVec
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, a count is NaN, infinite or negative, or an option is out of range.
+        """
+        word_counts = self._checked_input(counts, word_counts)
+        n_core = self._checked_n_core(counts.shape[0])
+        with one_blas_thread():
+            every = row_blocks(counts)
+            sums = marginals(every).rows
+            totals = sums if row_totals is None else _checked_length(row_totals, len(sums), "row_totals")
+            self.fit_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
+            if n_core < len(sums):
+                self._fit_rest(every, word_counts, totals)
+            return self._as_kind_of(counts)
+
+    def fit_core(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
+        """Learn the core vectors alone: the first step of `fit`, resumable through `checkpoint`.
+
+        Parameters
+        ----------
+        counts : Dask array of csr_array row blocks, sparse matrix or array (n_core, n_core)
+        word_counts : (n_core,) array
+        row_totals : (n_core,) array, optional
+            Over the whole vocabulary, noncore words too.
+
+        Returns
+        -------
+        PSDVec
+            With `vectors_` and `core_vectors_` as Dask arrays.
+        """
+        n_core = counts.shape[0]
+        totals = marginals(row_blocks(counts)).rows if row_totals is None else row_totals
+        self.core_counts_ = np.asarray(word_counts, float)
+        self.core_row_totals_ = _checked_length(totals, n_core, "row_totals")
+        with one_blas_thread():
+            core = self._factorize(row_blocks(counts))
+        self.core_vectors_ = self.vectors_ = core.vectors
+        self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
+        self.ranks_, self.n_core_ = core.ranks, n_core
+        self.weight_cutoff_ = core.weighting.cutoff
+        return self
+
+    def transform(
+        self,
+        new_rows: Any,
+        new_columns: Any,
+        new_counts: Any,
+        *,
+        new_row_totals: Any = None,
+        core_counts: Any = None,
+        core_row_totals: Any = None,
+        ridge: Any = None,
+    ) -> Any:
+        """Solve new words against the fixed core, of the same or another corpus.
+
+        The probabilities u are those of `new_counts` and `core_counts` together, of sum 1; n_i is
+        `new_row_totals` for the new words and `core_row_totals` for the core words. For words counted in
+        another corpus give that corpus's `core_counts` and `core_row_totals`.
+
+        Parameters
+        ----------
+        new_rows : Dask array, sparse matrix or array (m, n_core)
+            Counts with the new word on the left of the core word.
+        new_columns : Dask array, sparse matrix or array (n_core, m)
+            Counts with the new word on the right.
+        new_counts : (m,) array
+            Occurrences of the new words.
+        new_row_totals : (m,) array, optional
+            Default the row sums of `new_rows`, thus over core words only.
+        core_counts, core_row_totals : (n_core,) arrays, optional
+            Default those of the fit.
+        ridge : float or (m,) array, optional
+            Default the estimator's, the last band's (of the rarest words) where it has bands.
+
+        Returns
+        -------
+        (m, d) float32
+            A Dask array where `new_rows` is one. A word without any count with a core word is zero
+            where `background_weight` is 0, and where it is not.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit or a count is NaN, infinite or negative.
+        """
+        m = self._checked_new(new_rows, new_columns)
+        rows, columns = row_blocks(new_rows), row_blocks(new_columns)
+        marginals(columns)
+        sums = marginals(rows).rows
+        pairs = self._new_pairs(
+            rows,
+            columns,
+            _checked_length(new_counts, m, "new_counts"),
+            _checked_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
+            _checked_length(self.core_counts_ if core_counts is None else core_counts, self.n_core_, "core_counts"),
+            _checked_length(
+                self.core_row_totals_ if core_row_totals is None else core_row_totals,
+                self.n_core_,
+                "core_row_totals",
+            ),
+        )
+        default = np.ravel(self.ridge)[-1] if ridge is None else ridge
+        with one_blas_thread():
+            vectors = self._solve_noncore(pairs, np.broadcast_to(np.asarray(default, float), (m,)))
+            return vectors if isinstance(new_rows, da.Array) else vectors.compute()
+
+    def fit_noncore(self, rows: Any, columns: Any, word_counts: Any, row_totals: Any) -> da.Array:
+        """Return vectors of the noncore words, by the ridge of their band: the second step of `fit`.
+
+        Parameters
+        ----------
+        rows, columns : Dask arrays of csr_array row blocks, sparse matrices or arrays (m, n_core), (n_core, m)
+        word_counts, row_totals : (m,) arrays
+
+        Returns
+        -------
+        Dask array (m, d) float32
+            Kept as ``noncore/vectors``.
+        """
+        ridge = self._ridge_of_words(rows.shape[0])
+        pairs = self._new_pairs(
+            row_blocks(rows), row_blocks(columns), np.asarray(word_counts, float), np.asarray(row_totals, float),
+            self.core_counts_, self.core_row_totals_,
+        )  # fmt: skip
+        return self.checkpoint("noncore/vectors", lambda: self._solve_noncore(pairs, ridge))
+
+    def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
+        c, n = self.n_core_, len(totals)
+        rows, columns = sliced(every, (c, n), (0, c)), sliced(every, (0, c), (c, n))
+        noncore = self.fit_noncore(rows, columns, word_counts[c:], totals[c:])
+        self.vectors_ = da.concatenate([self.core_vectors_, noncore])
+
+    def _as_kind_of(self, counts: Any) -> PSDVec:
+        if not isinstance(counts, da.Array):
+            self.vectors_ = self.vectors_.compute()
+            self.core_vectors_ = self.vectors_[: self.n_core_]
+        return self
+
+    def _factorize(self, counts: da.Array) -> Core:
+        """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective."""
+        n = counts.shape[0]
+        ranks = [min(n, self.n_components + self.n_iter - t) for t in range(1, self.n_iter + 1)]
+        problem = self._core_problem(counts)
+        matrix = SparsePlusLowRank(problem.first, constant=float(np.log(self.smoothing)) / 2)
+        objective, vectors = [], None
+        for number, rank in enumerate(ranks, start=1):
+            keep = _within(self.checkpoint, f"core/round-{number}/")
+            vectors = keep("vectors", _Round(self, matrix, rank, vectors, keep))
+            left_over = residual_of(problem, vectors)
+            if number < len(ranks):
+                left_over = keep("residual", lambda left_over=left_over: left_over)
+            objective.append(keep("objective", _Objective(problem, left_over)).compute()[0])
+            matrix = SparsePlusLowRank(left_over, factor=vectors)
+        values = (vectors.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute()
+        return Core(vectors, np.array(objective), values, ranks, problem.weighting)
+
+    def _core_problem(self, counts: da.Array) -> CoreProblem:
+        pairs = _pairs_of_core(counts, self.core_row_totals_, self.core_counts_, self.checkpoint)
+        off = counts.map_blocks(_block_off_diagonal, dtype=counts.dtype, meta=empty_csr(counts.dtype))
+        cutoff = weight_cutoff(counts, self.weight_cutoff, corner=corner_count(counts))
+        weighting = weighting_of(self.smoothing, cutoff, largest_count(off))
+        lazy = {name: _lift_pairs(pairs, name, weighting) for name in ("weights", "target", "first", "irreducible")}
+        return CoreProblem(
+            self.checkpoint("core/weights", lambda: lazy["weights"]),
+            self.checkpoint("core/target", lambda: lazy["target"]),
+            lazy["first"],
+            self.checkpoint("core/irreducible", lambda: lazy["irreducible"].sum(axis=0)),
+            weighting,
+        )
+
+    def _eigenpairs(
+        self, matrix: SparsePlusLowRank, rank: int, before: da.Array | None, keep: Checkpoint
+    ) -> Eigenpairs:
+        if self.solver == "dense":
+            return dense_eigenpairs(matrix, rank)
+        # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
+        # from the start, it takes no precision from the others.
+        ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
+        start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
+        return largest_eigenpairs(
+            matrix,
+            rank,
+            start=start,
+            n_passes=self.first_passes if before is None else self.n_passes,
+            random_state=self.random_state,
+            checkpoint=keep,
+        )
+
+    def _new_pairs(
+        self,
+        rows: da.Array,
+        columns: da.Array,
+        word_counts: Floats,
+        row_totals: Floats,
+        core_counts: Floats,
+        core_row_totals: Floats,
+    ) -> PairCounts:
+        """Return the counts of noncore words with core words, in batches of words."""
+        batches = rows.rechunk((_batches(rows.shape[0], self.batch_words), -1))
+        n_all = word_counts.sum() + core_counts.sum()
+        backward = transpose_row_blocks(columns).rechunk(batches.chunks)
+        return PairCounts(
+            batches, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
+        )
+
+    def _solve_noncore(self, pairs: PairCounts, ridge: Floats) -> da.Array:
+        # The cut-off comes from the counts of core words left of new ones, as in the program, and the
+        # largest weight from both orders.
+        columns = pairs.backward
+        cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
+        largest = max(largest_count(columns), largest_count(pairs.forward))
+        core = gathered(self.core_vectors_)
+        return _lift_pairs(
+            pairs,
+            "words",
+            weighting_of(self.smoothing, cutoff, largest),
+            core,
+            gram(self.core_vectors_, self.core_vectors_),
+            da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),
+            background_weight=self.background_weight,
+        )
+
+    def _checked_input(self, counts: Any, word_counts: Any) -> Floats:
+        n, m = counts.shape
+        if n != m:
+            raise ValueError(f"counts are {n} × {m}; give a square matrix over one vocabulary, row = left word")
+        if not n:
+            raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
+        check_smoothing(self.smoothing)
+        if self.solver not in {"krylov", "dense"}:
+            raise ValueError(f'solver is {self.solver!r}; give "krylov" or "dense"')
+        if self.n_iter < 1:
+            raise ValueError(f"n_iter is {self.n_iter}; give at least one round")
+        return _checked_length(word_counts, n, "word_counts")
+
+    def _checked_n_core(self, n: int) -> int:
+        n_core = n if self.n_core is None else self.n_core
+        if not 1 <= n_core <= n:
+            raise ValueError(f"n_core is {n_core} but there are {n} words: choose n_core between 1 and {n}, or None")
+        if not 1 <= self.n_components <= n_core:
+            raise ValueError(
+                f"n_components is {self.n_components} but there are {n_core} core words: "
+                f"choose n_components between 1 and {n_core}, or more core words"
+            )
+        return n_core
+
+    def _checked_new(self, rows: Any, columns: Any) -> int:
+        m, c = rows.shape
+        if c != self.n_core_ or columns.shape != (c, m):
+            raise ValueError(
+                f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
+                f"for m new words and {self.n_core_} core words give m × {self.n_core_} and {self.n_core_} × m"
+            )
+        return m
+
+    def _ridge_of_words(self, m: int) -> Floats:
+        values = np.atleast_1d(np.asarray(self.ridge, float))
+        sizes = [m] if self.bands is None else list(self.bands)
+        if len(values) != len(sizes) or sum(sizes) != m:
+            raise ValueError(
+                f"ridge has {len(values)} values for bands {sizes} of {m} noncore words; "
+                f"give one ridge for each band, and bands whose sizes add up to {m}"
+            )
+        return np.repeat(values, sizes)
+
+
+class _Round(NamedTuple):
+    """Make the vectors of one round: V = U sqrt(max(Λ, 0)) of the matrix."""
+
+    model: PSDVec
+    matrix: SparsePlusLowRank
+    rank: int
+    before: da.Array | None
+    keep: Checkpoint
+
+    def __call__(self) -> da.Array:
+        found = self.model._eigenpairs(self.matrix, self.rank, self.before, self.keep)
+        lengths = np.sqrt(np.maximum(found.values, 0) / (1 + self.model.core_ridge))
+        return found.vectors * lengths.astype(np.float32)
+
+
+class _Objective(NamedTuple):
+    """Make the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
+
+    problem: CoreProblem
+    left_over: da.Array
+
+    def __call__(self) -> da.Array:
+        chunks = ((1,) * self.left_over.numblocks[0], (1,))
+        parts = da.map_blocks(
+            _weighted_squares, self.left_over, self.problem.weights,
+            chunks=chunks, dtype=np.float64, meta=np.empty((0, 0)),
+        )  # fmt: skip
+        return self.problem.irreducible + parts.sum(axis=0, split_every=8)
+
+
+def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
+    """Return R = S - Ws∘(V Vᵀ), lazily, in the row blocks of S."""
+    return da.map_blocks(
+        _residual,
+        problem.target,
+        problem.weights,
+        vectors,
+        gathered(vectors),
+        chunks=problem.target.chunks,
+        dtype=np.float32,
+        meta=empty_csr(),
+    )
+
+
+def weighting_of(smoothing: float, cutoff: float, largest: float) -> Weighting:
+    """Return the weighting whose largest weight is 1, given the largest count that has one."""
+    scale = min(float(np.sqrt(largest)), cutoff)
+    return Weighting(smoothing, cutoff, scale or 1.0)
+
+
+def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
+    """Return rows and columns of a sparse matrix of row blocks, lazily."""
+    part = matrix[slice(*rows)]
+    chunks = (part.chunks[0], (columns[1] - columns[0],))
+    return part.map_blocks(_columns, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype))
+
+
+def _corner(every: da.Array, n_core: int) -> da.Array:
+    return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
+
+
+def _columns(block: Any, *, bounds: tuple[int, int]) -> Any:
+    return block[:, slice(*bounds)]
+
+
+def _batches(n: int, size: int) -> tuple[int, ...]:
+    full, rest = divmod(n, size)
+    return (size,) * full + ((rest,) if rest else ())
+
+
+def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    return lambda name, make: checkpoint(prefix + name, make)
+
+
+def _checked_length(values: Any, n: int, name: str) -> Floats:
+    array = np.asarray(values, float)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
+    wrong = ~(np.isfinite(array) & (array >= 0))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ValueError(f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative")
+    return array
+
+
+def _pairs_of_core(
+    counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
+) -> PairCounts:
+    total = word_counts.sum()
+    unigram = word_counts / total if total else word_counts
+    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
+    return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
+
+
+def _lift_pairs(
+    pairs: PairCounts, what: str, weighting: Weighting, *others: da.Array, **options: Any
+) -> da.Array:
+    """Compute one thing from each row block of pairs, by the function of that name in `_FROM_PAIRS`."""
+    sparse = what in {"weights", "target", "first"}
+    rows = pairs.forward.chunks[0]
+    width = {"irreducible": 1, "words": others[0].shape[1] if others else 0}.get(what, pairs.forward.shape[1])
+    sides = np.stack([pairs.row_totals, pairs.row_unigram], axis=1)
+    facing = np.stack([pairs.column_totals, pairs.column_unigram], axis=1)
+    return da.map_blocks(
+        _block_of_pairs,
+        pairs.forward,
+        pairs.backward,
+        da.from_array(sides, chunks=(rows, 2)),
+        da.from_array(facing, chunks=-1),
+        *others,
+        what=what,
+        weighting=weighting,
+        chunks=(rows if what != "irreducible" else (1,) * len(rows), (width,)),
+        dtype=np.float64 if what == "irreducible" else np.float32,
+        meta=empty_csr() if sparse else np.empty((0, 0), np.float64 if what == "irreducible" else np.float32),
+        **options,
+    )
+
+
+def _block_of_pairs(
+    forward: Any,
+    backward: Any,
+    sides: Floats,
+    facing: Floats,
+    *others: Floats,
+    what: str,
+    weighting: Weighting,
+    block_info: Any = None,
+    **options: Any,
+) -> Any:
+    first_row = block_info[0]["array-location"][0][0]
+    if what in {"weights", "target", "irreducible"}:
+        forward = blocks.without_core_diagonal(forward, first_row)
+        backward = blocks.without_core_diagonal(backward, first_row)
+    pairs = blocks.weigh_pairs(
+        forward, backward, sides[:, 0], sides[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
+    )
+    if what == "first":
+        return blocks.first_sparse_part(pairs, first_row, float(np.log(weighting.smoothing)))
+    if what == "words":
+        core, core_gram, ridge = others
+        return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], **options)
+    if what == "irreducible":
+        return blocks.irreducible_error(pairs)[None]
+    return blocks.symmetric_weights(pairs) if what == "weights" else blocks.symmetric_target(pairs)
+
+
+def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:
+    return blocks.without_core_diagonal(block, block_info[0]["array-location"][0][0])
+
+
+def _residual(target: Any, weights: Any, own: Floats, everyone: Floats) -> Any:
+    return blocks.residual(target, weights, own, everyone)
+
+
+def _weighted_squares(difference: Any, weights: Any) -> Floats:
+    return blocks.weighted_squares(difference, weights)[None]

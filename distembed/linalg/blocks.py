@@ -1,0 +1,186 @@
+"""Linear algebra of one block of rows.
+
+Symbols: `A_i` a sparse row block (rows_i × n), `X` a dense block of vectors (n × b), `V` a factor (n × r),
+`Q` an orthonormal basis. Sums over rows leave here as float64, so that the sum over blocks loses nothing.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Floats = NDArray[np.floating]
+
+
+def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
+    """Return A_i X, shape (rows_i, b), in the dtype of `dense`."""
+    out = np.zeros((block.shape[0], dense.shape[1]), dtype=dense.dtype)
+    data = block.data.astype(dense.dtype, copy=False)
+    _add_sparse_times_dense(block.indptr, block.indices, data, np.ascontiguousarray(dense), out)
+    return out
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_sparse_times_dense(indptr, indices, data, dense, out):  # type: ignore[no-untyped-def] # pragma: no cover
+    for i in range(len(indptr) - 1):
+        row = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value = data[p]
+            other = dense[indices[p]]
+            for c in range(other.shape[0]):
+                row[c] += value * other[c]
+
+
+def sampled_product(block: csr_array, left: Floats, right: Floats) -> Floats:
+    """Return the dot products left_i · right_j of the cells (i, j) that a sparse block stores.
+
+    Parameters
+    ----------
+    block : csr_array (rows, n)
+        Its support is read, its values are not.
+    left : (rows, r) array
+    right : (n, r) array
+
+    Returns
+    -------
+    (nnz,) array in the dtype of `left`
+        In the order of `block.data`.
+    """
+    out = np.empty(block.nnz, dtype=left.dtype)
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    _fill_sampled_product(block.indptr, block.indices, left, right, out)
+    return out
+
+
+# Reassociation lets the compiler use vector registers for the sum; the order it picks is fixed at compile
+# time, so that the bits are the same in every run.
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def _fill_sampled_product(indptr, indices, left, right, out):  # type: ignore[no-untyped-def] # pragma: no cover
+    for i in range(len(indptr) - 1):
+        mine = left[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            other = right[indices[p]]
+            total = mine[0] * other[0]
+            for c in range(1, mine.shape[0]):
+                total += mine[c] * other[c]
+            out[p] = total
+
+
+def gram(left: Floats, right: Floats) -> Floats:
+    """Return the contribution leftᵀ right of one row block, shape (1, columns, columns), float64."""
+    return (left.T @ right).astype(np.float64)[None]
+
+
+def self_gram(block: Floats) -> Floats:
+    """Return the contribution ZᵀZ of one row block, shape (1, b, b), multiplied in float64.
+
+    The square of the condition number of Z has to fit in the precision (CholeskyQR), so that float32
+    products would not do.
+    """
+    wide = block.astype(np.float64, copy=False)
+    return (wide.T @ wide)[None]
+
+
+def basis_products(block: Floats, *basis: Floats) -> Floats:
+    """Return the contribution QᵀZ of one row block, shape (1, columns of all of Q, b), float64."""
+    return np.concatenate([q.T @ block for q in basis]).astype(np.float64)[None]
+
+
+def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
+    """Return Z - Q C of one row block, shape (rows, b)."""
+    result = block.copy()
+    first = 0
+    for q in basis:
+        part = coefficients[first : first + q.shape[1]].astype(block.dtype)
+        result -= q @ part
+        first += q.shape[1]
+    return result
+
+
+def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
+    """Return Q C of one row block, shape (rows, columns of C)."""
+    result = np.zeros((basis[0].shape[0], coefficients.shape[1]), dtype=basis[0].dtype)
+    first = 0
+    for q in basis:
+        result += q @ coefficients[first : first + q.shape[1]].astype(q.dtype)
+        first += q.shape[1]
+    return result
+
+
+def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
+    """Return T such that the columns of Z T are orthonormal, given ZᵀZ.
+
+    With the columns scaled to unit length, ``ZᵀZ = U Λ Uᵀ`` and ``T = U Λ^-1/2`` (the SVQB method of
+    Stathopoulos & Wu 2002, which unlike Cholesky survives dependent columns). A direction whose share
+    Λ is not above `threshold` becomes a column of zeros, so that shapes do not depend on the data.
+
+    Parameters
+    ----------
+    gram_matrix : (b, b) float64
+    threshold : float
+        Smallest squared length, relative to the columns', of a direction that is kept.
+
+    Returns
+    -------
+    (b, b) float64
+    """
+    lengths = np.sqrt(np.maximum(np.diag(gram_matrix), 0))
+    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    values, directions = np.linalg.eigh(gram_matrix * scale[:, None] * scale)
+    kept = values > threshold
+    stretch = np.divide(1, np.sqrt(values, where=kept, out=np.ones_like(values)), where=kept, out=0 * values)
+    return scale[:, None] * directions * stretch
+
+
+def renormalising(gram_matrix: Floats, *, threshold: float) -> Floats:
+    """Return T such that Z T is orthonormal, given ZᵀZ of columns that had length 1 before a projection.
+
+    As `whitening`, but lengths are taken as they are: a column that a second projection shortens below
+    the square root of `threshold` was rounding error and becomes zero.
+    """
+    values, directions = np.linalg.eigh(gram_matrix)
+    kept = values > threshold
+    stretch = np.divide(1, np.sqrt(values, where=kept, out=np.ones_like(values)), where=kept, out=0 * values)
+    return directions * stretch
+
+
+def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:
+    """Return the pieces of a row block between neighbouring column bounds, each transposed to CSR."""
+    return tuple(
+        _sorted(block[:, first:last].T.tocsr()) for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+    )
+
+
+def stack_columns(pieces: list[csr_array]) -> csr_array:
+    """Return sparse pieces of the same rows side by side, as one CSR block with sorted indices."""
+    widths = np.cumsum([0] + [piece.shape[1] for piece in pieces])
+    sizes = np.sum([np.diff(piece.indptr) for piece in pieces], axis=0)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    indices = np.empty(indptr[-1], dtype=np.int32)
+    data = np.empty(indptr[-1], dtype=np.result_type(*[piece.dtype for piece in pieces]))
+    place = indptr[:-1].copy()
+    for piece, offset in zip(pieces, widths[:-1], strict=True):
+        _append_rows(piece.indptr, piece.indices, piece.data, offset, place, indices, data)
+    shape = (pieces[0].shape[0], int(widths[-1]))
+    if indptr[-1] < np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    return csr_array((data, indices, indptr), shape=shape)
+
+
+@numba.njit(cache=True, nogil=True)
+def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def] # pragma: no cover
+    for i in range(len(indptr) - 1):
+        at = place[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            indices[at] = source[p] + offset
+            data[at] = values[p]
+            at += 1
+        place[i] = at
+
+
+def _sorted(block: csr_array) -> csr_array:
+    block = csr_array(block)
+    block.sort_indices()
+    return block

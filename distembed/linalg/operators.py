@@ -1,0 +1,193 @@
+"""Matrices too large to hold as one array: row-chunked sparse, and sparse plus low rank.
+
+A distributed sparse matrix is a Dask array of row blocks (rows_i × all columns) whose chunks are
+`csr_array`; a distributed set of vectors is a Dask array with the same row chunks and one column chunk.
+Matrices in memory become a few such blocks (`row_blocks`), so that there is one mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import dask
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from distembed.linalg import blocks
+
+Floats = NDArray[np.floating]
+
+VALUES_PER_BLOCK = 2**20
+"""Stored values of one block of a matrix that comes in memory: tasks of about 0.1 s against 200 vectors."""
+
+
+class SymmetricMatrix(Protocol):
+    """What the eigensolver and the linear solvers need to know of a symmetric matrix."""
+
+    @property
+    def row_chunks(self) -> tuple[int, ...]:
+        """Rows of each block."""
+
+    def apply(self, vectors: da.Array) -> da.Array:
+        """Return the product with vectors (n × b), in the same row chunks."""
+
+
+def empty_csr(dtype: Any = np.float32) -> csr_array:
+    """Return the `_meta` of an array with sparse chunks."""
+    return csr_array((0, 0), dtype=dtype)
+
+
+def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.Array:
+    """Return a matrix as a Dask array of CSR row blocks.
+
+    Row counts are chosen so that blocks are about equally dear, half by stored values and half by rows:
+    frequent words come first and have the fullest rows. A Dask array is returned in its own chunks,
+    joined along the columns.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array, array, or Dask array (n, m)
+    values_per_block : int
+        Stored values in one block, about.
+
+    Returns
+    -------
+    Dask array (n, m) with csr_array chunks of all columns
+    """
+    if isinstance(matrix, da.Array):
+        whole_rows = matrix.rechunk({1: -1}) if matrix.numblocks[1] > 1 else matrix
+        return whole_rows.map_blocks(csr_array, dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
+    csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
+    bounds = _balanced_bounds(np.diff(csr.indptr), values_per_block)
+    parts = [
+        da.from_delayed(dask.delayed(_rows(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
+        for i, j in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+    return da.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _rows(csr: csr_array, first: int, last: int) -> csr_array:
+    start, stop = csr.indptr[first], csr.indptr[last]
+    return csr_array(
+        (csr.data[start:stop], csr.indices[start:stop], csr.indptr[first : last + 1] - start),
+        shape=(last - first, csr.shape[1]),
+    )
+
+
+def _balanced_bounds(row_sizes: NDArray[np.integer], values_per_block: int) -> list[int]:
+    cost = np.cumsum(row_sizes + max(row_sizes.mean(), 1)) if len(row_sizes) else np.zeros(0)
+    n_blocks = max(1, round(float(row_sizes.sum()) / values_per_block))
+    inner = np.searchsorted(cost, cost[-1] * np.arange(1, n_blocks) / n_blocks) if len(cost) else []
+    return sorted({0, len(row_sizes), *map(int, inner)})
+
+
+def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:
+    """Return dense vectors (n × b) as a Dask array in the given row chunks."""
+    chunks = (row_chunks, (array.shape[1],))
+    return array.rechunk(chunks) if isinstance(array, da.Array) else da.from_array(array, chunks=chunks)
+
+
+def gathered(vectors: da.Array) -> da.Array:
+    """Return vectors as an array of one block: the side of a product that every row block reads."""
+    return vectors.rechunk((-1, -1))
+
+
+def sum_over_blocks(partial: da.Array) -> da.Array:
+    """Sum the contributions (blocks, ...) of the row blocks by Dask's tree of fixed shape, one block out."""
+    return partial.sum(axis=0, split_every=8).rechunk(-1)
+
+
+def gram(left: da.Array, right: da.Array) -> da.Array:
+    """Return leftᵀ right (a × b, float64) of two sets of vectors in the same row chunks."""
+    chunks = ((1,) * left.numblocks[0], (left.shape[1],), (right.shape[1],))
+    partial = da.map_blocks(blocks.gram, left, right, chunks=chunks, new_axis=2, dtype=np.float64)
+    return sum_over_blocks(partial)
+
+
+def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:
+    """Return vectors (n × a) times a small matrix (a × b), in the row chunks and dtype of the vectors."""
+    small = matrix if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=-1)
+    return da.blockwise(
+        _times, "ib", vectors, "ia", small.rechunk(-1), "ab", dtype=vectors.dtype, concatenate=True
+    )
+
+
+def _times(block: Floats, matrix: Floats) -> Floats:
+    return block @ matrix.astype(block.dtype)
+
+
+def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
+    """Return the product of a sparse matrix (n × m, row blocks) with vectors (m × b), in n's row chunks.
+
+    Every task holds all of the vectors; nothing else is as large as m.
+    """
+    return da.map_blocks(
+        blocks.sparse_times_dense,
+        matrix,
+        gathered(vectors),
+        chunks=(matrix.chunks[0], (vectors.shape[1],)),
+        dtype=vectors.dtype,
+        meta=np.empty((0, 0), vectors.dtype),
+    )
+
+
+def transpose_row_blocks(matrix: da.Array) -> da.Array:
+    """Return the transpose of a sparse matrix of row blocks, as row blocks.
+
+    Each block is cut at the output's bounds in one task, and each output block stacks its pieces: with
+    B blocks B² pieces, each moved once. A square matrix keeps its chunks; another one gets as many
+    blocks as it had, of equal numbers of rows.
+    """
+    n, m = matrix.shape
+    if n == m:
+        sizes = matrix.chunks[0]
+    else:
+        edges = np.linspace(0, m, min(max(m, 1), matrix.numblocks[0]) + 1).astype(int)
+        sizes = tuple(int(size) for size in np.diff(edges))
+    bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
+    split = dask.delayed(blocks.split_columns, pure=True, nout=len(sizes))
+    stack = dask.delayed(blocks.stack_columns, pure=True)
+    pieces = [split(block, bounds) for block in matrix.to_delayed().ravel()]
+    meta = empty_csr(matrix.dtype)
+    parts = [
+        da.from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta)
+        for j, size in enumerate(sizes)
+    ]
+    return da.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True)
+class SparsePlusLowRank:
+    """The symmetric matrix ``A = S + V Vᵀ + constant · 1 1ᵀ``, never formed.
+
+    Attributes
+    ----------
+    sparse : Dask array (n, n) of csr_array row blocks
+        S, symmetric.
+    factor : Dask array (n, r) or None
+        V, in the row chunks of S.
+    constant : float
+        Added to every cell.
+    """
+
+    sparse: da.Array
+    factor: da.Array | None = None
+    constant: float = 0.0
+
+    @property
+    def row_chunks(self) -> tuple[int, ...]:
+        """Rows of each block."""
+        return tuple(self.sparse.chunks[0])
+
+    def apply(self, vectors: da.Array) -> da.Array:
+        """Return A X for vectors X (n × b) in the same row chunks."""
+        result = sparse_times(self.sparse, vectors)
+        if self.factor is not None:
+            result = result + times_matrix(self.factor, gram(self.factor, vectors))
+        if self.constant:
+            sums = vectors.sum(axis=0, dtype=np.float64, split_every=8)
+            result = result + (self.constant * sums).astype(vectors.dtype)
+        return result

@@ -1,0 +1,163 @@
+"""Association of one block of counts.
+
+Symbols: `x` the counts of one block, rows `i` (left words) by columns `j` (right words); `n_i` the total of
+row `i` over the whole vocabulary; `u_j` the probability of word `j`; `kappa` the share of the unigram
+distribution in Jelinek-Mercer smoothing. Logarithms are natural. Sparse blocks are `csr_array` with sorted
+indices and no duplicates; functions on values take the stored values of such a block, not the block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+Floats = NDArray[np.floating]
+
+
+def canonical_csr(block: object) -> csr_array:
+    """Return a block as `csr_array` with sorted indices, no duplicates and no stored zeros.
+
+    Parameters
+    ----------
+    block : sparse matrix or array, or (rows, columns) array
+
+    Returns
+    -------
+    csr_array
+        The block itself where it is canonical already, a new one otherwise.
+    """
+    csr = block if isinstance(block, csr_array) else csr_array(block)
+    if csr.has_canonical_format and (not csr.nnz or np.all(csr.data)):
+        return csr
+    csr = csr.copy()
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return csr
+
+
+def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
+    """Return a block of counts if every count is finite and not negative.
+
+    Raises
+    ------
+    ValueError
+        If a count is NaN, infinite or negative; the message names it and its place.
+    """
+    wrong = ~(np.isfinite(block.data) & (block.data >= 0))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        row = first_row + int(np.searchsorted(block.indptr, place, side="right")) - 1
+        raise ValueError(
+            f"counts hold {block.data[place]} at row {row}, column {block.indices[place]}; "
+            "counts must be finite and not negative: remove or clip such cells before fitting"
+        )
+    return block
+
+
+def row_sums(block: object) -> Floats:
+    """Sum each row of a block, shape (rows,), float64."""
+    sums = block.sum(axis=1, dtype=np.float64)  # type: ignore[attr-defined]
+    return np.asarray(sums).reshape(-1)
+
+
+def column_sums(block: object) -> Floats:
+    """Sum each column of a block, shape (columns,), float64."""
+    sums = block.sum(axis=0, dtype=np.float64)  # type: ignore[attr-defined]
+    return np.asarray(sums).reshape(-1)
+
+
+def rows_of(block: csr_array) -> NDArray[np.intp]:
+    """Return the row of each stored value of a CSR block, shape (nnz,)."""
+    return np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+
+
+def with_values(block: csr_array, values: Floats) -> csr_array:
+    """Return a block with the support of another one and float32 values; the indices are shared."""
+    data = np.ascontiguousarray(values, dtype=np.float32)
+    return csr_array((data, block.indices, block.indptr), shape=block.shape)
+
+
+def pmi(
+    block: object, row_totals: Floats, probabilities: Floats, *, shift: float, positive: bool
+) -> csr_array:
+    """Return pointwise mutual information on the support of a block.
+
+    ``PMI_ij = log(x_ij / (n_i p_j)) - shift``; with `positive` what is not above zero is not stored.
+
+    Parameters
+    ----------
+    block : csr_array (rows, columns)
+        Counts.
+    row_totals : (rows,) float64
+        n_i.
+    probabilities : (columns,) float64
+        p_j, the distribution of context words.
+    shift : float
+        Subtracted, in nats.
+    positive : bool
+        Keep only values above zero.
+
+    Returns
+    -------
+    csr_array (rows, columns) float32
+    """
+    counts = canonical_csr(block)
+    expected = row_totals[rows_of(counts)] * probabilities[counts.indices]
+    result = with_values(counts, np.log(counts.data / expected) - shift)
+    if positive:
+        np.maximum(result.data, 0, out=result.data)
+        return canonical_csr(result)
+    return result
+
+
+def smoothed_excess(x: Floats, row_totals: Floats, unigram: Floats, smoothing: float) -> Floats:
+    """Return D = G - log(kappa), what a count adds to the smoothed PMI of an unseen pair.
+
+    ``D = log(1 + (1 - kappa) x / (kappa n_i u_j))``, zero where `x` is zero (PSDVec, section 2).
+
+    Parameters
+    ----------
+    x, row_totals, unigram : (m,) float64
+        The count, n_i and u_j of each pair.
+    smoothing : float
+        kappa, between 0 and 1.
+
+    Returns
+    -------
+    (m,) float64
+    """
+    scale = (1 - smoothing) / smoothing
+    # A row without a total holds no counts: 0/0 there means nothing was seen.
+    return np.log1p(scale * np.divide(x, row_totals * unigram, out=np.zeros(len(x)), where=x > 0))
+
+
+def truncated_root(x: Floats, cutoff: float) -> Floats:
+    """Return the weights f(x) = min(sqrt(x), cutoff) of counts, float64."""
+    return np.minimum(np.sqrt(x, dtype=np.float64), cutoff)
+
+
+def count_at_least(block: object, thresholds: Floats) -> NDArray[np.int64]:
+    """Count the values whose square root reaches each threshold, shape (thresholds,), int64."""
+    roots = np.sort(np.sqrt(canonical_csr(block).data, dtype=np.float64))
+    return (len(roots) - np.searchsorted(roots, thresholds, side="left")).astype(np.int64)
+
+
+def largest_values(values: Floats, size: int) -> Floats:
+    """Return the `size` largest values in falling order, padded with -inf, float64."""
+    padded = np.full(size, -np.inf)
+    kept = np.sort(values.astype(np.float64))[::-1][:size]
+    padded[: len(kept)] = kept
+    return padded
+
+
+def without_diagonal(block: csr_array, first_row: int) -> csr_array:
+    """Return a block without its cells (i, i); row 0 of the block is row `first_row` of the matrix."""
+    kept = block.indices != rows_of(block) + first_row
+    indptr = np.concatenate([[0], np.cumsum(kept)])[block.indptr].astype(block.indptr.dtype)
+    return csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
+
+
+def as_same_kind(result: csr_array, like: object) -> object:
+    """Return a block dense where `like` is dense, sparse otherwise."""
+    return result if issparse(like) else result.toarray()

@@ -1,0 +1,318 @@
+"""Counts to association: PMI and its kin, PSDVec's smoothed target and weights.
+
+Counts are a Dask array of row blocks (csr_array or NumPy chunks, all columns in each), a SciPy sparse matrix
+or a NumPy array; row = left word, column = right word. What comes back is of the same kind; from a Dask array
+it is lazy. A pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in
+PPMI for 0, in the smoothed target for the constant log(smoothing).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from distembed.weighting import blocks
+
+Floats = NDArray[np.floating]
+CutoffRule = Literal["halving", "exact_quantile"] | float | None
+
+CUTOFF_SHARE = 0.0002
+"""Share of the non-zero weights that has to reach a cut-off point (PSDVec's program)."""
+SMALLEST_HALVED = 10.0
+"""Below this weight the halving stops (PSDVec's program)."""
+
+
+class Marginals(NamedTuple):
+    """Sums of the counts.
+
+    Attributes
+    ----------
+    rows, columns : (n,), (m,) float64
+    """
+
+    rows: Floats
+    columns: Floats
+
+
+class SmoothedTarget(NamedTuple):
+    """PSDVec's target ``G = constant + excess``.
+
+    Attributes
+    ----------
+    constant : float
+        log(smoothing), the value of a pair that was never seen.
+    excess : sparse, same kind as the counts
+        D >= 0, on the support of the counts.
+    """
+
+    constant: float
+    excess: Any
+
+
+def marginals(counts: Any) -> Marginals:
+    """Sum the rows and the columns of counts, in one pass over the blocks.
+
+    Raises
+    ------
+    ValueError
+        If a count is NaN, infinite or negative.
+    """
+    if not isinstance(counts, da.Array):
+        block = blocks.check_counts(blocks.canonical_csr(counts))
+        return Marginals(blocks.row_sums(block), blocks.column_sums(block))
+    rows, columns = da.compute(_lazy_row_sums(_checked(counts)), _lazy_column_sums(_checked(counts)))
+    return Marginals(rows, columns)
+
+
+def pmi(
+    counts: Any,
+    *,
+    row_totals: Floats | None = None,
+    column_totals: Floats | None = None,
+    context_smoothing: float = 1.0,
+    negative_samples: float = 1.0,
+    positive: bool = False,
+) -> Any:
+    """Return pointwise mutual information on the support of counts.
+
+    ``PMI_ij = log(x_ij / (n_i p_j)) - log(N)`` with ``p_j = c_j^alpha / sum_k c_k^alpha``.
+
+    Parameters
+    ----------
+    counts : Dask array, sparse matrix or array (n, m)
+    row_totals : (n,) array, optional
+        n_i; default the row sums of `counts`.
+    column_totals : (m,) array, optional
+        c_j; default the column sums.
+    context_smoothing : float
+        alpha; 0.75 is the usual choice (Levy, Goldberg & Dagan 2015, section 3.1).
+    negative_samples : float
+        N, which shifts PMI down by log N (Levy & Goldberg 2014, equation 11).
+    positive : bool
+        Keep only what is above zero (PPMI, shifted PPMI).
+
+    Returns
+    -------
+    same kind as `counts`, float32
+        Sparse on the support of `counts`; a NumPy array holds 0 where there was no count.
+
+    Raises
+    ------
+    ValueError
+        If `negative_samples` is not above zero.
+    """
+    if not negative_samples > 0:
+        raise ValueError(f"negative_samples is {negative_samples}; give a number above 0 (1: no shift)")
+    options = {"shift": float(np.log(negative_samples)), "positive": positive}
+    if isinstance(counts, da.Array):
+        rows = _lazy_row_sums(counts) if row_totals is None else row_totals
+        columns = _lazy_column_sums(counts) if column_totals is None else column_totals
+        return _lift(blocks.pmi, counts, rows, _context_distribution(columns, context_smoothing), options)
+    block = blocks.canonical_csr(counts)
+    rows = blocks.row_sums(block) if row_totals is None else np.asarray(row_totals, float)
+    columns = blocks.column_sums(block) if column_totals is None else np.asarray(column_totals, float)
+    result = blocks.pmi(block, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
+    return blocks.as_same_kind(result, counts)
+
+
+def ppmi(counts: Any, **options: Any) -> Any:
+    """Return positive PMI: `pmi` with ``positive=True``."""
+    return pmi(counts, positive=True, **options)
+
+
+def smoothed_target(counts: Any, row_totals: Floats, unigram: Floats, *, smoothing: float) -> SmoothedTarget:
+    """Return PSDVec's target, PMI with Jelinek-Mercer smoothing.
+
+    ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``, a constant plus a sparse part.
+
+    Parameters
+    ----------
+    counts : Dask array, sparse matrix or array (n, m)
+    row_totals : (n,) array
+        n_i, before the vocabulary was cut.
+    unigram : (m,) array
+        u_j, of sum 1 over the vocabulary.
+    smoothing : float
+        kappa, above 0 and below 1.
+
+    Returns
+    -------
+    SmoothedTarget
+
+    Raises
+    ------
+    ValueError
+        If `smoothing` is not between 0 and 1.
+    """
+    check_smoothing(smoothing)
+    options = {"smoothing": smoothing}
+    if isinstance(counts, da.Array):
+        excess = _lift(_excess, counts, row_totals, unigram, options)
+    else:
+        found = _excess(counts, np.asarray(row_totals, float), np.asarray(unigram, float), **options)
+        excess = blocks.as_same_kind(found, counts)
+    return SmoothedTarget(float(np.log(smoothing)), excess)
+
+
+def weights(counts: Any, *, cutoff: float = np.inf, scale: float = 1.0) -> Any:
+    """Return PSDVec's weights ``min(sqrt(x), cutoff) / scale`` on the support of counts, float32."""
+    if isinstance(counts, da.Array):
+        return counts.map_blocks(_weights, cutoff=cutoff, scale=scale, dtype=np.float32, meta=_empty())
+    return blocks.as_same_kind(_weights(counts, cutoff=cutoff, scale=scale), counts)
+
+
+def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:
+    """Return the cut-off point of the weights sqrt(x).
+
+    Parameters
+    ----------
+    counts : Dask array (n, m) of row blocks
+    rule : "halving", "exact_quantile", None or float
+        "halving" (the authors' program): halve from the square root of `corner` while at least 10 and take
+        the first value that at least 0.02 % of the non-zeros reach, else the square root itself.
+        "exact_quantile": the smallest of the largest 0.02 % of the weights. None: no cut-off. A number: itself.
+    corner : float
+        The count of the most frequent left word with the most frequent right word.
+
+    Returns
+    -------
+    float
+        inf for no cut-off, also where the rule finds nothing to start from (`corner` 0, no counts).
+
+    Raises
+    ------
+    ValueError
+        If the rule is unknown or a number not above zero.
+    """
+    if rule is None:
+        return np.inf
+    if isinstance(rule, int | float) and rule > 0:
+        return float(rule)
+    if rule == "halving":
+        return _halved_cutoff(counts, float(np.sqrt(corner)))
+    if rule == "exact_quantile":
+        return _quantile_cutoff(counts)
+    raise ValueError(
+        f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0'
+    )
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Raise ValueError if the smoothing is not above 0 and below 1."""
+    if not 0 < smoothing < 1:
+        raise ValueError(f"smoothing is {smoothing}; it has to be above 0 and below 1 (the paper: 0.02)")
+
+
+def largest_count(counts: da.Array) -> float:
+    """Return the largest stored value of an array of row blocks, 0 for none."""
+    return float(_per_block(counts, _block_maximum, 1, np.float64).max().compute())
+
+
+def corner_count(counts: da.Array) -> float:
+    """Return the count in row 0, column 0."""
+    return float(_per_block(counts.blocks[0], _block_corner, 1, np.float64).max().compute())
+
+
+def _halved_cutoff(counts: da.Array, start: float) -> float:
+    if start <= 0:
+        return np.inf
+    candidates = [start / 2**k for k in range(64) if start / 2**k >= SMALLEST_HALVED]
+    if not candidates:
+        return start
+    thresholds = np.array([*candidates, 0.0])
+    reached = _per_block(counts, blocks.count_at_least, len(thresholds), np.int64, thresholds=thresholds)
+    *reaching, stored = reached.sum(axis=0).compute()
+    hits = (c for c, n in zip(candidates, reaching, strict=True) if n >= CUTOFF_SHARE * stored)
+    return next(hits, start)
+
+
+def _quantile_cutoff(counts: da.Array) -> float:
+    stored = int(_per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum().compute())
+    if not stored:
+        return np.inf
+    size = int(np.ceil(CUTOFF_SHARE * stored))
+    largest = _per_block(counts, _block_largest, size, np.float64, size=size).compute()
+    return float(np.sqrt(blocks.largest_values(largest.ravel(), size)[-1]))
+
+
+def _per_block(counts: da.Array, function: Any, width: int, dtype: Any, **options: Any) -> da.Array:
+    """Return one row of `width` numbers for each row block."""
+    chunks = ((1,) * counts.numblocks[0], (width,))
+    meta = np.empty((0, 0), dtype)
+    return counts.map_blocks(_as_row, function=function, chunks=chunks, dtype=dtype, meta=meta, **options)
+
+
+def _as_row(block: Any, *, function: Any, **options: Any) -> NDArray[Any]:
+    return np.asarray(function(block, **options)).reshape(1, -1)
+
+
+def _block_maximum(block: Any) -> float:
+    return float(block.max()) if min(block.shape) else 0.0
+
+
+def _block_corner(block: Any) -> float:
+    return float(block[0, 0])
+
+
+def _block_largest(block: Any, *, size: int) -> Floats:
+    return blocks.largest_values(blocks.canonical_csr(block).data, size)
+
+
+def _excess(block: Any, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
+    counts = blocks.canonical_csr(block)
+    totals, probabilities = row_totals[blocks.rows_of(counts)], unigram[counts.indices]
+    values = blocks.smoothed_excess(counts.data.astype(float), totals, probabilities, smoothing)
+    return blocks.with_values(counts, values)
+
+
+def _weights(block: Any, *, cutoff: float, scale: float) -> csr_array:
+    counts = blocks.canonical_csr(block)
+    return blocks.with_values(counts, blocks.truncated_root(counts.data, cutoff) / scale)
+
+
+def _checked(counts: da.Array) -> da.Array:
+    return counts.map_blocks(_check_block, dtype=counts.dtype, meta=_empty())
+
+
+def _check_block(block: Any, block_info: Any = None) -> csr_array:
+    first_row = block_info[0]["array-location"][0][0] if block_info else 0
+    return blocks.check_counts(blocks.canonical_csr(block), first_row)
+
+
+def _lazy_row_sums(counts: da.Array) -> da.Array:
+    return counts.map_blocks(
+        blocks.row_sums, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.float64, meta=np.empty(0)
+    )
+
+
+def _lazy_column_sums(counts: da.Array) -> da.Array:
+    return _per_block(counts, blocks.column_sums, counts.shape[1], np.float64).sum(axis=0, split_every=8)
+
+
+def _context_distribution(columns: Any, power: float) -> Any:
+    raised = columns**power
+    return raised / raised.sum()
+
+
+def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dict[str, Any]) -> da.Array:
+    """Apply a block function of (counts, row vector, column vector) to each row block."""
+    row_array = rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
+    column_array = columns if isinstance(columns, da.Array) else da.from_array(np.asarray(columns, float), -1)
+    return da.blockwise(
+        function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
+        dtype=np.float32, meta=_empty(), align_arrays=False, **options,
+    )  # fmt: skip
+
+
+def _empty() -> csr_array:
+    return csr_array((0, 0), dtype=np.float32)
+
+
+__all__ = [
+    "CutoffRule", "Marginals", "SmoothedTarget", "check_smoothing", "corner_count", "largest_count", "marginals",
+    "pmi", "ppmi", "smoothed_target", "weight_cutoff", "weights",
+]  # fmt: skip
