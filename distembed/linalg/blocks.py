@@ -6,6 +6,8 @@ Symbols: `A_i` a sparse row block (rows_i × n), `X` a dense block of vectors (n
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +111,17 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     return result
 
 
+def column_powers(block: Floats, *, power: int) -> Floats:
+    """Return the sum of a whole power of each column of one row block, shape (1, b), float64."""
+    wide = block.astype(np.float64, copy=False)
+    return np.einsum(",".join(["ij"] * power) + "->j", *[wide] * power)[None]
+
+
+def column_dots(left: Floats, right: Floats) -> Floats:
+    """Return the dot product of each pair of columns of one row block, shape (1, b), float64."""
+    return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)[None]
+
+
 def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     """Return T such that the columns of Z T are orthonormal, given ZᵀZ.
 
@@ -129,9 +142,7 @@ def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     lengths = np.sqrt(np.maximum(np.diag(gram_matrix), 0))
     scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     values, directions = np.linalg.eigh(gram_matrix * scale[:, None] * scale)
-    kept = values > threshold
-    stretch = np.divide(1, np.sqrt(values, where=kept, out=np.ones_like(values)), where=kept, out=0 * values)
-    return scale[:, None] * directions * stretch
+    return scale[:, None] * directions * _inverse_roots(values, threshold)
 
 
 def renormalising(gram_matrix: Floats, *, threshold: float) -> Floats:
@@ -141,16 +152,17 @@ def renormalising(gram_matrix: Floats, *, threshold: float) -> Floats:
     the square root of `threshold` was rounding error and becomes zero.
     """
     values, directions = np.linalg.eigh(gram_matrix)
+    return directions * _inverse_roots(values, threshold)
+
+
+def _inverse_roots(values: Floats, threshold: float) -> Floats:
     kept = values > threshold
-    stretch = np.divide(1, np.sqrt(values, where=kept, out=np.ones_like(values)), where=kept, out=0 * values)
-    return directions * stretch
+    return np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
 
 
 def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:
     """Return the pieces of a row block between neighbouring column bounds, each transposed to CSR."""
-    return tuple(
-        _sorted(block[:, first:last].T.tocsr()) for first, last in zip(bounds[:-1], bounds[1:], strict=True)
-    )
+    return tuple(_sorted(block[:, first:last].T.tocsr()) for first, last in pairwise(bounds))
 
 
 def stack_columns(pieces: list[csr_array]) -> csr_array:
@@ -170,7 +182,7 @@ def stack_columns(pieces: list[csr_array]) -> csr_array:
 
 
 @numba.njit(cache=True, nogil=True)
-def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def] # pragma: no cover
+def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def]  # noqa: PLR0917
     for i in range(len(indptr) - 1):
         at = place[i]
         for p in range(indptr[i], indptr[i + 1]):

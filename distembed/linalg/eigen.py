@@ -9,6 +9,7 @@ loses the basis within three rounds of PSDVec.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg import blocks
-from distembed.linalg.operators import SymmetricMatrix, dense_blocks, gram, sum_over_blocks
+from distembed.linalg.operators import SymmetricMatrix, dense_blocks, sum_over_blocks
 
 Floats = NDArray[np.floating]
 
@@ -105,14 +106,14 @@ def largest_eigenpairs(
     n = sum(matrix.row_chunks)
     if not 1 <= k <= n:
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
-    width = min(n, max(block_size or k, k if block_size is None else 1, 0 if start is None else start.shape[1]))
+    width = min(n, max(block_size or k, 0 if start is None else start.shape[1]))
     first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
     bases: list[da.Array] = []
     products: list[da.Array] = []
     for number in range(1, max(n_passes, -(-k // width)) + 1):
         block = first if number == 1 else products[-1]
-        bases.append(checkpoint(f"basis-{number}", _Orthonormalise(block, tuple(bases))))
-        products.append(checkpoint(f"product-{number}", _Apply(matrix, bases[-1])))
+        bases.append(checkpoint(f"basis-{number}", partial(_orthonormal, block, tuple(bases))))
+        products.append(checkpoint(f"product-{number}", partial(matrix.apply, bases[-1])))
         found = None if tol is None else _rayleigh_ritz(bases, products, k)
         if found is not None and _converged(found, tol):
             return found
@@ -167,35 +168,22 @@ def starting_block(
     )
     if start is None:
         return filler
-    return da.concatenate([start.astype(dtype), filler], axis=1).rechunk({1: -1}) if width > n_given else start
+    return (
+        da.concatenate([start.astype(dtype), filler], axis=1).rechunk({1: -1}) if width > n_given else start
+    )
 
 
-def _normal_block(*, random_state: int, dtype: Any = np.float32, block_info: Any = None) -> Floats:
+def _normal_block(*, random_state: int, block_info: Any = None) -> Floats:
     info = block_info[None]
     generator = np.random.default_rng([random_state, info["chunk-location"][0]])
     return generator.standard_normal(info["chunk-shape"]).astype(info["dtype"])
 
 
-class _Orthonormalise(NamedTuple):
-    """Make an orthonormal basis of what a block adds to the bases before it, in two passes."""
-
-    block: da.Array
-    bases: tuple[da.Array, ...]
-
-    def __call__(self) -> da.Array:
-        smallest = SMALLEST_SHARE[np.dtype(self.block.dtype)]
-        once = _whitened(_projected(self.block, self.bases), blocks.whitening, smallest)
-        return _whitened(_projected(once, self.bases), blocks.renormalising, SHORTENED)
-
-
-class _Apply(NamedTuple):
-    """Make the product of a matrix with a block of vectors."""
-
-    matrix: SymmetricMatrix
-    block: da.Array
-
-    def __call__(self) -> da.Array:
-        return self.matrix.apply(self.block)
+def _orthonormal(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
+    """Return an orthonormal basis of what a block adds to the bases before it, in two passes."""
+    smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
+    once = _whitened(_projected(block, bases), blocks.whitening, smallest)
+    return _whitened(_projected(once, bases), blocks.renormalising, SHORTENED)
 
 
 def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
@@ -203,15 +191,17 @@ def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     if not bases:
         return block
     coefficients = _stacked_products(block, bases)
-    return da.map_blocks(blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype)
+    return da.map_blocks(
+        blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype
+    )
 
 
 def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return QᵀZ for all bases one below the other, float64, one chunk."""
     height = sum(basis.shape[1] for basis in bases)
     chunks = ((1,) * block.numblocks[0], (height,), (block.shape[1],))
-    partial = da.map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
-    return sum_over_blocks(partial)
+    parts = da.map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
+    return sum_over_blocks(parts)
 
 
 def _whitened(block: da.Array, method: Any, threshold: float) -> da.Array:
@@ -232,20 +222,22 @@ def _times_block(block: Floats, transform: Floats) -> Floats:
 def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> Eigenpairs:
     """Return the largest eigenpairs within the span of the bases, given A times each."""
     columns = [_stacked_products(product, tuple(bases)) for product in products]
-    lengths = [(basis.astype(np.float64) ** 2).sum(axis=0, split_every=8) for basis in bases]
-    squares = [(product.astype(np.float64) ** 2).sum(axis=0, split_every=8) for product in products]
+    lengths = [_column_powers(basis, 2) for basis in bases]
     projected, length = da.compute(da.concatenate(columns, axis=1), da.concatenate(lengths))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, length > 0.5, k)
     vectors = _combined(bases, rotation)
-    shifted = _combined(products, rotation) - vectors * values.astype(vectors.dtype)
-    del squares
-    residuals, signs = da.compute(
-        da.sqrt((shifted.astype(np.float64) ** 2).sum(axis=0, split_every=8)),
-        (vectors.astype(np.float64) ** 3).sum(axis=0, split_every=8),
-    )
-    vectors = vectors * np.where(signs < 0, -1, 1).astype(vectors.dtype)
-    return Eigenpairs(values, vectors, residuals, len(products))
+    misfit = _combined(products, rotation) - vectors * values.astype(vectors.dtype)
+    squares, cubes = da.compute(_column_powers(misfit, 2), _column_powers(vectors, 3))
+    vectors = vectors * np.where(cubes < 0, -1, 1).astype(vectors.dtype)
+    return Eigenpairs(values, vectors, np.sqrt(squares), len(products))
+
+
+def _column_powers(vectors: da.Array, power: int) -> da.Array:
+    """Return the sum of a power of each column, float64."""
+    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
+    sums = da.map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
+    return sums.sum(axis=0, split_every=8)
 
 
 def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Floats, Floats]:
@@ -261,13 +253,10 @@ def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Fl
 
 
 def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
+    """Return Q C for the bases side by side."""
     small = da.from_array(rotation, chunks=-1)
     chunks = (bases[0].chunks[0], (rotation.shape[1],))
-    return da.map_blocks(blocks.combine_basis, *_coefficients_first(small, bases), chunks=chunks, dtype=bases[0].dtype)
-
-
-def _coefficients_first(small: da.Array, bases: list[da.Array]) -> list[da.Array]:
-    return [small, *bases]
+    return da.map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
 
 
 def _converged(found: Eigenpairs, tol: float | None) -> bool:

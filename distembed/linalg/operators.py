@@ -8,13 +8,14 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from distembed.linalg import blocks
 
@@ -64,7 +65,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     bounds = _balanced_bounds(np.diff(csr.indptr), values_per_block)
     parts = [
         da.from_delayed(dask.delayed(_rows(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
-        for i, j in zip(bounds[:-1], bounds[1:], strict=True)
+        for i, j in pairwise(bounds)
     ]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
 

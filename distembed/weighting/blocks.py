@@ -8,6 +8,7 @@ indices and no duplicates; functions on values take the stored values of such a 
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
@@ -127,9 +128,21 @@ def smoothed_excess(x: Floats, row_totals: Floats, unigram: Floats, smoothing: f
     -------
     (m,) float64
     """
-    scale = (1 - smoothing) / smoothing
-    # A row without a total holds no counts: 0/0 there means nothing was seen.
-    return np.log1p(scale * np.divide(x, row_totals * unigram, out=np.zeros(len(x)), where=x > 0))
+    out = np.empty(len(x))
+    _fill_excess(x, row_totals, unigram, smoothing, out)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped-def] # pragma: no cover
+    """Return D of one pair of words; see `smoothed_excess`."""
+    return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_excess(x, row_totals, unigram, smoothing, out):  # type: ignore[no-untyped-def] # pragma: no cover
+    for p in range(len(x)):
+        out[p] = excess_of_pair(x[p], row_totals[p], unigram[p], smoothing)
 
 
 def truncated_root(x: Floats, cutoff: float) -> Floats:

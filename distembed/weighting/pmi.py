@@ -174,7 +174,8 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
     rule : "halving", "exact_quantile", None or float
         "halving" (the authors' program): halve from the square root of `corner` while at least 10 and take
         the first value that at least 0.02 % of the non-zeros reach, else the square root itself.
-        "exact_quantile": the smallest of the largest 0.02 % of the weights. None: no cut-off. A number: itself.
+        "exact_quantile": the smallest of the largest 0.02 % of the weights. None: no cut-off.
+        A number: itself.
     corner : float
         The count of the most frequent left word with the most frequent right word.
 
@@ -196,9 +197,7 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
         return _halved_cutoff(counts, float(np.sqrt(corner)))
     if rule == "exact_quantile":
         return _quantile_cutoff(counts)
-    raise ValueError(
-        f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0'
-    )
+    raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0')
 
 
 def check_smoothing(smoothing: float) -> None:
@@ -231,7 +230,9 @@ def _halved_cutoff(counts: da.Array, start: float) -> float:
 
 
 def _quantile_cutoff(counts: da.Array) -> float:
-    stored = int(_per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum().compute())
+    stored = int(
+        _per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum().compute()
+    )
     if not stored:
         return np.inf
     size = int(np.ceil(CUTOFF_SHARE * stored))
@@ -300,7 +301,9 @@ def _context_distribution(columns: Any, power: float) -> Any:
 
 def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dict[str, Any]) -> da.Array:
     """Apply a block function of (counts, row vector, column vector) to each row block."""
-    row_array = rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
+    row_array = (
+        rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
+    )
     column_array = columns if isinstance(columns, da.Array) else da.from_array(np.asarray(columns, float), -1)
     return da.blockwise(
         function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
@@ -310,9 +313,3 @@ def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dic
 
 def _empty() -> csr_array:
     return csr_array((0, 0), dtype=np.float32)
-
-
-__all__ = [
-    "CutoffRule", "Marginals", "SmoothedTarget", "check_smoothing", "corner_count", "largest_count", "marginals",
-    "pmi", "ppmi", "smoothed_target", "weight_cutoff", "weights",
-]  # fmt: skip

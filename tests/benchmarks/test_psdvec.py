@@ -1,0 +1,84 @@
+"""PSDVec's core and noncore beside the authors' program: seconds, CPU seconds, objective, peak memory.
+
+Small by default. At full size (10,000 × 200, and 10,000 words against 5,000 × 100, on 19.0 M tokens):
+`pytest tests/benchmarks/test_psdvec.py -m slow -s`, each in a process of its own for a true peak. The program
+on two cores: core 277.8 s wall, 526 s CPU, 6.4 GB, error 1,074,296; noncore 31.1 s, 44.2 s CPU.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import resource
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from distembed.factorization.psdvec import PSDVec
+
+
+def timed(benchmark, label, work, theirs=None):
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = benchmark.pedantic(work, rounds=1)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    ratio = f", {theirs[0] / wall:.1f} times less wall, {theirs[1] / cpu:.1f} CPU" if theirs else ""
+    print(f"\n{label}: {wall:.2f} s wall, {cpu:.2f} s CPU, process peak {peak:.0f} MB{ratio}")
+    return result
+
+
+def test_core_of_the_reference_case(benchmark, shared):
+    with np.load(shared / "reference" / "psdvec_small.npz") as file:
+        parts = tuple(file[f"core_counts_{part}"] for part in ("data", "indices", "indptr"))
+        unigram = file["unigram_probability"]
+    counts = csr_array(parts, shape=(1200, 1200))
+    model = timed(benchmark, "core 1,200 × 40", lambda: PSDVec(40).fit(counts, unigram))
+    assert np.all(np.diff(model.objective_) < 0)
+
+
+@pytest.fixture(scope="module")
+def wikipedia(shared):
+    """Counts, word totals and row totals of 20,303 words: window 3, row = left word."""
+    articles = []
+    for part in (0, 1):
+        path = shared / "data" / "english" / f"enwiki2018-{part}.txt.xz"
+        with lzma.open(path, "rt", encoding="utf-8") as file:
+            text = file.read().lower()
+        articles += [re.findall("[a-z]+", article) for article in text.split("\n\n")]
+    frequency = Counter(word for article in articles for word in article)
+    words = sorted(
+        (word for word, count in frequency.items() if count >= 50), key=lambda w: (-frequency[w], w)
+    )
+    place = {word: i for i, word in enumerate(words)}
+    ids = np.concatenate([[*(place.get(word, -1) for word in article), -1, -1, -1] for article in articles])
+    pairs = np.stack(
+        [np.concatenate([ids[:-s] for s in (1, 2, 3)]), np.concatenate([ids[s:] for s in (1, 2, 3)])]
+    )
+    keys, counts = np.unique_counts(np.dot([len(words), 1], pairs[:, (pairs >= 0).all(axis=0)]))
+    cells = (keys // len(words)).astype(np.int32), (keys % len(words)).astype(np.int32)
+    matrix = csr_array((counts.astype(np.float32), cells), shape=(len(words), len(words)))
+    return matrix, np.asarray(matrix.sum(axis=0)).ravel(), np.asarray(matrix.sum(axis=1)).ravel()
+
+
+@pytest.mark.slow
+def test_core_10000_x_200(benchmark, wikipedia):
+    counts, columns, rows = wikipedia
+    core, n = csr_array(counts[:10_000, :10_000]), 10_000
+    fit = lambda: PSDVec(200).fit(core, columns[:n], rows[:n])  # noqa: E731
+    model = timed(benchmark, "core 10,000 × 200, 4 rounds", fit, (277.8, 526))
+    print(f"weighted squared error {model.objective_[-1]:,.0f}, theirs 1,074,296")
+    assert model.objective_[-1] < 1.001 * 1_074_296
+
+
+@pytest.mark.slow
+def test_noncore_10000_against_5000_x_100(benchmark, wikipedia):
+    counts, columns, rows = wikipedia
+    c, n = 5_000, 15_000
+    model = PSDVec(100).fit(csr_array(counts[:c, :c]), columns[:c], rows[:c])
+    print(f"\nweighted squared error {model.objective_[-1]:,.0f}, theirs 382,538")
+    left, right = csr_array(counts[c:n, :c]), csr_array(counts[:c, c:n])
+    solve = lambda: model.transform(left, right, columns[c:n], new_row_totals=rows[c:n])  # noqa: E731
+    timed(benchmark, "noncore 10,000 words against 5,000 × 100", solve, (31.1, 44.2))

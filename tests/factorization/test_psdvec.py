@@ -1,0 +1,274 @@
+"""PSDVec against plain dense EM and ridge, for every kind and chunking of input, and its bad input."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from distembed.factorization import blocks
+from distembed.factorization.psdvec import PSDVec
+from distembed.linalg.operators import row_blocks
+from tests.references import psdvec as plain
+
+N, CORE, D = 90, 60, 5
+
+
+def draw_counts(n=N, seed=0):
+    """Counts of a vocabulary with Zipf frequencies and eight topics."""
+    rng = np.random.default_rng(seed)
+    frequency = 1 / np.arange(1, n + 1)
+    topics = rng.dirichlet(np.full(8, 0.3), n)
+    expected = 3000 * np.outer(frequency, frequency) * (topics @ topics.T) * 8
+    return rng.poisson(expected).astype(np.float32)
+
+
+COUNTS = draw_counts()
+WORD_COUNTS = COUNTS.sum(0) + 1.0
+
+
+def chunked(counts, chunks):
+    lazy = da.from_array(np.asarray(counts), chunks=(chunks, -1))
+    return lazy.map_blocks(csr_array, meta=csr_array((0, 0), dtype=np.float32))
+
+
+def products(vectors):
+    """What is left of vectors up to rotation and sign."""
+    array = np.asarray(vectors, float)
+    return array @ array.T
+
+
+def exact(**options):
+    return PSDVec(D, **{"first_passes": 24, "n_passes": 6, **options})
+
+
+@pytest.mark.parametrize("solver", ["dense", "krylov"])
+def test_core_equals_plain_em(solver):
+    model = exact(solver=solver).fit(COUNTS, WORD_COUNTS)
+    vectors, objective = plain.core(COUNTS.astype(float), COUNTS.sum(1).astype(float), WORD_COUNTS, d=D)
+    np.testing.assert_allclose(model.objective_, objective, rtol=1e-4)
+    np.testing.assert_allclose(products(model.vectors_), products(vectors), atol=2e-3)
+    np.testing.assert_allclose(model.eigenvalues_, (vectors**2).sum(0), rtol=1e-3)
+    assert model.ranks_ == [D + 3, D + 2, D + 1, D]
+    assert model.vectors_.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array, row_blocks])
+def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind):
+    model = exact(n_core=CORE, background_weight=0.01).fit(kind(COUNTS), WORD_COUNTS)
+    assert isinstance(model.vectors_, da.Array) == (kind is row_blocks)
+    core, u, totals = np.asarray(model.core_vectors_, float), WORD_COUNTS / WORD_COUNTS.sum(), COUNTS.sum(1)
+    expected = plain.noncore(
+        COUNTS[CORE:, :CORE].astype(float), COUNTS[:CORE, CORE:].astype(float), core,
+        totals[CORE:], totals[:CORE], u[CORE:], u[:CORE], ridge=2.0, background=0.01,
+    )  # fmt: skip
+    np.testing.assert_allclose(np.asarray(model.vectors_)[CORE:], expected, atol=1e-5)
+    np.testing.assert_array_equal(np.asarray(model.vectors_)[:CORE], np.asarray(model.core_vectors_))
+
+
+@pytest.mark.parametrize("chunks", [(N,), (30, 30, 30), (7, 50, 33)])
+def test_the_chunks_of_the_counts_do_not_matter(chunks):
+    model = exact(n_core=CORE, solver="dense", batch_words=11).fit(chunked(COUNTS, chunks), WORD_COUNTS)
+    whole = exact(n_core=CORE, solver="dense").fit(COUNTS, WORD_COUNTS)
+    assert isinstance(model.vectors_, da.Array)
+    np.testing.assert_allclose(model.objective_, whole.objective_, rtol=1e-6)
+    np.testing.assert_allclose(products(model.vectors_.compute()), products(whole.vectors_), atol=1e-4)
+
+
+def test_single_row_chunks():
+    counts = COUNTS[:20, :20]
+    single = PSDVec(2, n_core=12, solver="dense", n_iter=1).fit(chunked(counts, (1,) * 20), WORD_COUNTS[:20])
+    whole = PSDVec(2, n_core=12, solver="dense", n_iter=1).fit(counts, WORD_COUNTS[:20])
+    np.testing.assert_allclose(products(single.vectors_.compute()), products(whole.vectors_), atol=1e-4)
+
+
+def test_same_bits_for_every_scheduler_and_number_of_threads():
+    counts = chunked(COUNTS, (20, 30, 40))
+    results = []
+    for options in ({"scheduler": "sync"}, {"scheduler": "threads", "num_workers": 1}, {"num_workers": 3}):
+        with dask.config.set(**options):
+            results.append(PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute())
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_same_bits_on_a_distributed_cluster():
+    from distributed import Client
+
+    counts = chunked(COUNTS, (20, 30, 40))
+    here = PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute()
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None):
+        there = PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute()
+    np.testing.assert_array_equal(here, there)
+
+
+def test_transform_of_the_same_corpus_equals_fit():
+    totals = COUNTS.sum(1)
+    whole = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
+    core = exact().fit(COUNTS[:CORE, :CORE], WORD_COUNTS[:CORE], totals[:CORE])
+    rows, columns = COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:]
+    vectors = core.transform(rows, columns, WORD_COUNTS[CORE:], new_row_totals=totals[CORE:])
+    np.testing.assert_allclose(vectors, whole.vectors_[CORE:], atol=1e-6)
+    lazy = core.transform(
+        row_blocks(rows), row_blocks(columns), WORD_COUNTS[CORE:], new_row_totals=totals[CORE:]
+    )
+    np.testing.assert_array_equal(vectors, lazy.compute())
+
+
+def test_transform_of_another_corpus_uses_its_core_counts():
+    core = exact().fit(COUNTS[:CORE, :CORE], WORD_COUNTS[:CORE])
+    rows, columns, own = COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:], WORD_COUNTS[CORE:]
+    core_counts, core_totals = WORD_COUNTS[:CORE] * 3, COUNTS.sum(1)[:CORE] * 2.0
+    vectors = core.transform(rows, columns, own, core_counts=core_counts, core_row_totals=core_totals)
+    total = own.sum() + core_counts.sum()
+    expected = plain.noncore(
+        rows.astype(float), columns.astype(float), np.asarray(core.core_vectors_, float),
+        rows.sum(1), core_totals, own / total, core_counts / total, ridge=2.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_bands_have_their_own_ridge():
+    banded = exact(n_core=CORE, ridge=(2, 50), bands=(10, 20)).fit(COUNTS, WORD_COUNTS).vectors_
+    low = exact(n_core=CORE, ridge=2).fit(COUNTS, WORD_COUNTS).vectors_
+    high = exact(n_core=CORE, ridge=50).fit(COUNTS, WORD_COUNTS).vectors_
+    np.testing.assert_allclose(banded, np.concatenate([low[: CORE + 10], high[CORE + 10 :]]), atol=1e-6)
+    assert np.linalg.norm(high[CORE:]) < np.linalg.norm(low[CORE:])
+
+
+def test_core_ridge_shortens_the_vectors():
+    free = exact(n_iter=1).fit(COUNTS, WORD_COUNTS)
+    bound = exact(n_iter=1, core_ridge=1.0).fit(COUNTS, WORD_COUNTS)
+    np.testing.assert_allclose(bound.vectors_, free.vectors_ / np.sqrt(2), atol=1e-5)
+
+
+def test_a_killed_fit_resumes_to_the_same_bits():
+    class KilledError(Exception):
+        pass
+
+    def remember(kept, limit):
+        def checkpoint(name, make):
+            if name not in kept:
+                if len(kept) >= limit:
+                    raise KilledError
+                kept[name] = make().persist()
+            return kept[name]
+
+        return checkpoint
+
+    counts = row_blocks(COUNTS)
+    names: dict[str, da.Array] = {}
+    options = {"n_core": CORE, "first_passes": 3}
+    whole = (
+        PSDVec(D, **options, checkpoint=remember(names, 10**6)).fit(counts, WORD_COUNTS).vectors_.compute()
+    )
+    assert "core/round-1/vectors" in names
+    for limit in (0, 2, 7, 13, 18, len(names) - 1):
+        kept: dict[str, da.Array] = {}
+        with pytest.raises(KilledError):
+            PSDVec(D, **options, checkpoint=remember(kept, limit)).fit(counts, WORD_COUNTS)
+        resumed = PSDVec(D, **options, checkpoint=remember(kept, 10**6)).fit(counts, WORD_COUNTS)
+        np.testing.assert_array_equal(whole, resumed.vectors_.compute())
+
+
+@given(st.integers(1, 9), st.integers(0, 200))
+@settings(max_examples=30, deadline=None)
+def test_the_objective_from_the_residual_is_the_weighted_squared_error(n, seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(1.0, (n, n)).astype(float)
+    np.fill_diagonal(counts, 0)
+    totals, u = counts.sum(1) + 1, rng.dirichlet(np.ones(n))
+    vectors = rng.standard_normal((n, 3))
+    weighting = blocks.Weighting(0.02, 1.5, 1.5)
+    pairs = blocks.weigh_pairs(
+        csr_array(counts), csr_array(counts.T), totals, u, totals, u, weighting=weighting
+    )
+    weights, target = blocks.symmetric_weights(pairs), blocks.symmetric_target(pairs)
+    left_over = blocks.residual(target, weights, vectors, vectors)
+    found = blocks.irreducible_error(pairs) + blocks.weighted_squares(left_over, weights)
+    w, g = np.minimum(np.sqrt(counts), 1.5) / 1.5, plain.smoothed_pmi(counts, totals, u, 0.02)
+    np.testing.assert_allclose(found[0], (w * (g - vectors @ vectors.T) ** 2).sum(), rtol=1e-4, atol=1e-5)
+    assert target.has_sorted_indices
+
+
+def test_words_without_counts_get_zero_vectors_and_disturb_nobody():
+    counts = COUNTS.copy()
+    counts[70], counts[:, 70] = 0, 0
+    model = exact(n_core=CORE).fit(counts, WORD_COUNTS)
+    np.testing.assert_array_equal(model.vectors_[70], 0)
+    assert np.isfinite(model.vectors_).all()
+    counts[10], counts[:, 10] = 0, 0
+    assert np.isfinite(exact().fit(counts, np.where(counts.sum(0) > 0, WORD_COUNTS, 0)).vectors_).all()
+
+
+def test_all_zero_counts_give_zero_vectors_and_objective():
+    model = PSDVec(3).fit(np.zeros((20, 20)), np.zeros(20))
+    np.testing.assert_allclose(model.vectors_, 0, atol=1e-3)
+    np.testing.assert_array_equal(model.objective_, 0)
+
+
+def test_a_vocabulary_of_one():
+    model = PSDVec(1).fit(np.array([[5.0]]), [7])
+    assert model.vectors_.shape == (1, 1)
+    assert np.isfinite(model.vectors_).all()
+
+
+def test_a_disconnected_vocabulary():
+    counts = np.kron(np.eye(2), COUNTS[:40, :40])
+    model = exact().fit(counts, counts.sum(0) + 1)
+    _, objective = plain.core(counts, counts.sum(1), counts.sum(0) + 1, d=D)
+    np.testing.assert_allclose(model.objective_, objective, rtol=1e-3)
+
+
+BAD_OPTIONS = [
+    ({"n_core": 91}, "n_core is 91 but there are 90 words"),
+    ({"n_core": 0}, "n_core is 0"),
+    ({"n_core": 4}, "n_components is 5 but there are 4 core words"),
+    ({"smoothing": 0.0}, "smoothing is 0"),
+    ({"solver": "exact"}, "solver is 'exact'"),
+    ({"n_iter": 0}, "n_iter is 0"),
+    ({"weight_cutoff": "half"}, "weight_cutoff is 'half'"),
+    ({"n_core": 60, "ridge": (1, 2), "bands": (10, 10)}, "sizes add up to 30"),
+    ({"n_core": 60, "ridge": (1, 2)}, "one ridge for each band"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
+def test_bad_options_are_named_with_a_remedy(options, message):
+    with pytest.raises(ValueError, match=message):
+        PSDVec(D, **options).fit(COUNTS, WORD_COUNTS)
+
+
+def with_cell(value):
+    counts = COUNTS.copy()
+    counts[17, 4] = value
+    return counts
+
+
+BAD_INPUT = [
+    (with_cell(np.nan), WORD_COUNTS, None, "hold nan at row 17, column 4"),
+    (with_cell(-2), WORD_COUNTS, None, "hold -2.0 at row 17, column 4"),
+    (COUNTS[:80], WORD_COUNTS, None, "counts are 80 × 90"),
+    (np.zeros((0, 0)), [], None, "vocabulary is empty"),
+    (COUNTS, WORD_COUNTS[:5], None, r"word_counts has shape \(5,\)"),
+    (COUNTS, WORD_COUNTS, [1, 2], r"row_totals has shape \(2,\)"),
+    (COUNTS, -WORD_COUNTS, None, "word_counts holds -"),
+]
+
+
+@pytest.mark.parametrize(("counts", "word_counts", "row_totals", "message"), BAD_INPUT)
+def test_bad_input_is_named_with_a_remedy(counts, word_counts, row_totals, message):
+    with pytest.raises(ValueError, match=message):
+        PSDVec(D).fit(counts, word_counts, row_totals)
+
+
+def test_new_words_of_the_wrong_shape_are_refused():
+    model = PSDVec(D, solver="dense").fit(COUNTS[:CORE, :CORE], WORD_COUNTS[:CORE])
+    with pytest.raises(ValueError, match="give m × 60 and 60 × m"):
+        model.transform(COUNTS[CORE:], COUNTS[:, CORE:], WORD_COUNTS[CORE:])
+    with pytest.raises(ValueError, match="new_counts has shape"):
+        model.transform(COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:], WORD_COUNTS)

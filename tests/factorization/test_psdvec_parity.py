@@ -1,0 +1,98 @@
+"""The authors' program on 160 English Wikipedia articles, 1,200 × 40, and its noncore words."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from distembed.factorization.psdvec import PSDVec
+from distembed.linalg.operators import row_blocks
+from distembed.weighting import pmi
+
+WINDOW, SHORTEST_LINE = 3, 5
+
+
+@pytest.fixture(scope="module")
+def program(shared):
+    with np.load(shared / "reference" / "psdvec_small.npz") as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="module")
+def totals(shared):
+    with lzma.open(shared / "reference" / "psdvec_small_row_totals.csv.xz", "rt") as file:
+        return {word: float(total) for word, total in csv.reader(file)}
+
+
+@pytest.fixture(scope="module")
+def second_word_counts(shared, totals):
+    """The program's unigram "counts": bigrams with the word on the right, as logarithms of 3 decimals."""
+    place = {word: i for i, word in enumerate(totals)}
+    counts = np.zeros(len(place))
+    with lzma.open(shared / "reference" / "psdvec_small_corpus.txt.xz", "rt") as file:
+        for words in map(str.split, file):
+            ids = np.array([place.get(word, -1) for word in words])
+            for step in range(1, WINDOW + 1) if len(words) >= SHORTEST_LINE else ():
+                left, right = ids[:-step], ids[step:]
+                np.add.at(counts, right[(left >= 0) & (right >= 0)], 1)
+    return np.exp(np.round(np.log(counts / counts.sum()), 3))
+
+
+def sparse(program, name, shape):
+    return csr_array(tuple(program[f"{name}_{part}"] for part in ("data", "indices", "indptr")), shape=shape)
+
+
+@pytest.fixture(scope="module")
+def core(program, totals):
+    row_totals = np.array([totals[word] for word in program["core_words"]])
+    return sparse(program, "core_counts", (1200, 1200)), program["unigram_probability"], row_totals
+
+
+def test_target_and_weights_agree(program, core):
+    counts, unigram, row_totals = core
+    target = pmi.smoothed_target(counts, row_totals, unigram, smoothing=0.02)
+    corner = target.constant + target.excess[:60, :60].toarray()
+    np.testing.assert_allclose(corner, program["G_corner"], atol=1e-5)
+    lazy = row_blocks(counts)
+    cutoff = pmi.weight_cutoff(lazy, "halving", corner=pmi.corner_count(lazy))
+    assert cutoff == pytest.approx(np.sqrt(counts[0, 0]) / 4)
+    weights = pmi.weights(counts, cutoff=cutoff, scale=cutoff).toarray()
+    np.fill_diagonal(weights, 0)
+    np.testing.assert_allclose(weights, sparse(program, "weights", (1200, 1200)).toarray(), atol=1e-5)
+
+
+def test_objective_agrees_and_the_solvers_agree(program, core):
+    dense = PSDVec(40, solver="dense").fit(*core)
+    krylov = PSDVec(40).fit(*core)
+    assert dense.objective_[-1] == pytest.approx(float(program["weighted_l2"]), rel=1e-6)
+    assert krylov.objective_[-1] == pytest.approx(float(program["weighted_l2"]), rel=1e-3)
+    assert krylov.objective_[-1] == pytest.approx(dense.objective_[-1], rel=5e-4)
+    theirs = program["core_vectors"].astype(float)
+    np.testing.assert_allclose(
+        dense.vectors_.astype(float) @ dense.vectors_.T,
+        theirs @ theirs.T,
+        atol=2e-3 * np.abs(theirs @ theirs.T).max(),
+    )
+
+
+def test_noncore_vectors_agree(program, totals, second_word_counts, core):
+    model = PSDVec(40, n_iter=1, solver="dense", background_weight=0.001).fit(*core)
+    model.core_vectors_ = da.from_array(program["core_vectors"])
+    rows = sparse(program, "noncore_core_counts", (1000, 1200))
+    columns = sparse(program, "core_noncore_counts", (1200, 1000))
+    new_totals = [totals[word] for word in program["noncore_words"]]
+    found = model.transform(
+        rows,
+        columns,
+        second_word_counts[1200:2200],
+        new_row_totals=new_totals,
+        core_counts=second_word_counts[:1200],
+    )
+    theirs = program["noncore_vectors"]
+    assert np.linalg.norm(found - theirs) <= 1e-3 * np.linalg.norm(theirs)
+    np.testing.assert_allclose(found, theirs, atol=1e-3)

@@ -1,0 +1,99 @@
+"""Largest eigenpairs against dense eigendecompositions."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from distembed.linalg.eigen import dense_eigenpairs, largest_eigenpairs
+from distembed.linalg.operators import SparsePlusLowRank, row_blocks
+
+
+def matrix_of(n=120, *, constant=0.0, per_block=500, dtype=np.float32, seed=0):
+    half = random_array((n, n), density=0.1, rng=np.random.default_rng(seed), dtype=dtype)
+    sparse = csr_array(half + half.T)
+    return SparsePlusLowRank(
+        row_blocks(sparse, values_per_block=per_block), None, constant
+    ), sparse.toarray() + constant
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.0, -200.0])
+@pytest.mark.parametrize("per_block", [10_000, 500])
+def test_finds_the_algebraically_largest_beside_one_huge_negative_eigenvalue(constant, per_block):
+    matrix, dense = matrix_of(constant=constant, per_block=per_block)
+    ones = da.ones((120, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
+    found = largest_eigenpairs(matrix, 6, start=ones, block_size=10, n_passes=12)
+    expected = np.linalg.eigvalsh(dense)[::-1][:6]
+    np.testing.assert_allclose(found.values, expected, rtol=1e-4)
+    vectors = found.vectors.compute()
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=2e-6)
+    true = np.linalg.norm(dense @ vectors - vectors * found.values, axis=0)
+    np.testing.assert_allclose(found.residuals, true, atol=2e-3 * max(1, abs(constant)))
+
+
+@pytest.mark.parametrize("per_block", [10_000, 1])
+def test_an_exhausted_space_gives_all_eigenpairs_exactly(per_block):
+    matrix, dense = matrix_of(n=20, per_block=per_block)
+    found = largest_eigenpairs(matrix, 20, block_size=8, n_passes=50)
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1], atol=1e-4)
+    assert found.n_passes <= 3
+
+
+def test_an_invariant_start_does_not_break_the_basis():
+    matrix, dense = matrix_of(n=60)
+    exact = np.linalg.eigh(dense)[1][:, ::-1][:, :4].astype(np.float32)
+    start = da.from_array(exact, chunks=(matrix.row_chunks, 4))
+    found = largest_eigenpairs(matrix, 4, start=start, n_passes=4)
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:4], rtol=1e-5)
+    assert np.isfinite(found.vectors.compute()).all()
+
+
+def test_a_zero_matrix_has_zero_eigenvalues_and_orthonormal_vectors():
+    matrix = SparsePlusLowRank(row_blocks(csr_array((30, 30), dtype=np.float32)))
+    found = largest_eigenpairs(matrix, 3, n_passes=3)
+    np.testing.assert_allclose(found.values, 0, atol=1e-12)
+    assert np.isfinite(found.vectors.compute()).all()
+
+
+def test_tolerance_stops_early_or_warns():
+    matrix, dense = matrix_of(dtype=np.float64)
+    found = largest_eigenpairs(matrix, 3, block_size=8, n_passes=14, tol=1e-4, dtype=np.float64)
+    assert found.n_passes < 14
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:3], rtol=1e-6)
+    with pytest.warns(RuntimeWarning, match="raise n_passes"):
+        largest_eigenpairs(matrix, 3, n_passes=1, tol=1e-8)
+
+
+def test_dense_solver_agrees():
+    matrix, dense = matrix_of(constant=-5.0)
+    found = dense_eigenpairs(matrix, 4)
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:4], rtol=1e-5)
+    assert found.residuals.max() < 1e-4
+
+
+@pytest.mark.parametrize("k", [0, 121])
+def test_k_out_of_range_is_refused(k):
+    with pytest.raises(ValueError, match=f"k is {k} but the matrix has 120 rows"):
+        largest_eigenpairs(matrix_of()[0], k)
+
+
+def test_states_found_under_their_names_are_not_made_again():
+    matrix, _ = matrix_of()
+    kept, made = {}, []
+
+    def remember(name, make):
+        if name not in kept:
+            made.append(name)
+            kept[name] = make().persist()
+        return kept[name]
+
+    first = largest_eigenpairs(matrix, 3, n_passes=3, checkpoint=remember)
+    assert made == [f"{kind}-{p}" for p in (1, 2, 3) for kind in ("basis", "product")]
+    made.clear()
+    for name in ("basis-3", "product-3"):
+        del kept[name]
+    again = largest_eigenpairs(matrix, 3, n_passes=3, checkpoint=remember)
+    assert made == ["basis-3", "product-3"]
+    np.testing.assert_array_equal(first.vectors.compute(), again.vectors.compute())

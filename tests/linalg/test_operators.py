@@ -1,0 +1,97 @@
+"""Products and transposes of row-chunked matrices against dense arithmetic."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, random_array
+
+from distembed.linalg import blocks
+from distembed.linalg.operators import (
+    SparsePlusLowRank,
+    dense_blocks,
+    gram,
+    row_blocks,
+    sparse_times,
+    times_matrix,
+    transpose_row_blocks,
+)
+
+
+def draw_sparse(n, m, seed=0, density=0.2):
+    return csr_array(random_array((n, m), density=density, rng=np.random.default_rng(seed), dtype=np.float32))
+
+
+def draw_dense(n, b, seed=1):
+    return np.random.default_rng(seed).standard_normal((n, b)).astype(np.float32)
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 9), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_block_products_equal_dense_ones(n, m, b, seed):
+    sparse, dense = draw_sparse(n, m, seed, 0.4), draw_dense(m, b, seed)
+    np.testing.assert_allclose(blocks.sparse_times_dense(sparse, dense), sparse.toarray() @ dense, atol=1e-5)
+    left = draw_dense(n, b, seed + 1)
+    expected = (left @ dense.T)[sparse.toarray() != 0]
+    np.testing.assert_allclose(blocks.sampled_product(sparse, left, dense), expected, atol=1e-5)
+
+
+@given(st.integers(1, 20), st.integers(1, 8), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_whitening_makes_columns_orthonormal_and_dependent_ones_zero(n, b, seed):
+    block = draw_dense(n, b, seed).astype(float)
+    block[:, -1] = block[:, 0]
+    white = block @ blocks.whitening(block.T @ block, threshold=1e-12)
+    found = np.round((white**2).sum(0)).astype(int)
+    np.testing.assert_allclose(white.T @ white, np.diag(found), atol=1e-6)
+    assert found.sum() == np.linalg.matrix_rank(block)
+
+
+@pytest.mark.parametrize("per_block", [10_000, 300, 40, 1])
+def test_matrices_in_memory_become_row_blocks_that_cover_them(per_block):
+    matrix = draw_sparse(50, 50)
+    lazy = row_blocks(matrix, values_per_block=per_block)
+    assert sum(lazy.chunks[0]) == 50
+    assert lazy.numblocks[1] == 1
+    assert (lazy.compute() != matrix).nnz == 0
+
+
+@pytest.mark.parametrize(("n", "m"), [(40, 40), (40, 7), (3, 40), (1, 1)])
+@pytest.mark.parametrize("per_block", [10_000, 60, 1])
+def test_transpose_of_row_blocks(n, m, per_block):
+    matrix = draw_sparse(n, m)
+    turned = transpose_row_blocks(row_blocks(matrix, values_per_block=per_block))
+    result = turned.compute()
+    assert turned.shape == (m, n)
+    assert result.has_sorted_indices
+    assert result.indices.dtype == np.int32
+    np.testing.assert_array_equal(result.toarray(), matrix.toarray().T)
+
+
+@pytest.mark.parametrize("per_block", [10_000, 200, 1])
+def test_sparse_plus_low_rank_equals_the_dense_matrix(per_block):
+    half = draw_sparse(40, 40)
+    lazy = row_blocks(csr_array(half + half.T), values_per_block=per_block)
+    factor, vectors = draw_dense(40, 5), draw_dense(40, 3, seed=2)
+    chunks = lazy.chunks[0]
+    matrix = SparsePlusLowRank(lazy, dense_blocks(factor, chunks), -2.5)
+    dense = (half + half.T).toarray() + factor @ factor.T - 2.5
+    product = matrix.apply(dense_blocks(vectors, chunks))
+    assert product.chunks[0] == chunks
+    np.testing.assert_allclose(product.compute(), dense @ vectors, atol=1e-4)
+
+
+def test_products_have_the_same_bits_for_every_scheduler_and_number_of_threads():
+    lazy = row_blocks(draw_sparse(60, 60), values_per_block=100)
+    vectors = dense_blocks(draw_dense(60, 4), lazy.chunks[0])
+    both = da.concatenate([sparse_times(lazy, vectors), times_matrix(vectors, gram(vectors, vectors))])
+    results = [both.compute(scheduler="sync")]
+    for threads in (1, 2, 5):
+        with dask.config.set(num_workers=threads):
+            results.append(both.compute(scheduler="threads"))
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)

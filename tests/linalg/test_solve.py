@@ -1,0 +1,55 @@
+"""Conjugate gradients and ridge against dense solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, eye_array, random_array
+
+from distembed.linalg.operators import SparsePlusLowRank, row_blocks
+from distembed.linalg.solve import conjugate_gradients, ridge
+
+
+def definite(n=80, seed=0):
+    half = random_array((n, n), density=0.05, rng=np.random.default_rng(seed))
+    return csr_array(half @ half.T + eye_array(n) * np.linspace(0.1, 50, n))
+
+
+@pytest.mark.parametrize("per_block", [10_000, 300])
+@pytest.mark.parametrize("precondition", [False, True])
+def test_conjugate_gradients_solve_every_column(per_block, precondition):
+    sparse = definite()
+    matrix = SparsePlusLowRank(row_blocks(sparse, values_per_block=per_block))
+    right = np.random.default_rng(1).standard_normal((80, 4))
+    right[:, 2] = 0
+    diagonal = sparse.diagonal() if precondition else None
+    found = conjugate_gradients(matrix, right, diagonal=diagonal, tol=1e-10)
+    np.testing.assert_allclose(found.vectors.compute(), np.linalg.solve(sparse.toarray(), right), atol=1e-8)
+    assert found.converged
+    assert found.n_iter < 80
+
+
+def test_a_start_at_the_solution_takes_no_iteration():
+    sparse = definite()
+    matrix = SparsePlusLowRank(row_blocks(sparse))
+    solution = np.ones((80, 2))
+    found = conjugate_gradients(matrix, sparse @ solution, start=solution)
+    assert found.n_iter == 0
+
+
+def test_stopping_early_is_said_and_warned():
+    matrix = SparsePlusLowRank(row_blocks(definite()))
+    with pytest.warns(RuntimeWarning, match="after 2 iterations"):
+        found = conjugate_gradients(matrix, np.ones((80, 1)), max_iter=2)
+    assert not found.converged
+
+
+def test_ridge_equals_the_dense_solution():
+    sparse = csr_array(random_array((60, 30), density=0.2, rng=np.random.default_rng(3)))
+    right = np.random.default_rng(4).standard_normal((60, 5))
+    found = ridge(row_blocks(sparse, values_per_block=50), right, alpha=0.1, tol=1e-10)
+    dense = sparse.toarray()
+    expected = np.linalg.solve(dense.T @ dense + 0.1 * np.eye(30), dense.T @ right)
+    np.testing.assert_allclose(found.vectors.compute(), expected, atol=1e-7)
+    with pytest.raises(ValueError, match="alpha is 0"):
+        ridge(row_blocks(sparse), right, alpha=0)

@@ -1,0 +1,143 @@
+"""PMI, smoothed targets, weights and cut-offs against plain dense formulas."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_array
+
+from distembed.weighting import blocks, pmi
+from tests.references import psdvec as plain
+
+CHUNKINGS = [(30,), (10, 10, 10), (7, 20, 3), (1,) * 30]
+
+
+def draw_counts(n=30, m=30, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.gamma(0.3, 4, (n, m))).astype(np.float32)
+
+
+def lifted(counts, chunks):
+    return da.from_array(counts, chunks=(chunks, -1)).map_blocks(
+        csr_array, meta=csr_array((0, 0), dtype=np.float32)
+    )
+
+
+def dense_pmi(counts, alpha=1.0, negative=1.0):
+    context = counts.sum(0) ** alpha
+    with np.errstate(divide="ignore"):
+        return np.log(counts / (counts.sum(1)[:, None] * context / context.sum())) - np.log(negative)
+
+
+@pytest.mark.parametrize(("alpha", "negative"), [(1.0, 1.0), (0.75, 5.0)])
+@pytest.mark.parametrize("chunks", CHUNKINGS)
+def test_ppmi_equals_the_dense_formula_for_every_chunking(chunks, alpha, negative):
+    counts = draw_counts()
+    expected = np.maximum(dense_pmi(counts.astype(float), alpha, negative), 0)
+    options = {"context_smoothing": alpha, "negative_samples": negative}
+    result = pmi.ppmi(lifted(counts, chunks), **options)
+    assert result.chunks[0] == chunks
+    np.testing.assert_allclose(result.compute().toarray(), expected, atol=1e-6)
+
+
+def test_each_kind_of_counts_comes_back_as_its_kind_with_the_same_values():
+    counts = draw_counts()
+    dense, sparse = pmi.pmi(counts), pmi.pmi(csr_array(counts))
+    lazy = pmi.pmi(lifted(counts, (7, 23)))
+    assert isinstance(dense, np.ndarray)
+    assert isinstance(sparse, csr_array)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(dense, sparse.toarray())
+    np.testing.assert_array_equal(dense, lazy.compute().toarray())
+    seen = counts > 0
+    np.testing.assert_allclose(dense[seen], dense_pmi(counts.astype(float))[seen], atol=1e-6)
+
+
+def test_independent_counts_have_pmi_zero():
+    counts = np.outer([4.0, 2, 1], [1.0, 3, 5]).astype(np.float32)
+    np.testing.assert_allclose(pmi.pmi(counts), 0, atol=1e-6)
+
+
+@given(arrays(np.float32, (6, 6), elements=st.integers(0, 50)), st.floats(0.01, 0.9))
+@settings(max_examples=40, deadline=None)
+def test_smoothed_target_is_a_constant_plus_a_sparse_part(counts, kappa):
+    unigram, totals = np.full(6, 1 / 6), counts.sum(1).astype(float)
+    target = pmi.smoothed_target(counts, totals, unigram, smoothing=kappa)
+    expected = plain.smoothed_pmi(counts.astype(float), totals, unigram, kappa)
+    np.testing.assert_allclose(target.constant + target.excess, expected, atol=1e-5)
+    assert (target.excess >= 0).all()
+
+
+@given(arrays(np.float32, (5, 8), elements=st.integers(0, 3)))
+@settings(max_examples=40, deadline=None)
+def test_column_and_row_sums_and_diagonal(counts):
+    block = csr_array(counts)
+    np.testing.assert_array_equal(blocks.row_sums(block), counts.sum(1))
+    np.testing.assert_array_equal(blocks.column_sums(block), counts.sum(0))
+    expected = counts.copy()
+    expected[np.arange(5), np.arange(5) + 2] = 0
+    np.testing.assert_array_equal(blocks.without_diagonal(block, 2).toarray(), expected)
+
+
+def test_unsorted_duplicated_and_zero_cells_are_made_canonical_without_touching_the_input():
+    block = csr_array((np.array([1.0, 2, 0, 3]), np.array([2, 2, 0, 1]), np.array([0, 3, 4])), shape=(2, 3))
+    clean = blocks.canonical_csr(block)
+    np.testing.assert_array_equal(clean.toarray(), [[0, 0, 3], [0, 3, 0]])
+    assert (clean.nnz, block.nnz) == (2, 4)
+
+
+@pytest.mark.parametrize("chunks", [(100,), (50, 50), (31, 68, 1)])
+def test_halved_cutoff_equals_the_plain_rule(chunks):
+    counts = draw_counts(100, 100, seed=3) * 100 + 1
+    counts[0, 0] = 90000
+    lazy = lifted(counts, chunks)
+    found = pmi.weight_cutoff(lazy, "halving", corner=pmi.corner_count(lazy))
+    assert found == pytest.approx(plain.halved_cutoff(counts.astype(float)), rel=1e-6)
+    assert 10 <= found < 300
+
+
+@pytest.mark.parametrize("chunks", CHUNKINGS)
+def test_quantile_cutoff_is_reached_by_exactly_its_share(chunks):
+    counts = np.arange(1.0, 901, dtype=np.float32).reshape(30, 30)
+    found = pmi.weight_cutoff(lifted(counts, chunks), "exact_quantile", corner=1.0)
+    assert found == pytest.approx(np.sqrt(900))
+
+
+def test_cutoff_without_a_corner_or_counts_is_none():
+    empty = lifted(np.zeros((30, 30), np.float32), (30,))
+    assert pmi.weight_cutoff(empty, "halving", corner=0.0) == np.inf
+    assert pmi.weight_cutoff(empty, "exact_quantile", corner=0.0) == np.inf
+    assert pmi.weight_cutoff(empty, None, corner=0.0) == np.inf
+    with pytest.raises(ValueError, match="weight_cutoff is 'half'"):
+        pmi.weight_cutoff(empty, "half", corner=0.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -3.0, np.inf])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_bad_count_is_named_with_its_place(bad, lazy):
+    counts = draw_counts() + 1
+    counts[17, 4] = bad
+    with pytest.raises(ValueError, match=rf"hold {bad} at row 17, column 4"):
+        pmi.marginals(lifted(counts, (10, 20)) if lazy else counts)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0, -0.1])
+def test_smoothing_out_of_range_is_refused(smoothing):
+    with pytest.raises(ValueError, match="smoothing is"):
+        pmi.smoothed_target(np.ones((2, 2)), np.ones(2), np.ones(2) / 2, smoothing=smoothing)
+
+
+def test_weights_are_truncated_roots():
+    counts = draw_counts()
+    np.testing.assert_allclose(pmi.weights(counts, cutoff=2.0, scale=2.0), np.minimum(np.sqrt(counts), 2) / 2)
+    lazy = pmi.weights(lifted(counts, (7, 23)), cutoff=2.0, scale=2.0)
+    np.testing.assert_array_equal(lazy.compute().toarray(), pmi.weights(counts, cutoff=2.0, scale=2.0))
+
+
+def test_negative_samples_has_to_be_positive():
+    with pytest.raises(ValueError, match="negative_samples is 0"):
+        pmi.pmi(np.ones((2, 2)), negative_samples=0)
