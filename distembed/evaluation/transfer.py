@@ -1,0 +1,221 @@
+"""How well features were carried from one set of rows to another, and how well simple controls do it.
+
+A claim of transfer means something beside three controls only: every row gets the column mean; a ridge regression on
+the corresponding pairs; a linear map between the two sets followed by the nearest neighbour.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy import stats
+
+from distembed.execution import one_blas_thread
+from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
+
+Float64s = NDArray[np.float64]
+
+BLOCK_MEMORY = 128 * 2**20
+
+
+class TransferScores(NamedTuple):
+    """Inferred against true features.
+
+    Attributes
+    ----------
+    rmse : over all values
+    topic_rmse : (f,)
+    topic_correlation : (f,), Pearson; NaN where either column is constant
+    hellinger, jensen_shannon : means over rows, of the rows put on the simplex; distances in [0, 1] and, in nats,
+        [0, √ln 2]
+    """
+
+    rmse: float
+    topic_rmse: Float64s
+    topic_correlation: Float64s
+    hellinger: float
+    jensen_shannon: float
+
+
+def score_transfer(inferred: Any, true: Any) -> TransferScores:
+    """Compare inferred features with true ones, both (r × f).
+
+    Hellinger: √(½ Σ (√p - √q)²). Jensen-Shannon: √(½ KL(p‖m) + ½ KL(q‖m)), m = (p + q)/2, as
+    scipy.spatial.distance.jensenshannon.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, there is no row, or a value is not finite.
+    """
+    found, wanted = (np.asarray(values, np.float64) for values in (inferred, true))
+    if found.shape != wanted.shape or found.ndim != 2 or not found.size:
+        raise ValueError(f"inferred features have shape {found.shape}, the true ones {wanted.shape}: give equal ones")
+    if not (np.isfinite(found).all() and np.isfinite(wanted).all()):
+        raise ValueError("a feature value is NaN or infinite: score the rows that have values")
+    squares = (found - wanted) ** 2
+    p, q = on_simplex(found), on_simplex(wanted)
+    return TransferScores(
+        float(np.sqrt(squares.mean())),
+        np.sqrt(squares.mean(axis=0)),
+        _column_correlations(found, wanted),
+        float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum(axis=1)).mean()),
+        float(np.sqrt(np.maximum(_jensen_shannon_divergence(p, q), 0.0)).mean()),
+    )
+
+
+def on_simplex(values: Float64s) -> Float64s:
+    """Return rows with negative values set to zero, divided by their sum; rows of zeros become uniform."""
+    positive = np.maximum(values, 0.0)
+    sums = positive.sum(axis=1, keepdims=True)
+    return np.divide(positive, sums, out=np.full_like(positive, 1 / values.shape[1]), where=sums > 0)
+
+
+def _column_correlations(X: Float64s, Y: Float64s) -> Float64s:
+    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    sizes = np.sqrt((X**2).sum(axis=0) * (Y**2).sum(axis=0))
+    return np.divide((X * Y).sum(axis=0), sizes, out=np.full(X.shape[1], np.nan), where=sizes > 0)
+
+
+def _jensen_shannon_divergence(p: Float64s, q: Float64s) -> Float64s:
+    middle = (p + q) / 2
+    return (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
+
+
+def _relative_entropy(p: Float64s, q: Float64s) -> Float64s:
+    ratio = np.divide(p, q, out=np.ones_like(p), where=(p > 0) & (q > 0))
+    return (p * np.log(ratio)).sum(axis=1)
+
+
+class RetrievalScores(NamedTuple):
+    """Where the true counterpart stands among all rows of the first set, by cosine.
+
+    Attributes
+    ----------
+    mean_reciprocal_rank, hits_1, hits_10 : in [0, 1]
+    ranks : (r,), 1 is best; ties count half
+    """
+
+    mean_reciprocal_rank: float
+    hits_1: float
+    hits_10: float
+    ranks: Float64s
+
+
+def score_retrieval(
+    first: Any, second: Any, counterparts: Any, *, block_memory: int = BLOCK_MEMORY
+) -> RetrievalScores:
+    """Rank the rows of `first` (n × d) by their cosine with each row of `second` (r × d).
+
+    Parameters
+    ----------
+    counterparts : row of `first` that each row of `second` belongs to, (r,)
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or a counterpart is out of range.
+    """
+    first, second = unit_rows(np.asarray(first, np.float64)), unit_rows(np.asarray(second, np.float64))
+    wanted = np.asarray(counterparts, np.int64)
+    if wanted.shape != (len(second),) or first.shape[1] != second.shape[1]:
+        raise ValueError(f"{second.shape} rows to find in {first.shape} have counterparts of shape {wanted.shape}")
+    if wanted.size == 0 or wanted.min() < 0 or wanted.max() >= len(first):
+        raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
+    rows = max(1, block_memory // (4 * 8 * len(first)))
+    with one_blas_thread():
+        ranks = da.map_blocks(
+            _ranks_block,
+            da.from_array(second, chunks=(rows, -1)),
+            da.from_array(wanted[:, None], chunks=(rows, 1)),
+            first=first,
+            dtype=np.float64,
+            chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
+            meta=np.empty((0, 0)),
+        ).compute()[:, 0]
+    return RetrievalScores(float((1 / ranks).mean()), float((ranks < 2).mean()), float((ranks < 11).mean()), ranks)
+
+
+def _ranks_block(second: Float64s, wanted: NDArray[np.int64], *, first: Float64s) -> Float64s:
+    cosines = second @ first.T
+    own = np.take_along_axis(cosines, wanted, axis=1)
+    above, equal = (cosines > own).sum(axis=1), (cosines == own).sum(axis=1)
+    return (1 + above + (equal - 1) / 2)[:, None]
+
+
+# ----------------------------------------------------------------------------------------------------- controls
+
+
+def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
+    """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
+
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(unit_rows(np.asarray(first, np.float64)))
+    nearest = search.kneighbors(unit_rows(np.asarray(second, np.float64)), return_distance=False)
+    return np.asarray(V1, np.float64)[nearest].mean(axis=1)
+
+
+def control_features(
+    X1: Any, X2: Any, V1: Any, links: sp.csr_array, *, ridge: float = 0.3, n_neighbors: int = 5
+) -> dict[str, Float64s]:
+    """Return what the plain controls infer for the rows of X2, each (m × f).
+
+    - "mean": the column means of V1;
+    - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
+    - "ridge_map": a ridge regression from x2 to x1, then the mean of the `n_neighbors` nearest rows' values;
+    - "procrustes": the same with the best rotation instead of the regression;
+    - "procrustes_1": the same with the one nearest row.
+
+    Parameters
+    ----------
+    X1, X2 : dense, (n × d1), (m × d2); rows are divided by their lengths
+    links : (n × m), the strongest entry of a column is its counterpart
+
+    Raises
+    ------
+    ValueError
+        If there is no link.
+    """
+    if not links.nnz:
+        raise ValueError("the controls are fitted to correspondences, but there are none")
+    first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
+    values, pairs = np.asarray(V1, np.float64), links.tocoo()
+    here, there = first[pairs.row], second[pairs.col]
+    with one_blas_thread():
+        regressed = ridge_map(there, here, ridge=ridge)(second)
+        rotated = second @ procrustes_map(there, here, pairs.data)
+        direct = ridge_map(there, values[pairs.row], ridge=ridge)(second)
+    return {
+        "mean": np.tile(values.mean(axis=0), (len(second), 1)),
+        "ridge": direct,
+        "ridge_map": nearest_features(first, regressed, values, n_neighbors=n_neighbors),
+        "procrustes": nearest_features(first, rotated, values, n_neighbors=n_neighbors),
+        "procrustes_1": nearest_features(first, rotated, values),
+    }
+
+
+class Interval(NamedTuple):
+    """A mean with its confidence interval.
+
+    Attributes
+    ----------
+    mean, low, high : low = high = mean for one value
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_interval(values: Any, *, level: float = 0.95) -> Interval:
+    """Return the mean of independent runs and its Student interval."""
+    runs = np.asarray(values, np.float64)
+    centre = float(runs.mean())
+    if runs.size < 2:
+        return Interval(centre, centre, centre)
+    half = float(stats.t.ppf((1 + level) / 2, runs.size - 1) * stats.sem(runs))
+    return Interval(centre, centre - half, centre + half)

@@ -1,0 +1,806 @@
+"""Two sets of rows in one space: semisupervised alignment and feature-preserving embeddings.
+
+P. Krafft, S. Mahadevan, Feature-Preserving Embeddings for Topic Transfer; J. Ham, D. Lee, L. Saul,
+Semisupervised alignment of manifolds, AISTATS 2005. A *correspondence* says that a row of the first set and a
+row of the second are the same thing. The features (topic proportions) of the first set are known, those of
+the second are wanted.
+
+The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
+and 12 bytes an edge. What is lifted to many tasks is the work: the search for neighbours, and in each round
+the k sparse systems that one step in Z falls into.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.manifold.graphs import (
+    LOCAL_NEIGHBOR,
+    Affinity,
+    Normalization,
+    Symmetry,
+    components,
+    joint_adjacency,
+    laplacian,
+    neighbor_affinity,
+    row_is_used,
+    smallest_eigenpairs,
+)
+from distembed.manifold.neighbors import search_lists
+
+Float64s = NDArray[np.float64]
+
+SYSTEM_COPIES = 8
+"""Copies of its columns that a task of `solve_shifted` holds."""
+SYSTEM_GROUPS = 8
+"""Groups of systems at most: finer, the sparse product has no columns left to share an index over."""
+LEAST_SYSTEMS = 4
+CANDIDATES = 10
+"""Neighbours in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
+
+
+# ------------------------------------------------------------------------------------------ correspondences
+
+
+def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> sp.csr_array:
+    """Return correspondences as a sparse matrix of confidences, (n_first × n_second), 0 < c_ij <= 1.
+
+    Parameters
+    ----------
+    correspondences : integer pairs (first row, second row), (c × 2); the same with a confidence, (c × 3);
+        or a sparse matrix. A row may occur in several pairs. A pair given twice alike counts once.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, a row number is not whole or out of range, a confidence is not in (0, 1], or
+        a pair has two different confidences.
+    """
+    if sp.issparse(correspondences):
+        given = correspondences.tocoo()
+        if given.shape != (n_first, n_second):
+            raise ValueError(
+                f"correspondences have shape {given.shape}, the sets {n_first} and {n_second} rows"
+            )
+        table = np.column_stack([given.row, given.col, given.data]).astype(np.float64)
+    else:
+        table = _pair_table(correspondences)
+    _check_pairs(table, n_first, n_second)
+    pairs, first = np.unique(table[:, :2], axis=0, return_index=True)
+    rows, columns = pairs.astype(np.int64).T
+    links = sp.csr_array((table[first, 2], (rows, columns)), shape=(n_first, n_second))
+    _check_one_confidence(table, links)
+    return links
+
+
+def _pair_table(correspondences: Any) -> Float64s:
+    pairs = np.asarray(correspondences, np.float64)
+    pairs = pairs.reshape(0, 2) if pairs.size == 0 else pairs
+    if pairs.ndim != 2 or pairs.shape[1] not in {2, 3}:
+        raise ValueError(f"correspondences have shape {pairs.shape}: give rows (first, second[, confidence])")
+    return pairs if pairs.shape[1] == 3 else np.column_stack([pairs, np.ones(len(pairs))])
+
+
+def _check_pairs(table: Float64s, n_first: int, n_second: int) -> None:
+    for column, size in ((0, n_first), (1, n_second)):
+        numbers = table[:, column]
+        bad = np.flatnonzero(~((numbers >= 0) & (numbers < size) & (numbers == np.floor(numbers))))
+        if bad.size:
+            raise ValueError(
+                f"correspondence {bad[0]} names row {numbers[bad[0]]:g} of set {column + 1}, "
+                f"which has the rows 0 to {size - 1}"
+            )
+    bad = np.flatnonzero(~((table[:, 2] > 0) & (table[:, 2] <= 1)))
+    if bad.size:
+        raise ValueError(f"correspondence {bad[0]} has the confidence {table[bad[0], 2]:g}: give 0 < c <= 1")
+
+
+def _check_one_confidence(table: Float64s, links: sp.csr_array) -> None:
+    rows, columns = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
+    bad = np.flatnonzero(np.asarray(links[rows, columns]).ravel() != table[:, 2]) if len(table) else rows
+    if bad.size:
+        i, j = rows[bad[0]], columns[bad[0]]
+        raise ValueError(
+            f"the pair ({i}, {j}) has the confidences {links[i, j]:g} and {table[bad[0], 2]:g}: keep one"
+        )
+
+
+class Propagation(NamedTuple):
+    """Correspondences found from a few known ones.
+
+    Attributes
+    ----------
+    links : CSR (n × m), the known confidences and those of the pairs found
+    rotation : (d2 × d1), takes unit rows of the second set to the first
+    n_found : pairs found in each round
+    """
+
+    links: sp.csr_array
+    rotation: Float64s
+    n_found: list[int]
+
+
+def propagate_correspondences(
+    X1: Any,
+    X2: Any,
+    links: sp.csr_array,
+    *,
+    n_rounds: int = 8,
+    first_share: float = 0.3,
+    confidence: float = 0.5,
+    one_sided_confidence: float = 0.1,
+    block_memory: int = BLOCK_MEMORY,
+) -> Propagation:
+    """Find further correspondences by a rotation that is fitted to the known pairs and to those it finds.
+
+    Each round fits the rotation R that minimises Σ c_ij ‖x2_j R - x1_i‖² over unit rows, and pairs the
+    rows that choose each other by CSLS, 2 cos - r_i - r_j, where r is a row's mean cosine with its
+    `CANDIDATES` nearest rows of the other set, which takes from hubs what they have too much. The best
+    `first_share` of the pairs is kept in the first round, rising evenly to all in the last. In the end each
+    row of the second set still without a pair is linked to its best row of the first. Rows with a known
+    correspondence are not paired again.
+
+    It assumes that the rows of the second set have counterparts in the first, and that a rotation takes one to
+    the other: vectors made alike (LSA of one rank). Where few have counterparts, lower the confidences.
+
+    Parameters
+    ----------
+    X1, X2 : dense, (n × d1) and (m × d2)
+    links : known correspondences, (n × m)
+    confidence : of a pair whose rows choose each other; a known one has 1
+    one_sided_confidence : of a pair chosen by the row of the second set alone; 0 leaves them out
+
+    Raises
+    ------
+    ValueError
+        If there is no known correspondence.
+
+    References
+    ----------
+    Artetxe, Labaka & Agirre 2017 (self-learning); Conneau et al. 2018, section 2.3 (CSLS).
+    """
+    if not links.nnz:
+        raise ValueError("there is no correspondence to start from: give at least one pair")
+    first, second = _unit_rows(X1), _unit_rows(X2)
+    found, n_found = links, []
+    for number in range(n_rounds):
+        candidates = _candidates(first, second @ _rotation(first, second, found), links, block_memory)
+        pairs, scores = blocks.mutual_choices(candidates)
+        share = first_share + (1 - first_share) * number / max(1, n_rounds - 1)
+        kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
+        n_found.append(len(kept))
+        found = _with_pairs(links, kept, confidence)
+    rotation = _rotation(first, second, found)
+    if one_sided_confidence > 0:
+        candidates = _candidates(first, second @ rotation, found, block_memory, every_first=True)
+        best = blocks.best_of_each(candidates.pairs[:, 1], candidates.scores)
+        found = _with_pairs(found, candidates.pairs[best], one_sided_confidence)
+    return Propagation(found, rotation, n_found)
+
+
+def _with_pairs(links: sp.csr_array, pairs: NDArray[np.int64], confidence: float) -> sp.csr_array:
+    added = (np.full(len(pairs), confidence), (pairs[:, 0], pairs[:, 1]))
+    return sp.csr_array(links + sp.csr_array(added, shape=links.shape))
+
+
+def _unit_rows(X: Any) -> Float64s:
+    rows = np.asarray(X.compute() if isinstance(X, da.Array) else X, np.float64)
+    return blocks.unit_rows(rows)
+
+
+def _rotation(first: Float64s, second: Float64s, links: sp.csr_array) -> Float64s:
+    pairs = links.tocoo()
+    with one_blas_thread():
+        return blocks.procrustes_map(second[pairs.col], first[pairs.row], pairs.data)
+
+
+def _candidates(
+    first: Float64s,
+    second: Float64s,
+    links: sp.csr_array,
+    block_memory: int,
+    *,
+    every_first: bool = False,
+) -> blocks.CandidatePairs:
+    """Return the candidate pairs of rows not linked yet, with rows of zeros left out."""
+    free = every_first | (np.asarray(links.sum(axis=1)) == 0)
+    here = np.flatnonzero(free & first.any(axis=1))
+    there = np.flatnonzero((np.asarray(links.sum(axis=0)) == 0) & second.any(axis=1))
+    if not here.size or not there.size:
+        return blocks.CandidatePairs(np.zeros((0, 2), np.int64), np.zeros(0))
+    pairs, scores = blocks.candidate_pairs(*_cross_lists(first[here], second[there], block_memory))
+    return blocks.CandidatePairs(np.column_stack([here[pairs[:, 0]], there[pairs[:, 1]]]), scores)
+
+
+def _cross_lists(first: Float64s, second: Float64s, block_memory: int) -> tuple[Any, Any]:
+    """Return the neighbour lists (rows, 2, k) of each set in the other."""
+    k = min(CANDIDATES, len(first), len(second))
+    rows = [domain_rows(X, metric="cosine", block_memory=block_memory) for X in (first, second)]
+    marks = [np.zeros(len(first), np.int64), np.ones(len(second), np.int64)]
+    with one_blas_thread():
+        forth, back = dask.compute(
+            search_lists(rows[0], marks[0], rows[1], marks[1], k=k),
+            search_lists(rows[1], marks[1], rows[0], marks[0], k=k),
+        )
+    return forth, back
+
+
+# ------------------------------------------------------------------------------------- semisupervised alignment
+
+
+class SemisupervisedAlignment(BaseEstimator):
+    """Embed two sets of rows by the smallest eigenvectors of their joint Laplacian.
+
+    Minimises tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], the constant vector of each connected
+    part left out.
+
+    Parameters
+    ----------
+    n_components : eigenvectors kept, k
+    n_neighbors, affinity, symmetry, metric : of the two graphs, see `neighbor_affinity`
+    correspondence_weight : μ
+    normalization : of the joint Laplacian, see `laplacian`
+    propagate : find further correspondences first, see `propagate_correspondences`
+
+    Attributes
+    ----------
+    embedding_ : (n + m, k), the first set's rows first
+    eigenvalues_ : (k,), rising
+    adjacency_ : CSR, (n + m, n + m)
+    links_ : CSR, (n × m)
+
+    References
+    ----------
+    Ham, Lee & Saul 2005, Semisupervised alignment of manifolds, section 3.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        *,
+        n_neighbors: int = 10,
+        affinity: Affinity = "local",
+        symmetry: Symmetry = "union",
+        metric: Metric = "cosine",
+        correspondence_weight: float = 1.0,
+        normalization: Normalization = "symmetric",
+        propagate: bool = False,
+        random_state: int = 0,
+        block_memory: int = BLOCK_MEMORY,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.symmetry = symmetry
+        self.metric = metric
+        self.correspondence_weight = correspondence_weight
+        self.normalization = normalization
+        self.propagate = propagate
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
+
+    def fit(self, X1: Any, X2: Any, correspondences: Any) -> SemisupervisedAlignment:
+        """Learn the embedding of both sets.
+
+        Raises
+        ------
+        ValueError
+            If the correspondences are none or faulty (`correspondence_matrix`), or k is not below n + m.
+        """
+        self.links_ = _links(self, X1, X2, correspondences)
+        self.adjacency_ = _joint_graph(self, (X1, X2), self.links_)
+        self.n_first_ = self.links_.shape[0]
+        self.eigenvalues_, self.embedding_ = alignment_eigenpairs(
+            self.adjacency_,
+            self.n_components,
+            normalization=self.normalization,
+            random_state=self.random_state,
+        )
+        return self
+
+    def transfer(self, V1: Any, *, n_neighbors: int = 1) -> Float64s:
+        """Return the mean of V1 (n × f) over the nearest rows of the first set, for each row of the second."""
+        from sklearn.neighbors import NearestNeighbors
+
+        first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
+        nearest = (
+            NearestNeighbors(n_neighbors=n_neighbors).fit(first).kneighbors(second, return_distance=False)
+        )
+        return np.asarray(V1, np.float64)[nearest].mean(axis=1)
+
+
+def alignment_eigenpairs(
+    adjacency: sp.csr_array,
+    n_components: int,
+    *,
+    normalization: Normalization = "symmetric",
+    random_state: int = 0,
+) -> tuple[Float64s, Float64s]:
+    """Return the smallest eigenvalues and eigenvectors of a graph's Laplacian after those of its parts."""
+    n_parts = int(components(adjacency).max()) + 1
+    n_wanted = n_components + n_parts
+    if not 1 <= n_components or n_wanted > adjacency.shape[0]:
+        raise ValueError(
+            f"n_components is {n_components}, but a graph of {adjacency.shape[0]} rows in {n_parts} connected "
+            f"parts has {adjacency.shape[0] - n_parts} eigenvectors to choose from"
+        )
+    matrix = laplacian(adjacency, normalization=normalization)
+    values, vectors = smallest_eigenpairs(matrix, n_wanted, random_state=random_state)
+    return values[n_parts:], vectors[:, n_parts:]
+
+
+def _links(estimator: Any, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
+    """Return the correspondences to use: those given, and those found if the estimator propagates."""
+    links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
+    if not links.nnz:
+        raise ValueError(
+            "there are no correspondences, so nothing joins the two sets: give at least one pair"
+        )
+    if not estimator.propagate:
+        return links
+    return propagate_correspondences(X1, X2, links, block_memory=estimator.block_memory).links
+
+
+def _joint_graph(estimator: Any, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
+    graphs = [
+        neighbor_affinity(
+            X,
+            estimator.n_neighbors,
+            affinity=estimator.affinity,
+            symmetry=estimator.symmetry,
+            metric=estimator.metric,
+            block_memory=estimator.block_memory,
+            checkpoint=_named(estimator.checkpoint, f"set{number}"),
+        )
+        for number, X in enumerate(sets, start=1)
+    ]
+    joined = {} if links is None else {(0, 1): links}
+    return joint_adjacency(graphs, joined, weight=estimator.correspondence_weight)
+
+
+def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return the checkpoint that keeps its arrays under names of their own."""
+
+    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return checkpoint(f"{prefix}-{name}", make)
+
+    return keep
+
+
+# --------------------------------------------------------------------------------- feature-preserving embedding
+
+
+class FeaturePreservingEmbedding(BaseEstimator):
+    """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
+
+    Minimises over Z (n + m × k) and F (k × f)::
+
+        tr(Zᵀ L^p Z) + Σ_i c_i ‖(Z F)_i + v̄ - v_i‖² + λ ‖F‖²
+
+    over rows i with known values v_i (confidence c_i), v̄ the mean of the known values, L the Laplacian of the
+    joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean of
+    the first set's values as known, with the confidence of the strongest of them (at most 1).
+
+    Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the first
+    term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The paper's
+    alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale, and
+    over every other invertible change of basis, is 2√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low rank with
+    the nuclear norm of its roughness as penalty, convex in Z F as long as k is at least its rank. λ is
+    then the one dial between fit and smoothness. λ = 0 remains possible.
+
+    Parameters
+    ----------
+    n_components : k; more than the features' rank gains nothing
+    n_neighbors, affinity, symmetry, metric : of the graphs, see `neighbor_affinity`
+    correspondence_weight : μ
+    regularization : λ
+    normalization : of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided
+        by the root of the degree: rows with strong links then get larger values than their neighbours.
+    smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike at
+        each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Steps of the solver grow with it.
+    missing : "masked" minimises the objective above exactly; "imputed" is the paper's loop, which fills unknown
+        values with Z F and solves as if all were known. It minimises the same, far more slowly, and its start shows.
+    init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1), as in the paper
+    centre : subtract v̄; False as in the paper, which pulls unknown values to zero
+    propagate : find further correspondences first, see `propagate_correspondences`; they count as correspondences
+        with their confidence
+    max_iter, tol : rounds at most; smallest relative fall of the objective in a round
+    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most
+
+    Attributes
+    ----------
+    embedding_ : Z, (n + m, k)
+    regression_ : F, (k, f)
+    features_ : Z F + v̄ for every row of X2; for every row of X in the form of one set
+    mean_ : v̄, (f,)
+    objective_ : value before the first round and after each
+    converged_, n_iter_ : whether tol was reached, and in how many rounds
+    adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
+
+    References
+    ----------
+    Krafft & Mahadevan, Feature-Preserving Embeddings for Topic Transfer, section 4.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        *,
+        n_neighbors: int = 10,
+        affinity: Affinity = "local",
+        symmetry: Symmetry = "union",
+        metric: Metric = "cosine",
+        correspondence_weight: float = 1.0,
+        regularization: float = 1.0,
+        normalization: Normalization = "none",
+        smoothness: int = 1,
+        missing: Literal["masked", "imputed"] = "masked",
+        init: Literal["alignment", "random"] = "alignment",
+        centre: bool = True,
+        propagate: bool = False,
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        solver_tol: float = 1e-4,
+        solver_max_iter: int = 500,
+        random_state: int = 0,
+        block_memory: int = BLOCK_MEMORY,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.symmetry = symmetry
+        self.metric = metric
+        self.correspondence_weight = correspondence_weight
+        self.regularization = regularization
+        self.normalization = normalization
+        self.smoothness = smoothness
+        self.missing = missing
+        self.init = init
+        self.centre = centre
+        self.propagate = propagate
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver_tol = solver_tol
+        self.solver_max_iter = solver_max_iter
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
+
+    def fit(
+        self, X1: Any, X2: Any, V1: Any = None, correspondences: Any = None
+    ) -> FeaturePreservingEmbedding:
+        """Learn from two sets, or with two arguments from one: fit(X, V).
+
+        Parameters
+        ----------
+        X1, X2 : (n × d1), (m × d2). In the form of one set X2 is V, (n × f)
+        V1 : (n × f), rows that are all NaN are unknown
+        correspondences : see `correspondence_matrix`
+
+        Raises
+        ------
+        ValueError
+            If V1 has another number of rows, rows partly NaN, or no known row; if there are no correspondences or
+            faulty ones; if n_components exceeds the rows; if an option is unknown.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `tol` is not reached in `max_iter` rounds.
+        UserWarning
+            If rows are joined to no known value: they get the mean.
+        """
+        if V1 is None:
+            if correspondences is not None:
+                raise ValueError(
+                    "correspondences are given without V1: call fit(X1, X2, V1, correspondences)"
+                )
+            self.sizes_ = (X1.shape[0],)
+            values, confidence = _known_values(X2, X1.shape[0])
+            return self.fit_graph(_joint_graph(self, (X1,), None), values, confidence, sets=(X1,))
+        self.sizes_ = (X1.shape[0], X2.shape[0])
+        given = correspondence_matrix(correspondences if correspondences is not None else [], *self.sizes_)
+        self.links_ = _links(self, X1, X2, given)
+        values, confidence = _shared_values(*_known_values(V1, X1.shape[0]), self.links_)
+        return self.fit_graph(_joint_graph(self, (X1, X2), self.links_), values, confidence, sets=(X1, X2))
+
+    def fit_graph(
+        self, adjacency: Any, V: Any, confidence: Any = None, *, sets: tuple[Any, ...] = ()
+    ) -> FeaturePreservingEmbedding:
+        """Learn on a given graph: of more than two sets (`joint_adjacency`), or of any other origin.
+
+        Parameters
+        ----------
+        adjacency : symmetric sparse (N × N)
+        V : (N × f), unknown rows NaN
+        confidence : (N,), c_i; default 1 for known rows. 0 makes a row unknown.
+        sets : the rows behind the graph, needed by `transform` only
+
+        Raises
+        ------
+        ValueError
+            See `fit`.
+        """
+        self.adjacency_, self.sets_ = sp.csr_array(adjacency), sets
+        self.confidence_, target = self._prepared(V, confidence)
+        smoother = laplacian(self.adjacency_, normalization=self.normalization)
+        problem = _Problem(smoother, self.confidence_, target, self._unreached(), self)
+        with one_blas_thread():
+            self.embedding_, self.regression_, self.objective_, self.converged_ = _alternate(problem)
+        self.n_iter_ = len(self.objective_) - 1
+        inferred = self.embedding_ @ self.regression_ + self.mean_
+        self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
+        if not self.converged_:
+            warnings.warn(
+                f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
+        """Return the embedding (r × k) of new rows: the mean of their neighbours' in set 0 or 1, by nearness.
+
+        It minimises the first term for the new rows alone, everything else fixed. Rows of zeros are put at the
+        origin, where the features are v̄.
+
+        Raises
+        ------
+        ValueError
+            If there is no such set, or the model was fitted to a graph.
+        """
+        if not 0 <= data_set < len(self.sets_):
+            raise ValueError(
+                f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
+            )
+        begin = sum(self.sizes_[:data_set])
+        degrees = np.sqrt(np.maximum(np.asarray(self.adjacency_.sum(axis=1)).ravel(), np.finfo(float).tiny))
+        scale = degrees if self.normalization == "symmetric" else np.ones_like(degrees)
+        weights, indices = _nearness(
+            X, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory
+        )
+        near = begin + indices
+        means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
+        return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
+
+    def predict(self, X: Any, *, data_set: int = 0) -> Float64s:
+        """Return the features (r × f) of new rows of set 0 or 1."""
+        return self.transform(X, data_set=data_set) @ self.regression_ + self.mean_
+
+    def _has_two_sets(self) -> bool:
+        return len(self.sets_) == 2
+
+    def _prepared(self, V: Any, confidence: Any) -> tuple[Float64s, Float64s]:
+        """Return c and V - v̄, zero where unknown; set mean_."""
+        values, known = _known_values(V, self.adjacency_.shape[0])
+        weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
+        _check_options(self, len(weights))
+        if not weights.any():
+            raise ValueError("no row of V is known: give at least one row without NaN")
+        mean = weights @ values / weights.sum()
+        self.mean_ = mean if self.centre else np.zeros_like(mean)
+        return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
+
+    def _unreached(self) -> NDArray[np.bool_]:
+        """Return which rows are joined to no known value, and warn."""
+        parts = components(self.adjacency_)
+        alone = np.bincount(parts, self.confidence_)[parts] == 0
+        if alone.any():
+            warnings.warn(
+                f"{alone.sum()} rows are joined to no known value and get the mean, "
+                f"first rows {np.flatnonzero(alone)[:5].tolist()}: raise n_neighbors, or add correspondences",
+                UserWarning,
+                stacklevel=4,
+            )
+        return alone
+
+
+def _known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
+    """Return V with zeros for unknown rows, and 1 for known rows."""
+    values = np.array(V.compute() if isinstance(V, da.Array) else V, np.float64)
+    if values.ndim != 2 or values.shape[0] != n_rows:
+        raise ValueError(f"the feature values have shape {values.shape}, but there are {n_rows} rows")
+    if np.isinf(values).any():
+        raise ValueError(
+            f"row {np.flatnonzero(np.isinf(values).any(axis=1))[0]} of the feature values is infinite"
+        )
+    missing = np.isnan(values)
+    partly = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    if partly.size:
+        raise ValueError(
+            f"row {partly[0]} of the feature values is partly NaN: a row is either known or NaN throughout"
+        )
+    return np.nan_to_num(values), (~missing.any(axis=1)).astype(np.float64)
+
+
+def _shared_values(values: Float64s, known: Float64s, links: sp.csr_array) -> tuple[Float64s, Float64s]:
+    """Return the values and confidences of both sets, those of the second from their correspondents."""
+    usable = sp.csr_array(sp.diags_array(known) @ links)
+    weight = np.asarray(usable.sum(axis=0)).ravel()
+    strongest = usable.max(axis=0).toarray().ravel()
+    shared = usable.T @ values
+    shared = np.divide(shared, weight[:, None], out=np.full_like(shared, np.nan), where=weight[:, None] > 0)
+    first = np.where(known[:, None] > 0, values, np.nan)
+    return np.concatenate([first, shared]), np.concatenate([known, np.minimum(strongest, 1.0)])
+
+
+def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
+    if not 1 <= model.n_components <= n_rows:
+        raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
+    if model.regularization < 0:
+        raise ValueError(f"regularization is {model.regularization}: choose 0 or more")
+    if model.smoothness < 1:
+        raise ValueError(f"smoothness is {model.smoothness}: choose a whole number from 1 on")
+    for name, value, known in (
+        ("missing", model.missing, ("masked", "imputed")),
+        ("init", model.init, ("alignment", "random")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
+
+
+class _Problem(NamedTuple):
+    """What stays the same in every round."""
+
+    laplacian: sp.csr_array
+    confidence: Float64s
+    target: Float64s
+    unreached: NDArray[np.bool_]
+    options: FeaturePreservingEmbedding
+
+
+class _Embedding(NamedTuple):
+    Z: Float64s
+    F: Float64s
+    objective: Float64s
+    converged: bool
+
+
+def _alternate(problem: _Problem) -> _Embedding:
+    """Improve Z and F in turn until the objective falls by less than tol of itself."""
+    options = problem.options
+    known = _Known(problem.confidence, problem.target)
+    if options.missing == "imputed":
+        known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
+    Z, F, value = _regress(problem, _start(problem), known)
+    objective = [value]
+    for number in range(1, options.max_iter + 1):
+        known = _filled(problem, Z, F)
+        kept = options.checkpoint(f"embedding-{number}", _Step(problem, known, Z, F))
+        Z, F, value = _regress(problem, np.asarray(kept.compute()), known)
+        objective.append(value)
+        if objective[-2] - value <= options.tol * abs(objective[-2]):
+            return _Embedding(Z, F, np.array(objective), True)
+    return _Embedding(Z, F, np.array(objective), False)
+
+
+class _Known(NamedTuple):
+    """The values that one round is fitted to, and their confidences."""
+
+    confidence: Float64s
+    target: Float64s
+
+
+def _filled(problem: _Problem, Z: Float64s, F: Float64s) -> _Known:
+    """Return the known values, or those with the unknown ones filled with Z F (the paper's step 8.3).
+
+    Filling majorises the objective, so that it falls in these rounds too.
+    """
+    if problem.options.missing == "masked":
+        return _Known(problem.confidence, problem.target)
+    weight = problem.confidence[:, None]
+    return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * (Z @ F))
+
+
+def _start(problem: _Problem) -> Float64s:
+    options, n_rows = problem.options, problem.confidence.size
+    if options.init == "random":
+        Z = np.random.default_rng(options.random_state).uniform(-1, 1, (n_rows, options.n_components))
+    else:
+        smooth = laplacian(options.adjacency_)
+        Z = smallest_eigenpairs(smooth, options.n_components, random_state=options.random_state)[1]
+    if options.missing == "masked":
+        Z[problem.unreached] = 0.0
+    return Z
+
+
+def _regress(problem: _Problem, Z: Float64s, known: _Known) -> tuple[Float64s, Float64s, float]:
+    """Return Z and the best F for it, in the best scale, and the objective."""
+    ridge = problem.options.regularization
+    F = blocks.regression_weights(Z, known.target, known.confidence, ridge)
+    if ridge > 0 and F.any():
+        Z, F = blocks.balanced(Z, F, _roughness(problem, Z), ridge)
+    smooth = float(np.trace(_roughness(problem, Z)))
+    misfit = float((problem.confidence[:, None] * (Z @ F - problem.target) ** 2).sum())
+    return Z, F, smooth + misfit + ridge * float((F**2).sum())
+
+
+def _roughness(problem: _Problem, Z: Float64s) -> Float64s:
+    """Return ZᵀL^pZ."""
+    return Z.T @ blocks.apply_power(problem.laplacian, Z, problem.options.smoothness)
+
+
+class _Step(NamedTuple):
+    """Make the best Z for F: k sparse systems, solved in groups of columns."""
+
+    problem: _Problem
+    known: _Known
+    Z: Float64s
+    F: Float64s
+
+    def __call__(self) -> da.Array:
+        """Return Z, (N × k) in one chunk."""
+        confidence, target = self.known
+        shifts, basis = blocks.decoupling_basis(self.F)
+        right = (confidence[:, None] * target) @ (self.F.T @ basis)
+        right[:, shifts == 0] = 0.0
+        width = _group_width(*right.shape, self.problem.options.block_memory)
+        solved = da.map_blocks(
+            _solve_group,
+            da.from_array(shifts[None], chunks=(1, width)),
+            da.from_array(right, chunks=(-1, width)),
+            da.from_array(self.Z @ basis, chunks=(-1, width)),
+            dask.delayed((self.problem.laplacian, confidence), traverse=False),
+            order=self.problem.options.smoothness,
+            tol=self.problem.options.solver_tol,
+            max_iter=self.problem.options.solver_max_iter,
+            dtype=np.float64,
+            chunks=((right.shape[0],), da.from_array(shifts, chunks=width).chunks[0]),
+            meta=np.empty((0, 0)),
+        )
+        whole = solved.rechunk((-1, -1))
+        return whole.map_blocks(np.matmul, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
+
+
+def _solve_group(  # noqa: PLR0917 - called by map_blocks, by position
+    shifts: Float64s, right: Float64s, start: Float64s, system: Any, *, order: int, tol: float, max_iter: int
+) -> Float64s:
+    smoother, confidence = system
+    return blocks.solve_shifted(
+        smoother, confidence, shifts[0], right, start, order=order, tol=tol, max_iter=max_iter
+    ).values
+
+
+def _group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
+    """Return the systems of one task: from the problem and the memory of a task, never from the workers."""
+    fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
+    return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)
+
+
+def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
+    """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k)."""
+    k = min(k, fitted.shape[0])
+    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
+    weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
+    if not used.any():
+        return weights, indices
+    rows = domain_rows(X[np.flatnonzero(used)], metric=metric, block_memory=block_memory)
+    columns = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
+    marks = np.zeros(rows.shape[0], np.int64), np.ones(columns.shape[0], np.int64)
+    with one_blas_thread():
+        lists = search_lists(rows, marks[0], columns, marks[1], k=k).compute()
+    squares = lists[:, 0]
+    own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
+    raw = np.exp(-np.divide(squares, own, out=np.zeros_like(squares), where=own > 0))
+    weights[used], indices[used] = (
+        raw / raw.sum(axis=1, keepdims=True),
+        used_fitted[lists[:, 1].astype(np.int64)],
+    )
+    return weights, indices

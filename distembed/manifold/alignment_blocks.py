@@ -1,0 +1,250 @@
+"""Mathematics of one block for feature-preserving embeddings and linear maps between two sets of vectors.
+
+Letters
+-------
+L : graph Laplacian, n × n, symmetric, positive semidefinite, CSR.
+m : confidence of the known value of each row, (n,), 0 where there is none; M = diag(m).
+V : feature values, (n × f). Z : embedding, (n × k). F : regression weights, (k × f).
+s, Q : eigenvalues and eigenvectors of F Fᵀ; (L + s_i M) (Z Q)_i = (M V Fᵀ Q)_i is system i.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float64s = NDArray[np.float64]
+
+ZERO_EIGENVALUE = 1e-13
+"""Share of the largest eigenvalue of F Fᵀ under which one is rounding: the pseudo-inverse's cut-off."""
+
+
+LEAST_ROUGHNESS = 1e-12
+"""Roughness of a constant against that of the embedding: it bounds the scale of what L does not see."""
+
+
+class Solution(NamedTuple):
+    """Solutions of a group of shifted systems.
+
+    Attributes
+    ----------
+    values : float64, (n × g)
+    residuals : float64, (g,), relative to the norm of each right-hand side
+    n_iter : products with the operator
+    """
+
+    values: Float64s
+    residuals: Float64s
+    n_iter: int
+
+
+def apply_power(laplacian: Any, X: Float64s, order: int) -> Float64s:
+    """Return L^order X."""
+    for _ in range(order):
+        X = laplacian @ X
+    return X
+
+
+def solve_shifted(
+    laplacian: Any,
+    confidence: Float64s,
+    shifts: Float64s,
+    targets: Float64s,
+    start: Float64s,
+    *,
+    order: int = 1,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Solution:
+    """Solve (L^order + s_i M) y_i = b_i for all i at once, by conjugate gradients scaled by the diagonal.
+
+    Every step lowers each system's energy, so that the objective of the embedding cannot rise however early
+    the steps stop. A column whose right-hand side is zero is zero: the pseudo-inverse's answer.
+
+    Parameters
+    ----------
+    laplacian : CSR, (n × n)
+    confidence : (n,), m
+    shifts : (g,), s_i >= 0
+    targets, start : (n × g), b_i and the first guess
+    tol : largest ‖b_i - A_i y_i‖ / ‖b_i‖
+    """
+    scale = np.linalg.norm(targets, axis=0)
+    weights = confidence[:, None] * shifts
+    preconditioner = _inverse(np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights)
+    values = np.where(scale > 0, start, 0.0)
+    residual = targets - _shifted_product(laplacian, weights, values, order)
+    direction = preconditioner * residual
+    energy = _column_products(residual, direction)
+    steps = 0
+    while steps < max_iter and np.any(np.linalg.norm(residual, axis=0) > tol * scale):
+        energy = _conjugate_step(
+            laplacian, weights, order, preconditioner, values, residual, direction, energy
+        )
+        steps += 1
+    left = np.linalg.norm(residual, axis=0)
+    return Solution(values, np.divide(left, scale, out=np.zeros_like(left), where=scale > 0), steps)
+
+
+def _conjugate_step(  # noqa: PLR0917 - the state of one iteration, changed in place
+    laplacian: Any,
+    weights: Float64s,
+    order: int,
+    preconditioner: Float64s,
+    values: Float64s,
+    residual: Float64s,
+    direction: Float64s,
+    energy: Float64s,
+) -> Float64s:
+    """Make one step of all systems in place; return the new energies rᵀ P r."""
+    product = _shifted_product(laplacian, weights, direction, order)
+    curvature = _column_products(direction, product)
+    length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
+    values += length * direction
+    residual -= length * product
+    np.multiply(preconditioner, residual, out=product)
+    after = _column_products(residual, product)
+    direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
+    direction += product
+    return after
+
+
+def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:
+    return apply_power(laplacian, X, order) + weights * X
+
+
+def _column_products(X: Float64s, Y: Float64s) -> Float64s:
+    return np.einsum("ij,ij->j", X, Y)
+
+
+def _inverse(diagonal: Float64s) -> Float64s:
+    return np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)
+
+
+def regression_weights(Z: Float64s, V: Float64s, confidence: Float64s, ridge: float) -> Float64s:
+    """Return F = (ZᵀMZ + ridge I)^+ ZᵀMV, (k × f)."""
+    scaled = Z * confidence[:, None]
+    gram, target = scaled.T @ Z, scaled.T @ V
+    if ridge > 0:
+        gram.flat[:: len(gram) + 1] += ridge
+        return np.linalg.solve(gram, target)
+    return np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True) @ target
+
+
+def decoupling_basis(F: Float64s) -> tuple[Float64s, Float64s]:
+    """Return s (k,) and Q (k × k) with F Fᵀ = Q diag(s) Qᵀ, eigenvalues that are rounding set to zero."""
+    shifts, basis = np.linalg.eigh(F @ F.T)
+    shifts[shifts < ZERO_EIGENVALUE * max(shifts[-1], 0.0)] = 0.0
+    return np.maximum(shifts, 0.0), basis
+
+
+def balanced(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float) -> tuple[Float64s, Float64s]:
+    """Return the factors of Z F for which tr(ZᵀLZ) + ridge ‖F‖² is least, 2 √ridge ‖L^½ Z F‖_*.
+
+    With the singular values σ and right vectors W of L^½ Z F: F = ridge^-¼ σ^½ Wᵀ, Z = ridge^¼ Z F W σ^-½.
+
+    Parameters
+    ----------
+    roughness : ZᵀLZ, (k × k); `LEAST_ROUGHNESS` of the identity is added to L, so that constants keep a scale
+    """
+    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * _relative_gram(Z))
+    root = np.sqrt(np.maximum(squares, 0.0))[:, None] * basis.T
+    _, values, right = np.linalg.svd(root @ F, full_matrices=False)
+    sizes = np.sqrt(np.maximum(values, ZERO_EIGENVALUE * max(values[0], np.finfo(float).tiny)))
+    weights = np.zeros_like(F)
+    weights[: len(sizes)] = ridge**-0.25 * sizes[:, None] * right
+    rotated = np.zeros_like(Z)
+    rotated[:, : len(sizes)] = ridge**0.25 * (Z @ (F @ right.T)) / sizes
+    return rotated, weights
+
+
+def _relative_gram(Z: Float64s) -> Float64s:
+    gram = Z.T @ Z
+    return gram / max(float(np.trace(gram)), np.finfo(float).tiny)
+
+
+def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) -> Float64s:
+    """Return the orthogonal R that minimises Σ w_i ‖x_i R - y_i‖², (d × e); orthonormal rows or columns if d ≠ e.
+
+    scipy.linalg.orthogonal_procrustes is the equivalent without weights.
+    """
+    left, _, right = np.linalg.svd(
+        (X if weights is None else X * weights[:, None]).T @ Y, full_matrices=False
+    )
+    return left @ right
+
+
+class LinearMap(NamedTuple):
+    """x -> x weights + intercept."""
+
+    weights: Float64s
+    intercept: Float64s
+
+    def __call__(self, X: Float64s) -> Float64s:
+        """Return the images of the rows of X."""
+        return X @ self.weights + self.intercept
+
+
+def ridge_map(X: Float64s, Y: Float64s, *, ridge: float) -> LinearMap:
+    """Return the map that minimises ‖X W + 1cᵀ - Y‖² + ridge ‖W‖²; sklearn.linear_model.Ridge is the equivalent."""
+    centre, mean = X.mean(axis=0), Y.mean(axis=0)
+    shifted = X - centre
+    gram = shifted.T @ shifted
+    gram.flat[:: len(gram) + 1] += ridge
+    weights = np.linalg.solve(gram, shifted.T @ (Y - mean))
+    return LinearMap(weights, mean - centre @ weights)
+
+
+def unit_rows(X: Float64s) -> Float64s:
+    """Return X with rows of length one; rows of zeros stay."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
+
+
+class CandidatePairs(NamedTuple):
+    """Pairs of rows of two sets that are among each other's nearest.
+
+    Attributes
+    ----------
+    pairs : int64, (p × 2)
+    scores : float64, (p,), CSLS
+    """
+
+    pairs: NDArray[np.int64]
+    scores: Float64s
+
+
+def candidate_pairs(forth: Float64s, back: Float64s) -> CandidatePairs:
+    """Return the listed pairs of rows of two sets with CSLS_ij = 2 cos_ij - r_i - r_j.
+
+    r is the mean cosine of a row with its listed neighbours.
+
+    Parameters
+    ----------
+    forth, back : neighbour lists of each set in the other, (rows, 2, k): squared distances of unit rows and
+        row numbers
+    """
+    i = np.repeat(np.arange(len(forth)), forth.shape[2])
+    j = np.repeat(np.arange(len(back)), back.shape[2])
+    pairs = np.concatenate(
+        [np.column_stack([i, forth[:, 1].ravel()]), np.column_stack([back[:, 1].ravel(), j])]
+    ).astype(np.int64)
+    pairs, first = np.unique(pairs, axis=0, return_index=True)
+    cosines = 1 - np.concatenate([forth[:, 0].ravel(), back[:, 0].ravel()])[first] / 2
+    means = [1 - lists[:, 0].mean(axis=1) / 2 for lists in (forth, back)]
+    return CandidatePairs(pairs, 2 * cosines - means[0][pairs[:, 0]] - means[1][pairs[:, 1]])
+
+
+def mutual_choices(candidates: CandidatePairs) -> CandidatePairs:
+    """Return the pairs in which each row is the other's best; of equal scores the smaller row number."""
+    pairs, scores = candidates
+    both = np.intersect1d(best_of_each(pairs[:, 0], scores), best_of_each(pairs[:, 1], scores))
+    return CandidatePairs(pairs[both], scores[both])
+
+
+def best_of_each(groups: NDArray[np.int64], scores: Float64s) -> NDArray[np.int64]:
+    """Return the position of the largest score of each group, the first of equals."""
+    order = np.lexsort((np.arange(len(groups)), -scores, groups))
+    return order[np.unique(groups[order], return_index=True)[1]]

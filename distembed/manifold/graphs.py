@@ -1,0 +1,266 @@
+"""Graphs of neighbours: from rows to an affinity, several affinities to one, an affinity to its Laplacian.
+
+A graph of n rows with k neighbours each has at most 2 n k edges: 12 bytes each, so it is held whole in memory
+as a CSR array, and only the search for the neighbours is done by blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.csgraph as csgraph
+from numpy.typing import NDArray
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.manifold.distances import BLOCK_MEMORY, Metric
+from distembed.manifold.neighbors import nearest_neighbors
+
+Affinity = Literal["binary", "cosine", "gaussian", "local"]
+Symmetry = Literal["union", "mutual"]
+Normalization = Literal["symmetric", "none"]
+Float64s = NDArray[np.float64]
+
+LEAST_AFFINITY = 1e-6
+"""Weight of an edge whose cosine or kernel is smaller: an edge found is never lost."""
+LOCAL_NEIGHBOR = 7
+"""The neighbour whose distance is a row's own scale (Zelnik-Manor & Perona 2004)."""
+MUTUAL_FLOOR = 3
+"""Nearest neighbours that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
+
+
+def neighbor_affinity(
+    X: Any,
+    n_neighbors: int,
+    *,
+    affinity: Affinity = "local",
+    symmetry: Symmetry = "union",
+    metric: Metric = "cosine",
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+) -> sp.csr_array:
+    """Return the symmetric affinity of the n rows of X over their nearest neighbours.
+
+    - "binary": 1;
+    - "cosine": the cosine, at least `LEAST_AFFINITY` (metric "cosine" only);
+    - "gaussian": exp(-d²/h), h the mean squared distance to the neighbours;
+    - "local": exp(-d²/(h_i h_j)), h_i the distance of row i to its `LOCAL_NEIGHBOR`-th neighbour.
+
+    An edge exists where either row ("union") or each ("mutual", beyond the first `MUTUAL_FLOOR`) is among the
+    other's neighbours. Rows of zeros have no cosine and get no edge.
+
+    Parameters
+    ----------
+    X : array, (n × d): NumPy, SciPy sparse or Dask
+    n_neighbors : at most n - 1, less the rows of zeros
+    checkpoint : keeps the search under "neighbors"
+
+    Returns
+    -------
+    CSR array, (n × n) float64, zero diagonal
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, "cosine" is asked of another metric, or `nearest_neighbors` refuses X.
+
+    References
+    ----------
+    Zelnik-Manor & Perona 2004, Self-tuning spectral clustering (local scaling).
+    """
+    _check_options(affinity, symmetry, metric)
+    rows, kept = _without_zeros(X, metric)
+    found = nearest_neighbors(
+        rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint
+    )
+    indices, distances = dask.compute(found.indices, found.distances)
+    edges = _directed(indices, _weights(indices, np.maximum(distances, 0.0), affinity, metric))
+    graph = edges.maximum(edges.T) if symmetry == "union" else _mutual(edges, indices)
+    return _spread(sp.csr_array(graph), kept)
+
+
+def _check_options(affinity: str, symmetry: str, metric: str) -> None:
+    for name, value, known in (
+        ("affinity", affinity, ("binary", "cosine", "gaussian", "local")),
+        ("symmetry", symmetry, ("union", "mutual")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
+    if affinity == "cosine" and metric != "cosine":
+        raise ValueError(f"affinity 'cosine' is measured with metric 'cosine', not {metric!r}")
+
+
+def _without_zeros(X: Any, metric: str) -> tuple[Any, NDArray[np.bool_]]:
+    """Return the rows that have a direction, and where they are."""
+    kept = row_is_used(X, metric)
+    return (X, kept) if kept.all() else (X[np.flatnonzero(kept)], kept)
+
+
+def row_is_used(X: Any, metric: str) -> NDArray[np.bool_]:
+    """Return which rows can be measured, (n,): all, but not the rows of zeros under the cosine."""
+    if metric != "cosine":
+        return np.ones(X.shape[0], bool)
+    if isinstance(X, da.Array):
+        return X.map_blocks(_row_has_value_column, chunks=(X.chunks[0], 1), dtype=bool).compute()[:, 0]
+    return _row_has_value(X)
+
+
+def _row_has_value(X: Any) -> NDArray[np.bool_]:
+    return (
+        np.asarray(abs(X).sum(axis=1)).ravel() != 0 if sp.issparse(X) else np.any(np.asarray(X) != 0, axis=1)
+    )
+
+
+def _row_has_value_column(block: Any) -> NDArray[np.bool_]:
+    return _row_has_value(block)[:, None]
+
+
+def _weights(indices: Any, distances: Float64s, affinity: str, metric: str) -> Float64s:
+    """Return the weight of each edge of the neighbour lists, (n × k)."""
+    if affinity == "binary":
+        return np.ones_like(distances)
+    if affinity == "cosine":
+        return np.maximum(1.0 - distances, LEAST_AFFINITY)
+    # 2 (1 - cosine) is the squared distance of unit rows.
+    squares = 2.0 * distances if metric == "cosine" else distances**2
+    widths = np.full_like(squares, squares.mean())
+    if affinity == "local":
+        own = np.sqrt(squares[:, min(LOCAL_NEIGHBOR, squares.shape[1]) - 1])
+        widths = own[:, None] * own[indices]
+    # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
+    exponent = np.divide(squares, widths, out=np.where(squares > 0, np.inf, 0.0), where=widths > 0)
+    return np.maximum(np.exp(-exponent), LEAST_AFFINITY)
+
+
+def _directed(indices: Any, weights: Float64s) -> sp.csr_array:
+    n, k = indices.shape
+    edges = sp.csr_array((weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    edges.sort_indices()
+    return edges
+
+
+def _mutual(edges: sp.csr_array, indices: Any) -> sp.csr_array:
+    nearest = indices[:, :MUTUAL_FLOOR]
+    floor = edges * _directed(nearest, np.ones(nearest.shape))
+    return edges.minimum(edges.T).maximum(floor.maximum(floor.T))
+
+
+def _spread(graph: sp.csr_array, kept: NDArray[np.bool_]) -> sp.csr_array:
+    """Return the graph of all rows, those not kept without an edge."""
+    if kept.all():
+        graph.sort_indices()
+        return graph
+    place, coo = np.flatnonzero(kept), graph.tocoo()
+    return sp.csr_array((coo.data, (place[coo.row], place[coo.col])), shape=(kept.size, kept.size))
+
+
+def joint_adjacency(
+    adjacencies: Sequence[sp.csr_array], links: Mapping[tuple[int, int], Any], *, weight: float = 1.0
+) -> sp.csr_array:
+    """Return the affinity of several sets of rows one below the other: [[W1, μC], [μCᵀ, W2]] for two.
+
+    Parameters
+    ----------
+    adjacencies : symmetric (n_a × n_a) arrays
+    links : (a, b) with a < b -> sparse (n_a × n_b), non-negative
+    weight : μ, of the links against the affinities
+
+    Raises
+    ------
+    ValueError
+        If links do not fit the sets, or are negative.
+
+    References
+    ----------
+    Ham, Lee & Saul 2005, Semisupervised alignment of manifolds, section 3.
+    """
+    sizes = [graph.shape[0] for graph in adjacencies]
+    tiles: list[list[Any]] = [
+        [graph if a == b else sp.csr_array((sizes[a], sizes[b])) for b in range(len(sizes))]
+        for a, graph in enumerate(adjacencies)
+    ]
+    for (a, b), link in links.items():
+        _check_link(a, b, link, sizes)
+        tiles[a][b], tiles[b][a] = weight * sp.csr_array(link), weight * sp.csr_array(link).T
+    joint = sp.csr_array(sp.block_array(tiles, format="csr"))
+    joint.eliminate_zeros()
+    joint.sort_indices()
+    return joint
+
+
+def _check_link(a: int, b: int, link: Any, sizes: list[int]) -> None:
+    if not 0 <= a < b < len(sizes):
+        raise ValueError(f"links of the sets {(a, b)}: give them as (a, b) with 0 <= a < b < {len(sizes)}")
+    if link.shape != (sizes[a], sizes[b]):
+        raise ValueError(
+            f"links of the sets {(a, b)} have shape {link.shape}, the sets {sizes[a], sizes[b]} rows"
+        )
+    if link.nnz and link.data.min() < 0:
+        raise ValueError(
+            f"links of the sets {(a, b)} have the weight {link.data.min():g}: weights are at least 0"
+        )
+
+
+def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmetric") -> sp.csr_array:
+    """Return the Laplacian of a symmetric affinity, its diagonal of order one either way.
+
+    - "symmetric": I - D^-½ W D^-½, zero rows for vertices without an edge;
+    - "none": (D - W) / mean degree.
+
+    tr(ZᵀLZ) is ½ Σ w_ij ‖z_i/√d_i - z_j/√d_j‖² or ½ Σ w_ij ‖z_i - z_j‖² / mean degree: the first makes what it
+    smooths grow with the root of a row's degree. scipy.sparse.csgraph.laplacian is the equivalent.
+
+    Raises
+    ------
+    ValueError
+        If the normalization is unknown.
+    """
+    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    if normalization == "none":
+        mean = degrees.mean() or 1.0
+        return sp.csr_array((sp.diags_array(degrees) - adjacency) / mean)
+    if normalization != "symmetric":
+        raise ValueError(f"normalization is {normalization!r}: choose 'symmetric' or 'none'")
+    scale = sp.diags_array(np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
+    return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - scale @ adjacency @ scale)
+
+
+def smallest_eigenpairs(
+    matrix: sp.csr_array, k: int, *, random_state: int = 0, tol: float = 1e-8
+) -> tuple[Float64s, Float64s]:
+    """Return the k smallest eigenvalues (k,) of a Laplacian and their vectors (n × k), rising.
+
+    Each vector has the sign that makes the sum of its cubes positive. Up to `DENSE_ROWS` rows by
+    numpy.linalg.eigh, above by ARPACK on the largest end of c I - L.
+    """
+    n = matrix.shape[0]
+    with one_blas_thread():
+        if n <= max(DENSE_ROWS, 3 * k):
+            values, vectors = np.linalg.eigh(matrix.toarray())
+            values, vectors = values[:k], vectors[:, :k]
+        else:
+            values, vectors = _lanczos(matrix, k, random_state, tol)
+    signs = np.where((vectors**3).sum(axis=0) < 0, -1.0, 1.0)
+    return values, vectors * signs
+
+
+DENSE_ROWS = 1000
+"""Rows up to which a dense eigendecomposition takes less than a second."""
+
+
+def _lanczos(matrix: sp.csr_array, k: int, random_state: int, tol: float) -> tuple[Float64s, Float64s]:
+    bound = float(abs(matrix).sum(axis=1).max())
+    start = np.random.default_rng(random_state).standard_normal(matrix.shape[0])
+    flipped = sp.csr_array(bound * sp.eye_array(matrix.shape[0], format="csr") - matrix)
+    values, vectors = sp.linalg.eigsh(flipped, k, which="LA", v0=start, ncv=max(2 * k + 1, k + 60), tol=tol)
+    order = np.argsort(-values)
+    return bound - values[order], vectors[:, order]
+
+
+def components(adjacency: sp.csr_array) -> NDArray[np.int32]:
+    """Return the connected component of each vertex, (n,), numbered from 0."""
+    return csgraph.connected_components(adjacency, directed=False)[1]
