@@ -1,1 +1,27 @@
-"""Token ids to counts: co-occurrences and document-term counts."""
+"""Token ids to counts: word by word (`cooccurrence`) and document by word (`documents`)."""
+
+from distembed.counting.cooccurrence import (
+    CooccurrenceOptions,
+    PartialCounts,
+    cooccurrence_row_blocks,
+    count_cooccurrences,
+    count_part,
+    merge_partials,
+    merge_row_block,
+)
+from distembed.counting.documents import count_document_block, count_document_terms, document_row_blocks
+from distembed.counting.runs import DamagedRunsError
+
+__all__ = [
+    "CooccurrenceOptions",
+    "DamagedRunsError",
+    "PartialCounts",
+    "cooccurrence_row_blocks",
+    "count_cooccurrences",
+    "count_document_block",
+    "count_document_terms",
+    "count_part",
+    "document_row_blocks",
+    "merge_partials",
+    "merge_row_block",
+]

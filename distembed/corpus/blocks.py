@@ -1,0 +1,525 @@
+"""Compiled scanners over UTF-8 bytes: text to part-local token ids, and wikitext to plain text.
+
+Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine: all it
+knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere between two
+code points. It keeps an open-addressing table of the words seen so far:
+
+- a word of at most 8 bytes *is* its key (its bytes as one little-endian integer, never zero in the low byte);
+- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes lie;
+- ids count up in order of first appearance.
+
+Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low 21 bits).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+# Flags of a character, above the 21 bits of its lower-case code point.
+POINT = 0x1FFFFF
+WORD = 1 << 21  # belongs to a token
+EXTEND = 1 << 22  # belongs to the token before it, begins none (combining marks)
+APOSTROPHE = 1 << 23  # belongs to a token between two of its characters
+NEWLINE = 1 << 24
+SPACE = 1 << 25
+STOP = 1 << 26  # ends a sentence when white space follows
+HARD_STOP = 1 << 27  # ends a sentence in any case (ideographic full stop)
+CLOSER = 1 << 28  # quotation marks and brackets between a full stop and its white space
+LOWER = 1 << 29  # a lower-case letter: no sentence begins with it
+
+MAX_TOKEN_BYTES = 1024
+TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
+
+# Fields of the state array.
+(
+    SPAN,
+    POSITION,
+    LENGTH,
+    HELD_APOSTROPHE,
+    SENTENCE,
+    SEGMENT_TOKENS,
+    SEGMENT_FIRST_WORD,
+    DOCUMENT,
+    DOCUMENT_TOKENS,
+) = range(9)
+N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, N_REPLACED, LAST_LENGTH, N_FIELDS = range(9, 17)
+
+# What a call of the scanner ends with.
+DONE, GROW, INVALID = range(3)
+
+# border=, as a number
+BORDER_DOCUMENT, BORDER_LINE, BORDER_SENTENCE = range(3)
+
+
+class ScanState(NamedTuple):
+    """What a scanner knows between two pieces of text.
+
+    Attributes
+    ----------
+    fields : int64 (N_FIELDS,), the counters named above.
+    token : uint64 (TOKEN_WORDS,), bytes of the token under way.
+    slots : uint64 (2**k, 2), key and id + 1 of each table entry; id 0 marks an empty one.
+    arena : uint64, bytes of the words, each padded to whole 8-byte units.
+    starts : int64 (limit + 1,), first arena unit of each word.
+    lengths : int32 (limit,), bytes of each word.
+    stats : int64 (limit, 3), tokens, documents and last document of each word.
+    pending : int32, ids of a segment still shorter than the minimum.
+    """
+
+    fields: np.ndarray
+    token: np.ndarray
+    slots: np.ndarray
+    arena: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    stats: np.ndarray
+    pending: np.ndarray
+
+
+def new_state(*, min_segment: int, capacity: int = 1 << 15) -> ScanState:
+    """Return the state of a scanner that has seen nothing, with room for `capacity` words."""
+    return ScanState(
+        fields=np.zeros(N_FIELDS, np.int64),
+        token=np.zeros(TOKEN_WORDS, np.uint64),
+        slots=np.zeros((2 * capacity, 2), np.uint64),
+        arena=np.zeros(2 * capacity + TOKEN_WORDS, np.uint64),
+        starts=np.zeros(capacity + 1, np.int64),
+        lengths=np.zeros(capacity, np.int32),
+        stats=np.full((capacity, 3), -1, np.int64) * np.array([0, 0, 1]),
+        pending=np.zeros(max(min_segment, 1), np.int32),
+    )
+
+
+def grow_state(state: ScanState) -> ScanState:
+    """Return the same state with room for twice as many words."""
+    capacity = 2 * len(state.lengths)
+    bigger = new_state(min_segment=len(state.pending), capacity=capacity)
+    n_words = int(state.fields[N_WORDS])
+    used = int(state.starts[n_words])
+    arena = np.zeros(max(len(bigger.arena), 2 * used + TOKEN_WORDS), np.uint64)
+    arena[:used] = state.arena[:used]
+    bigger.starts[: n_words + 1] = state.starts[: n_words + 1]
+    bigger.lengths[:n_words] = state.lengths[:n_words]
+    bigger.stats[:n_words] = state.stats[:n_words]
+    grown = bigger._replace(fields=state.fields, token=state.token, arena=arena, pending=state.pending)
+    fill_slots(grown.slots, grown.arena, grown.starts, grown.lengths, n_words)
+    return grown
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def key_of(words: np.ndarray, length: int) -> np.uint64:
+    """Return the table key of a word of `length` bytes: itself, or a hash whose low byte is zero."""
+    if length <= 8:
+        return words[0]
+    h = np.uint64(length)
+    for k in range((length + 7) >> 3):
+        h = (h ^ words[k]) * np.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> np.uint64(29)
+    return (h << np.uint64(8)) | np.uint64(0)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def first_slot(key: np.uint64, mask: int) -> int:
+    """Return where the search of the table for `key` begins."""
+    h = key * np.uint64(0x9E3779B97F4A7C15)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0xD6E8FEB86659FD93)
+    return np.int64((h >> np.uint64(32)) & np.uint64(mask))
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, other_length: int) -> bool:
+    """Tell whether the long word in `words` equals the one in the arena."""
+    if length != other_length:
+        return False
+    for k in range((length + 7) >> 3):  # noqa: SIM110 - compiled
+        if words[k] != arena[start + k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def find_slot(
+    key: np.uint64,
+    words: np.ndarray,
+    length: int,
+    slots: np.ndarray,
+    arena: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
+) -> int:
+    """Return the slot that holds the word, or the empty one where it belongs."""
+    mask = len(slots) - 1
+    slot = first_slot(key, mask)
+    while slots[slot, 1] != 0:
+        if slots[slot, 0] == key:
+            if length <= 8:
+                return slot
+            other = np.int64(slots[slot, 1]) - 1
+            if same_word(words, length, arena, starts[other], lengths[other]):
+                return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def fill_slots(
+    slots: np.ndarray, arena: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n_words: int
+) -> None:
+    """Enter the first `n_words` words into an empty table, in the order of their ids."""
+    for word in range(n_words):
+        units = arena[starts[word] : starts[word + 1]]
+        key = key_of(units, lengths[word])
+        slot = find_slot(key, units, lengths[word], slots, arena, starts, lengths)
+        slots[slot, 0] = key
+        slots[slot, 1] = word + 1
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def forget_words(state: ScanState, n_words: int) -> None:
+    """Take the newest words out of the table until `n_words` are left: exact, since the last in is the first out."""
+    f = state.fields
+    while f[N_WORDS] > n_words:
+        word = f[N_WORDS] - 1
+        units = state.arena[state.starts[word] : state.starts[word + 1]]
+        length = state.lengths[word]
+        slot = find_slot(
+            key_of(units, length), units, length, state.slots, state.arena, state.starts, state.lengths
+        )
+        state.slots[slot, 1] = 0
+        f[N_WORDS] = word
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def identify(state: ScanState) -> int:
+    """Return the id of the token under way, entering it as a new word if need be; -1 where there is no room."""
+    f, length = state.fields, state.fields[LENGTH]
+    key = key_of(state.token, length)
+    slot = find_slot(key, state.token, length, state.slots, state.arena, state.starts, state.lengths)
+    if state.slots[slot, 1] != 0:
+        return np.int64(state.slots[slot, 1]) - 1
+    word, n_units = f[N_WORDS], (length + 7) >> 3
+    start = state.starts[word]
+    if word == len(state.lengths) or start + n_units > len(state.arena):
+        return -1
+    for k in range(n_units):
+        state.arena[start + k] = state.token[k]
+    state.starts[word + 1] = start + n_units
+    state.lengths[word] = length
+    state.stats[word, 0] = 0
+    state.stats[word, 1] = 0
+    state.stats[word, 2] = -1
+    state.slots[slot, 0] = key
+    state.slots[slot, 1] = word + 1
+    f[N_WORDS] = word + 1
+    return word
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def commit_id(state: ScanState, word: int, ids: np.ndarray) -> None:
+    """Append one id to the output and count it."""
+    f = state.fields
+    ids[f[N_IDS]] = word
+    f[N_IDS] += 1
+    f[DOCUMENT_TOKENS] += 1
+    state.stats[word, 0] += 1
+    if state.stats[word, 2] != f[DOCUMENT]:
+        state.stats[word, 2] = f[DOCUMENT]
+        state.stats[word, 1] += 1
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def add_to_segment(state: ScanState, word: int, ids: np.ndarray) -> None:
+    """Add an id to the segment; the output gets a segment once it has the minimum number of tokens."""
+    f, minimum = state.fields, len(state.pending)
+    f[SEGMENT_TOKENS] += 1
+    n = f[SEGMENT_TOKENS]
+    if n > minimum:
+        commit_id(state, word, ids)
+        return
+    state.pending[n - 1] = word
+    if n == minimum:
+        if f[DOCUMENT_TOKENS] > 0:
+            ids[f[N_IDS]] = -1
+            f[N_IDS] += 1
+        for k in range(minimum):
+            commit_id(state, state.pending[k], ids)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def end_token(state: ScanState, ids: np.ndarray) -> bool:
+    """Finish the token under way, if any; False where the table must grow first."""
+    f = state.fields
+    length = f[LENGTH]
+    if length > 0:
+        if length > MAX_TOKEN_BYTES:
+            f[N_LONG_TOKENS] += 1
+        else:
+            word = identify(state)
+            if word < 0:
+                return False
+            add_to_segment(state, word, ids)
+        for k in range((min(length, MAX_TOKEN_BYTES) + 7) >> 3):
+            state.token[k] = 0
+        f[LENGTH] = 0
+    f[HELD_APOSTROPHE] = 0
+    return True
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def end_segment(state: ScanState) -> None:
+    """Finish a document, line or sentence; one under the minimum leaves neither tokens nor words."""
+    f = state.fields
+    if 0 < f[SEGMENT_TOKENS] < len(state.pending):
+        f[N_SHORT_SEGMENTS] += 1
+        forget_words(state, f[SEGMENT_FIRST_WORD])
+    f[SEGMENT_TOKENS] = 0
+    f[SEGMENT_FIRST_WORD] = f[N_WORDS]
+    f[SENTENCE] = 0
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def push_byte(state: ScanState, byte: int) -> None:
+    """Append one byte to the token under way; beyond the longest token only its length grows."""
+    f = state.fields
+    length = f[LENGTH]
+    if length < MAX_TOKEN_BYTES:
+        state.token[length >> 3] |= np.uint64(byte) << np.uint64((length & 7) << 3)
+    f[LENGTH] = length + 1
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def push_point(state: ScanState, point: int) -> None:
+    """Append one code point to the token under way, as UTF-8."""
+    if point < 0x80:
+        push_byte(state, point)
+        return
+    if point < 0x800:
+        push_byte(state, 0xC0 | (point >> 6))
+    else:
+        if point < 0x10000:
+            push_byte(state, 0xE0 | (point >> 12))
+        else:
+            push_byte(state, 0xF0 | (point >> 18))
+            push_byte(state, 0x80 | ((point >> 12) & 0x3F))
+        push_byte(state, 0x80 | ((point >> 6) & 0x3F))
+    push_byte(state, 0x80 | (point & 0x3F))
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def decode(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
+    """Return the code point at `i` and its width in bytes; width 0 where it is not valid UTF-8 (RFC 3629)."""
+    lead = np.int64(data[i])
+    if lead < 0xE0:
+        width, point, least = 2, lead & 0x1F, 0x80
+    elif lead < 0xF0:
+        width, point, least = 3, lead & 0x0F, 0x800
+    else:
+        width, point, least = 4, lead & 0x07, 0x10000
+    if lead < 0xC2 or lead > 0xF4 or i + width > stop:
+        return 0, 0
+    for k in range(1, width):
+        byte = np.int64(data[i + k])
+        if byte & 0xC0 != 0x80:
+            return 0, 0
+        point = (point << 6) | (byte & 0x3F)
+    if point < least or point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
+        return 0, 0
+    return point, width
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray) -> int:
+    """Append the run of ASCII word characters at `i` to the token; return where the run ends.
+
+    The loop that meets nearly every byte of English text: eight bytes gather in a register before they are stored.
+    """
+    length = state.fields[LENGTH]
+    key = state.token[min(length, MAX_TOKEN_BYTES) >> 3]
+    while i < stop and data[i] < 0x80:
+        v = table[data[i]]
+        if v & WORD == 0:
+            break
+        if length < MAX_TOKEN_BYTES:
+            key |= np.uint64(v & 0x7F) << np.uint64((length & 7) << 3)
+            if length & 7 == 7:
+                state.token[length >> 3] = key
+                key = np.uint64(0)
+        length += 1
+        i += 1
+    if length < MAX_TOKEN_BYTES:
+        state.token[length >> 3] = key
+    state.fields[LENGTH] = length
+    return i
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def note_punctuation(fields: np.ndarray, v: int) -> None:
+    """Follow the punctuation after a token: 1 after a full stop, 2 when white space has followed it, 3 hard stop.
+
+    A full stop after a single letter is an initial ("J. Smith") and ends nothing.
+    """
+    if v & HARD_STOP:
+        fields[SENTENCE] = 3
+    elif v & STOP:
+        initial = fields[LAST_LENGTH] == 1 and v & POINT == 0x2E
+        fields[SENTENCE] = 0 if initial else 1
+    elif v & SPACE:
+        if fields[SENTENCE] == 1:
+            fields[SENTENCE] = 2
+    elif v & CLOSER == 0 and fields[SENTENCE] == 1:
+        fields[SENTENCE] = 0
+    fields[LAST_LENGTH] = 0
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
+    """Meet a character outside words: end the token, and the segment where the border says so."""
+    f = state.fields
+    if v & APOSTROPHE and f[LENGTH] > 0 and f[HELD_APOSTROPHE] == 0:
+        f[HELD_APOSTROPHE] = 1
+        return True
+    length = f[LENGTH]
+    if not end_token(state, ids):
+        return False
+    if border == BORDER_DOCUMENT:
+        return True
+    if length > 0:
+        f[LAST_LENGTH] = length
+    if v & NEWLINE:
+        end_segment(state)
+    elif border == BORDER_SENTENCE:
+        note_punctuation(f, v)
+    return True
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def begin_character(state: ScanState, v: int) -> None:
+    """Prepare for a word character: end the sentence before it, or keep the apostrophe held."""
+    f = state.fields
+    if f[SENTENCE] != 0:
+        if f[SENTENCE] == 3 or (f[SENTENCE] == 2 and v & LOWER == 0):
+            end_segment(state)
+        f[SENTENCE] = 0
+    if f[HELD_APOSTROPHE] != 0:
+        push_byte(state, 0x27)
+        f[HELD_APOSTROPHE] = 0
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def scan_span(
+    state: ScanState,
+    data: np.ndarray,
+    i: int,
+    stop: int,
+    table: np.ndarray,
+    border: int,
+    ids: np.ndarray,
+    strict: bool,
+) -> int:
+    """Scan `data[i:stop]`; return DONE, or GROW or INVALID with the place in the POSITION field."""
+    f = state.fields
+    while i < stop:
+        width, v = 1, np.int64(0)
+        if data[i] < 0x80:
+            v = np.int64(table[data[i]])
+        else:
+            point, width = decode(data, i, stop)
+            if width > 0:
+                v = np.int64(table[point])
+            elif strict:
+                f[POSITION] = i
+                return INVALID
+            else:
+                width = 1
+                f[N_REPLACED] += 1
+        if v & WORD or (v & EXTEND and f[LENGTH] > 0 and f[HELD_APOSTROPHE] == 0):
+            if f[SENTENCE] | f[HELD_APOSTROPHE] != 0:
+                begin_character(state, v)
+            if data[i] < 0x80:
+                i = take_letters(state, data, i, stop, table)
+                continue
+            push_point(state, v & POINT)
+        elif not separate(state, v, border, ids):
+            f[POSITION] = i
+            return GROW
+        i += width
+    f[POSITION] = i
+    return DONE
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_tokens: np.ndarray) -> bool:
+    """Close the document under way; False where the table must grow first."""
+    f = state.fields
+    if not end_token(state, ids):
+        return False
+    end_segment(state)
+    id_stops[f[N_CLOSED]] = f[N_IDS]
+    n_tokens[f[N_CLOSED]] = f[DOCUMENT_TOKENS]
+    f[N_CLOSED] += 1
+    f[DOCUMENT] += 1
+    f[DOCUMENT_TOKENS] = 0
+    return True
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def scan(
+    state: ScanState,
+    data: np.ndarray,
+    starts: np.ndarray,
+    stops: np.ndarray,
+    n_closed: int,
+    table: np.ndarray,
+    border: int,
+    strict: bool,
+    ids: np.ndarray,
+    id_stops: np.ndarray,
+    n_tokens: np.ndarray,
+) -> int:
+    """Scan spans of UTF-8 text, each a document or the next piece of the one before.
+
+    Parameters
+    ----------
+    data : uint8, the text.
+    starts, stops : int64 (n,), the spans; the first goes on with the document under way, if there is one.
+    n_closed : how many of the spans end their document: all, or all but the last.
+    table : uint32 (0x110000,), the class table.
+    ids : int32 (at least data.size + len(pending) + 2,), output: ids, -1 at borders inside a document.
+    id_stops, n_tokens : int64 (n,), output: for each closed document the end of its ids, and its number of tokens.
+
+    Returns
+    -------
+    DONE; GROW (call again with a grown state); INVALID (the POSITION field says where the text is not UTF-8).
+    """
+    f = state.fields
+    while f[SPAN] < len(starts):
+        span = f[SPAN]
+        begin = max(f[POSITION], starts[span])
+        status = scan_span(state, data, begin, stops[span], table, border, ids, strict)
+        if status != DONE:
+            return status
+        if span < n_closed and not end_document(state, ids, id_stops, n_tokens):
+            return GROW
+        f[SPAN] = span + 1
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int) -> np.ndarray:
+    """Return the bucket of each word by the FNV-1a hash of its bytes, int32 (n,).
+
+    Parameters
+    ----------
+    data : uint8, the words' bytes; bounds : int32 (n + 1,), where each begins and the last ends.
+    """
+    buckets = np.empty(len(bounds) - 1, np.int32)
+    for word in range(len(buckets)):
+        h = np.uint64(0xCBF29CE484222325)
+        for k in range(bounds[word], bounds[word + 1]):
+            h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
+        buckets[word] = np.int32((h >> np.uint64(17)) % np.uint64(n_buckets))
+    return buckets

@@ -1,0 +1,431 @@
+"""Splits of text, JSON lines and Parquet files to batches of documents.
+
+Whatever lies in a file, its text moves in batches of a few MiB: a longer document is several spans in a row, and nothing
+here ever holds a whole line, document or file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.corpus.streams import Batch, CorpusError, Progress, Split, not_utf8, open_url, pieces_of
+
+# What ends a block. (A line of white space is text.)
+BLANK_LINE = re.compile(rb"\n\r?\n")
+# The longest blank line, and the line end before it, that may lie before a split.
+LOOKBACK_BYTES = 4
+MAX_TITLE_BYTES = 1024
+# A JSON line is parsed as a whole.
+MAX_JSON_LINE_BYTES = 1 << 28
+
+
+def read_text(split: Split, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of a text split, in the layout it names."""
+    return read_blocks(split, progress) if split.layout == "blocks" else read_lines(split, progress)
+
+
+def document_ids(url: str, offsets: NDArray[np.int64]) -> pa.Array:
+    """Return ids "file:byte offset", which need no count of the lines before."""
+    name = url.rsplit("/", 1)[-1] + ":"
+    return pc.binary_join_element_wise(name, pa.array(offsets).cast(pa.string()), "")
+
+
+def nothing(n: int) -> pa.Array:
+    """Return `n` empty strings."""
+    return pa.repeat(pa.scalar(""), n)
+
+
+def no_labels(n: int) -> pa.Array:
+    """Return `n` null strings."""
+    return pa.nulls(n, pa.string())
+
+
+def without_cut(data: bytes) -> int:
+    """Return the length of the longest prefix that does not cut a code point at its end (invalid text stays)."""
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            width = 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
+            return len(data) - back if width > back else len(data)
+    return len(data)
+
+
+def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, bytes) of the lines that begin in a split, in pieces cut anywhere but inside a code point."""
+    lookback = 1 if split.start else 0
+    offset, skipping, rest = split.start - lookback, bool(lookback), b""
+    for piece in pieces_of(split, progress, lookback=lookback):
+        data = rest + piece.data
+        if skipping:
+            newline = data.find(b"\n")
+            # What was looked for may be longer than the split: then no document begins here.
+            if not piece.owned or offset + newline + 1 == split.stop:
+                return
+            rest, offset, skipping = b"", offset + (newline + 1 or len(data)), newline < 0
+            data = data[newline + 1 :] if newline >= 0 else b""
+        elif not piece.owned and (newline := data.find(b"\n")) >= 0:
+            yield offset, data[: newline + 1]
+            return
+        keep = without_cut(data)
+        if keep:
+            yield offset, data[:keep]
+        rest, offset = data[keep:], offset + keep
+        if offset == split.stop and data.endswith(b"\n"):
+            return
+    if rest:
+        yield offset, rest
+
+
+def read_lines(split: Split, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of text with a document a line."""
+    is_open, offset, data = False, 0, b""
+    for offset, data in owned_lines(split, progress):  # noqa: B007 - the last ones are used after the loop
+        yield line_batch(split, data, offset, continues=is_open)
+        is_open = not data.endswith(b"\n")
+    if is_open:
+        yield closing_batch(offset + len(data))
+
+
+def closing_batch(offset: int) -> Batch:
+    """Return an empty last span, which ends a document left open by the end of the file."""
+    zero = np.zeros(1, np.int64)
+    return Batch(np.zeros(0, np.uint8), zero, zero, 1, nothing(0), nothing(0), no_labels(0), offset)
+
+
+def line_batch(split: Split, data: bytes, offset: int, *, continues: bool) -> Batch:
+    """Cut a piece of text into lines; empty lines are no documents."""
+    array = np.frombuffer(data, np.uint8)
+    stops = np.flatnonzero(array == ord("\n"))
+    n_closed = len(stops)
+    if not data.endswith(b"\n"):
+        stops = np.append(stops, len(data))
+    starts = np.concatenate([[0], stops[:-1] + 1])
+    empty = (stops == starts) | (
+        (stops == starts + 1) & (array[np.minimum(starts, len(data) - 1)] == ord("\r"))
+    )
+    empty[0] &= not continues
+    empty[n_closed:] = False
+    n_closed -= int(empty[:n_closed].sum())
+    starts, stops = starts[~empty], stops[~empty]
+    begun = starts[1:] if continues else starts
+    n = len(begun)
+    return Batch(
+        array,
+        starts,
+        stops,
+        n_closed,
+        document_ids(split.url, offset + begun),
+        nothing(n),
+        no_labels(n),
+        offset,
+    )
+
+
+class Span(NamedTuple):
+    """A piece of text on its way into a batch; `id` is None where it goes on with the document before."""
+
+    text: bytes
+    closes: bool
+    id: str | None = None
+    title: str = ""
+    label: str | None = None
+
+
+NO_SPAN = Span(b"", closes=False)
+
+
+def batched(spans: Iterator[Span], *, piece_bytes: int) -> Iterator[Batch]:
+    """Gather spans into batches of about `piece_bytes`."""
+    held: list[Span] = []
+    size = 0
+    for span in spans:
+        held.append(span)
+        size += len(span.text) + 64
+        # An open span is the last of its batch.
+        if size >= piece_bytes or not span.closes:
+            yield joined(held)
+            held, size = [], 0
+    if held:
+        yield joined(held)
+
+
+def joined(spans: list[Span]) -> Batch:
+    """Return spans as one batch."""
+    stops = np.cumsum([len(span.text) for span in spans], dtype=np.int64)
+    begun = [span for span in spans if span.id is not None]
+    return Batch(
+        data=np.frombuffer(b"".join(span.text for span in spans), np.uint8),
+        starts=np.concatenate([np.zeros(1, np.int64), stops[:-1]]),
+        stops=stops,
+        n_closed=sum(span.closes for span in spans),
+        ids=pa.array([span.id for span in begun], pa.string()),
+        titles=pa.array([span.title for span in begun], pa.string()),
+        labels=pa.array([span.label for span in begun], pa.string()),
+    )
+
+
+def read_blocks(split: Split, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of text in blocks: blank lines between documents, the title on the first line."""
+    return batched(block_spans(split, progress), piece_bytes=split.piece_bytes)
+
+
+def block_spans(split: Split, progress: Progress) -> Iterator[Span]:
+    """Yield the spans of the blocks that begin in a split."""
+    reader = BlockReader(split)
+    for piece in pieces_of(split, progress, lookback=reader.lookback):
+        yield from reader.feed(piece.data)
+        if reader.finished:
+            return
+    yield from reader.end()
+
+
+class BlockReader:
+    """A machine over text in blocks: `state` is what lies before the next byte to be read.
+
+    "unknown": the middle of a block of the split before; "between" blocks; "title"; "text".
+    """
+
+    def __init__(self, split: Split):
+        self.url = split.url
+        self.lookback = min(split.start, LOOKBACK_BYTES)
+        self.offset = split.start - self.lookback
+        self.stop = float("inf") if split.stop is None else split.stop
+        # A file begins as if blank lines came before it; a split in its middle must find some.
+        self.state = "unknown" if self.offset else "between"
+        self.start = split.start
+        self.data = b""
+        self.finished = False
+        self.id: str | None = None
+        self.title = ""
+
+    def feed(self, data: bytes) -> Iterator[Span]:
+        """Yield the spans that the next bytes complete, and an open one of what is sure to be text."""
+        self.data += data
+        while not self.finished and (step := self._step()) is not None:
+            if step.text or step.closes:
+                yield step
+        if self.state == "text" and not self.finished:
+            keep = without_cut(self.data)
+            # The end of a line may turn out to be half of a blank line.
+            keep -= (
+                len(self.data[:keep])
+                - len(self.data[max(0, keep - 2) : keep].rstrip(b"\r\n"))
+                - max(0, keep - 2)
+            )
+            if keep > 0:
+                yield self._span(keep, keep, closes=False)
+
+    def end(self) -> Iterator[Span]:
+        """Yield the last block, which the end of the file closes."""
+        if self.state == "title":
+            self._take_title(self.data.rstrip(b"\r\n"))
+        if self.state == "text":
+            yield self._span(len(self.data.rstrip(b"\r\n")), len(self.data), closes=True)
+
+    def _step(self) -> Span | None:
+        """Make one step; None where more bytes are needed."""
+        if self.state == "between":
+            return self._begin_block()
+        if self.state == "title":
+            newline = self.data.find(b"\n")
+            if newline < 0 and len(self.data) <= MAX_TITLE_BYTES:
+                return None
+            return self._take_title(self.data[: newline if newline >= 0 else MAX_TITLE_BYTES].rstrip(b"\r"))
+        blank = BLANK_LINE.search(self.data)
+        if self.state == "text":
+            return (
+                None
+                if blank is None
+                else self._span(blank.start(), blank.end(), closes=True, state="between")
+            )
+        self._drop(blank.end() if blank else max(0, len(self.data) - LOOKBACK_BYTES))
+        self.finished = self.offset >= self.stop
+        self.state = "between" if blank else self.state
+        return NO_SPAN if blank else None
+
+    def _begin_block(self) -> Span | None:
+        self._drop(len(self.data) - len(self.data.lstrip(b"\r\n")))
+        if not self.data:
+            return None
+        self.finished = self.offset >= self.stop
+        self.id = f"{self.url.rsplit('/', 1)[-1]}:{self.offset}"
+        # A block that begins in the bytes looked back at belongs to the split before.
+        self.state = "title" if self.offset >= self.start else "unknown"
+        return NO_SPAN
+
+    def _take_title(self, title: bytes) -> Span:
+        title = title[: without_cut(title[:MAX_TITLE_BYTES])]
+        self.title = title.decode("utf-8", "replace")
+        self._drop(len(title))
+        self.state = "text"
+        return NO_SPAN
+
+    def _span(self, end: int, drop: int, *, closes: bool, state: str = "text") -> Span:
+        span = Span(self.data[:end], closes, self.id, self.title)
+        self.id, self.title, self.state = None, "", state
+        self._drop(drop)
+        return span
+
+    def _drop(self, n: int) -> None:
+        self.data = self.data[n:]
+        self.offset += n
+
+
+def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) of the lines that begin in a split, whole."""
+    held: list[bytes] = []
+    begin, size = 0, 0
+    for offset, data in owned_lines(split, progress):
+        position = 0
+        for line in data.split(b"\n"):
+            begin = begin if held else offset + position
+            position += len(line) + 1
+            held.append(line)
+            size += len(line)
+            if size > MAX_JSON_LINE_BYTES:
+                raise CorpusError(
+                    f"{split.url} has a JSON line of over {MAX_JSON_LINE_BYTES} bytes at byte {begin}, which cannot "
+                    f"be parsed in bounded memory; give the text as plain text or Parquet."
+                )
+            if position <= len(data):
+                yield begin, b"".join(held)
+                held, size = [], 0
+    if size:
+        yield begin, b"".join(held)
+
+
+def read_jsonl(split: Split, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of a split of JSON lines."""
+    return batched(json_spans(split, progress), piece_bytes=split.piece_bytes)
+
+
+def json_spans(split: Split, progress: Progress) -> Iterator[Span]:
+    """Yield each JSON line's text with its id, title and label."""
+    text_field, id_field, title_field, label_field = split.fields
+    name = split.url.rsplit("/", 1)[-1]
+    for offset, line in json_lines(split, progress):
+        if not line.strip():
+            continue
+        record = parsed(split, offset, line.removeprefix(codecs.BOM_UTF8))
+        text = record.get(text_field)
+        if not isinstance(text, str):
+            raise json_error(split, offset, missing_text(record, text_field))
+        yield Span(
+            text.encode("utf-8", "replace"),
+            closes=True,
+            id=optional(record, id_field) or f"{name}:{offset}",
+            title=optional(record, title_field) or "",
+            label=optional(record, label_field),
+        )
+
+
+def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
+    """Return one JSON line as a record."""
+    try:
+        record = json.loads(line.decode("utf-8", split.errors))
+    except UnicodeDecodeError as error:
+        raise not_utf8(split.url, offset + error.start, line[error.start]) from error
+    except json.JSONDecodeError as error:
+        raise json_error(
+            split, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
+        ) from error
+    if not isinstance(record, dict):
+        raise json_error(split, offset, f"is a JSON {type(record).__name__}, not an object; mend the line")
+    return record
+
+
+def missing_text(record: dict[str, Any], text_field: str) -> str:
+    """Return what to say of a record without text."""
+    if text_field in record:
+        return f'holds {type(record[text_field]).__name__} in "{text_field}", not text; give text_field='
+    return f'has no field "{text_field}" (it has {", ".join(sorted(record)) or "none"}); give text_field='
+
+
+def optional(record: dict[str, Any], field: str | None) -> str | None:
+    """Return a field as text, None where there is none."""
+    value = record.get(field) if field else None
+    return None if value is None else str(value)
+
+
+def json_error(split: Split, offset: int, what: str) -> CorpusError:
+    """Return an error that names the line; its number is counted only now."""
+    before = replace(split, start=0, stop=None)
+    n_lines, left = 1, offset
+    for piece in pieces_of(before, Progress()):
+        n_lines += piece.data[:left].count(b"\n")
+        left -= len(piece.data)
+        if left <= 0:
+            break
+    return CorpusError(f"{split.url}, line {n_lines}, {what}.")
+
+
+def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
+    with closing(open_url(split.url, split.storage_options)) as raw:
+        file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20)
+        check_columns(split, file.schema_arrow.names)
+        stop = file.num_row_groups if split.stop is None else split.stop
+        for group in range(split.start, stop):
+            metadata = file.metadata.row_group(group)
+            progress.n_bytes_read += sum(
+                metadata.column(k).total_compressed_size for k in range(metadata.num_columns)
+            )
+            mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
+            n_rows = int(np.clip(4 * split.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
+            columns = sorted({field for field in split.fields if field})
+            row = 0
+            for records in file.iter_batches(n_rows, row_groups=[group], columns=columns):
+                yield parquet_batch(split, records, f"{split.url.rsplit('/', 1)[-1]}:{group}.", row)
+                row += records.num_rows
+
+
+def check_columns(split: Split, names: list[str]) -> None:
+    """Refuse a Parquet file without the columns asked for."""
+    for option, field in zip(
+        ("text_field", "id_field", "title_field", "label_field"), split.fields, strict=True
+    ):
+        if field and field not in names:
+            raise CorpusError(
+                f'{split.url} has no column "{field}" (it has {", ".join(names)}); give {option}=.'
+            )
+
+
+def parquet_batch(split: Split, records: pa.RecordBatch, prefix: str, row: int) -> Batch:
+    """Return the batch of some rows."""
+    text = records.column(split.fields[0])
+    if not pa.types.is_string(text.type) and not pa.types.is_large_string(text.type):
+        raise CorpusError(
+            f'{split.url}: column "{split.fields[0]}" is {text.type}, not text; give text_field=.'
+        )
+    text = text.cast(pa.large_string())
+    n = len(text)
+    _, offsets, data = text.buffers()
+    bounds = (
+        np.frombuffer(offsets, np.int64)[text.offset : text.offset + n + 1] if n else np.zeros(1, np.int64)
+    )
+    array = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    ids, titles, labels = (
+        records.column(field).cast(pa.string()) if field else None for field in split.fields[1:]
+    )
+    numbers = pa.array(np.arange(row, row + n)).cast(pa.string())
+    return Batch(
+        array[bounds[0] : bounds[-1]],
+        bounds[:-1] - bounds[0],
+        bounds[1:] - bounds[0],
+        n,
+        ids if ids is not None else pc.binary_join_element_wise(prefix, numbers, ""),
+        titles if titles is not None else nothing(n),
+        labels if labels is not None else no_labels(n),
+    )

@@ -1,0 +1,457 @@
+"""MediaWiki XML exports to batches of plain text.
+
+The ordinary dump (UTF-8, no DTD) is cut into pages by searching for their tags, which is several times as fast as any
+XML parser; a page that holds CDATA or comments, an uncommonly large page, and files in other encodings go through
+expat, fed piece by piece. Entities that a file declares are refused, and nothing outside a file is ever opened.
+"""
+
+from __future__ import annotations
+
+import codecs
+import html
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+from xml.parsers import expat
+from xml.sax.saxutils import unescape
+
+import numpy as np
+
+from distembed.corpus import markup
+from distembed.corpus.documents import Span, batched
+from distembed.corpus.streams import Batch, CorpusError, Progress, Split, pieces_of
+
+# A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
+MAX_PAGE_BYTES = 1 << 24
+# A dump's siteinfo is some KiB.
+MAX_HEAD_BYTES = 1 << 20
+FILE_NAMESPACE, CATEGORY_NAMESPACE, MEDIA_NAMESPACE = 6, 14, -2
+ENGLISH_NAMES = ("file", "image", "category", "media")
+
+PAGE = b"<page>"
+PAGE_END = b"</page>"
+EXPORT_END = b"</mediawiki>"
+PAGE_HEAD = re.compile(
+    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d+)</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?", re.DOTALL
+)
+TEXT = re.compile(rb"<text\b[^>]*?(?:/>|>([^<]*)</text>)")
+REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
+CHARACTER = re.compile(rb"&#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}));")
+ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+NAMESPACE = re.compile(r'<namespace key="(-?\d+)"[^>]*?(?:/>|>([^<]*)</namespace>)')
+
+
+class Page(NamedTuple):
+    """A page's head."""
+
+    title: str
+    namespace: int
+    id: str
+    redirect: bool
+
+
+class Stripper:
+    """Strips wikitext, with the names that a dump's file and category namespaces have."""
+
+    def __init__(self, namespace_names: tuple[tuple[int, str], ...] = ()):
+        dropped = {FILE_NAMESPACE, CATEGORY_NAMESPACE, MEDIA_NAMESPACE}
+        names = {name for key, name in namespace_names if key in dropped and name}
+        # Only ASCII is folded by the machine, and the first letter of a name may be of either case.
+        variants = {ascii_lower(v) for name in names for v in (name, name.lower())} | {
+            n.encode() for n in ENGLISH_NAMES
+        }
+        ordered = sorted(variants)
+        self.names = np.frombuffer(b"".join(ordered), np.uint8)
+        self.name_stops = np.cumsum([len(name) for name in ordered])
+        self.stack = np.zeros((markup.MAX_DEPTH, 3), np.int64)
+
+    def __call__(self, wikitext: bytes) -> bytes:
+        """Return the plain text of wikitext."""
+        source = np.frombuffer(wikitext, np.uint8)
+        out = np.empty(len(source) + 1, np.uint8)
+        fields = np.zeros(markup.N_FIELDS, np.int64)
+        n = markup.strip(source, out, self.stack, fields, self.names, self.name_stops)
+        text = out[:n].tobytes()
+        if b"&" in text:
+            text = ENTITY.sub(entity_text, text.replace(b"&nbsp;", b"\xc2\xa0"))
+        return text
+
+
+def ascii_lower(name: str) -> bytes:
+    """Return UTF-8 with ASCII letters in lower case and the others as they are."""
+    return name.encode().lower()
+
+
+def entity_text(match: re.Match[bytes]) -> bytes:
+    """Return the character of an HTML entity."""
+    return entity_bytes(match.group())
+
+
+@lru_cache(maxsize=4096)
+def entity_bytes(entity: bytes) -> bytes:
+    """Return the character of an HTML entity, as UTF-8."""
+    return html.unescape(entity.decode()).encode("utf-8", "replace")
+
+
+def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = ()) -> str:
+    """Return the plain text of wikitext: templates, tables, references, files, categories and mathematics are gone.
+
+    Link text, headings and the contents of other HTML elements stay. A construct that is never closed removes nothing.
+    Linear in the length of the text.
+    """
+    return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
+
+
+def read_head(url: str, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Return the encoding of a dump and its namespaces, from its first bytes.
+
+    Raises
+    ------
+    CorpusError : this is not a MediaWiki export.
+    """
+    encoding = head_encoding(data)
+    head = data.decode(encoding, "ignore")
+    if "<mediawiki" not in head and "<page>" not in head:
+        raise CorpusError(
+            f'{url} is not a MediaWiki export: no <mediawiki> in it; give format= ("text", "jsonl", ...).'
+        )
+    names = head.partition("</siteinfo>")[0]
+    return encoding, tuple((int(key), html.unescape(name)) for key, name in NAMESPACE.findall(names))
+
+
+def head_encoding(data: bytes) -> str:
+    """Return the encoding that a byte-order mark or the XML declaration gives."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    declared = re.match(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding=[\"']([A-Za-z0-9._-]+)[\"']", data)
+    return declared.group(1).decode().lower() if declared else "utf-8"
+
+
+def is_plain(data: bytes) -> bool:
+    """Tell whether a dump's beginning has nothing that needs an XML parser to find its pages."""
+    return head_encoding(data) == "utf-8" and b"<!DOCTYPE" not in data
+
+
+def read_mediawiki(split: Split, progress: Progress) -> Iterator[Batch]:
+    """Yield batches of the pages that begin in a split."""
+    return batched(page_spans(split, progress), piece_bytes=split.piece_bytes)
+
+
+def is_wanted(page: Page, split: Split, progress: Progress) -> bool:
+    """Tell whether a page is a document, and count it where it is not."""
+    if split.namespaces is not None and page.namespace not in split.namespaces:
+        progress.n_skipped_namespace += 1
+        return False
+    if page.redirect and not split.redirects:
+        progress.n_skipped_redirect += 1
+        return False
+    return True
+
+
+def page_spans(split: Split, progress: Progress) -> Iterator[Span]:
+    """Yield the plain text of the pages that begin in a split."""
+    stripper = Stripper(split.namespace_names)
+    wanted = True
+    for piece in page_pieces(split, progress) if split.layout == "pages" else expat_pieces(split, progress):
+        if piece.begins:
+            wanted = is_wanted(piece.page, split, progress)
+        if wanted:
+            page_id = piece.page.id if piece.begins else None
+            yield Span(stripper(piece.text), piece.closes, page_id, piece.page.title)
+
+
+class PageSource:
+    """The bytes of a split, read from page to page."""
+
+    def __init__(self, split: Split, progress: Progress):
+        self.split = split
+        self.pieces = pieces_of(split, progress)
+        self.data = b""
+        self.position = 0
+        self.n_dropped = 0  # bytes of the split before data[0]
+        self.owned: float = 0  # bytes of the split in which pages begin
+        self.at_end = False
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.pieces.close()  # type: ignore[attr-defined]
+
+    def more(self) -> bool:
+        """Read the next piece; False at the end of the file."""
+        piece = next(self.pieces, None)
+        if piece is None:
+            self.at_end = True
+            return False
+        if piece.owned:
+            self.owned += len(piece.data)
+        self.data = self.data[self.position :] + piece.data
+        self.n_dropped += self.position
+        self.position = 0
+        return True
+
+    def seek_page(self) -> bool:
+        """Go behind the next <page> tag that begins in the split; False where there is none."""
+        while (found := self.data.find(PAGE, self.position)) < 0:
+            if EXPORT_END in self.data[self.position :]:
+                return False
+            # The last bytes may be the beginning of a tag.
+            self.position = max(self.position, len(self.data) - len(EXPORT_END) + 1)
+            if not self.more():
+                return self.finish()
+            if self.n_dropped + self.position >= self.owned:
+                return False
+        self.position = found + len(PAGE)
+        return self.n_dropped + found < self.owned
+
+    def finish(self) -> bool:
+        """Meet the end of the file between two pages, where only the end of the export may be."""
+        if self.owned:
+            raise CorpusError(
+                f"{self.split.url} is cut off: it has no </mediawiki> at its end; download it again."
+            )
+        return False
+
+    def whole_page(self) -> bytes | None:
+        """Return the inside of the page, or None where it is too large to be held."""
+        search = self.position
+        while True:
+            end = self.data.find(PAGE_END, search)
+            if end >= 0:
+                page = self.data[self.position : end]
+                # An end tag inside CDATA or a comment is text.
+                if page.rfind(b"<![CDATA[") > page.rfind(b"]]>") or page.rfind(b"<!--") > page.rfind(b"-->"):
+                    search = end + 1
+                    continue
+                self.position = end + len(PAGE_END)
+                return page
+            if len(self.data) - self.position > MAX_PAGE_BYTES:
+                return None
+            search = max(self.position, len(self.data) - len(PAGE_END)) - self.position
+            if not self.more():
+                raise CorpusError(
+                    f"{self.split.url} is cut off: its last page has no end; download it again."
+                )
+
+    def parse(self, data: bytes) -> tuple[Page, bytes]:
+        """Return a page's head and its wikitext."""
+        head = PAGE_HEAD.match(data)
+        text = None if b"<!" in data or head is None else TEXT.search(data, head.end())
+        if head is None or text is None:
+            return self.parse_slowly(data)
+        title, namespace, page_id, redirect = head.groups()
+        wikitext = text.group(1) or b""
+        if b"&" in wikitext:
+            wikitext = unescaped(wikitext)
+        name = unescape(title.decode("utf-8", "replace"), {"&quot;": '"', "&#039;": "'"})
+        redirected = redirect is not None or REDIRECT.match(wikitext) is not None
+        number = namespace_of(name, self.split.namespace_names) if namespace is None else int(namespace)
+        return Page(name, number, page_id.decode(), redirected), wikitext
+
+    def parse_slowly(self, data: bytes) -> tuple[Page, bytes]:
+        """Parse a page with expat, which also says what is wrong with it."""
+        parser = PageParser(self.split)
+        try:
+            pieces = list(parser.feed(PAGE + data + PAGE_END))
+        except expat.ExpatError as error:
+            raise xml_error(self.split, error, self.line_of(data) + error.lineno - 1) from error
+        return pieces[0].page, b"".join(piece.text for piece in pieces)
+
+    def line_of(self, page: bytes) -> int:
+        """Return the line of the file where a page begins, counted only when there is an error to report."""
+        place = self.n_dropped + max(self.data.rfind(page, 0, self.position), 0)
+        if self.split.compression and self.split.start:
+            return 1 + self.data[: place - self.n_dropped].count(b"\n")
+        left, n_lines = place + self.split.start, 1
+        for piece in pieces_of(replace(self.split, start=0, stop=None), Progress()):
+            n_lines += piece.data[:left].count(b"\n")
+            left -= len(piece.data)
+            if left <= 0:
+                break
+        return n_lines
+
+
+def unescaped(text: bytes) -> bytes:
+    """Return character data without XML's own entities."""
+    if b"&#" in text:
+        text = CHARACTER.sub(character_bytes, text)
+    for entity, character in (
+        (b"&lt;", b"<"),
+        (b"&gt;", b">"),
+        (b"&quot;", b'"'),
+        (b"&apos;", b"'"),
+        (b"&amp;", b"&"),
+    ):
+        text = text.replace(entity, character)
+    return text
+
+
+def character_bytes(match: re.Match[bytes]) -> bytes:
+    """Return the character of a numeric reference, as UTF-8; an ampersand stays escaped for the step after."""
+    digits = match.group(1) or match.group(2)
+    point = int(digits, 16 if match.group(1) else 10)
+    if point == ord("&"):
+        return b"&amp;"
+    return chr(point).encode("utf-8", "replace") if point <= 0x10FFFF else b"?"
+
+
+def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
+    """Return the namespace that a title's prefix names, for dumps too old to say it themselves."""
+    prefix, colon, _ = title.partition(":")
+    return next((key for key, name in names if colon and name == prefix), 0)
+
+
+def xml_error(split: Split, error: expat.ExpatError, line: int) -> CorpusError:
+    """Return an error that names the line."""
+    reason = expat.ErrorString(error.code)
+    return CorpusError(
+        f"{split.url}, line {line}: malformed XML ({reason}); mend the line or download the file again."
+    )
+
+
+class PagePiece(NamedTuple):
+    """A page's text, or the next piece of it, as wikitext."""
+
+    page: Page
+    text: bytes
+    begins: bool
+    closes: bool
+
+
+class PageParser:
+    """Finds pages in XML that is fed to it piece by piece; holds at most two pieces of a page's text."""
+
+    def __init__(self, split: Split):
+        self.split = split
+        self.parser = expat.ParserCreate("utf-8")
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+        self.parser.EntityDeclHandler = self._refuse_entity
+        self.found: list[PagePiece] = []
+        self.field = ""
+        self.head: dict[str, str] = {}
+        self.page: Page | None = None
+        self.text: list[str] = []
+        self.size = 0
+        self.in_revision = self.has_text = False
+
+    def feed(self, data: bytes) -> Iterator[PagePiece]:
+        """Yield the pieces of pages that the next bytes complete."""
+        for first in range(0, len(data), self.split.piece_bytes):
+            self.parser.Parse(data[first : first + self.split.piece_bytes], False)  # noqa: FBT003 - expat's signature
+            found, self.found = self.found, []
+            yield from found
+
+    def end(self) -> None:
+        """Meet the end of the file."""
+        self.parser.Parse(b"", True)  # noqa: FBT003 - expat's signature
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "page":
+            self.head, self.page, self.in_revision, self.has_text = {}, None, False, False
+        elif name == "redirect":
+            self.head["redirect"] = "1"
+        elif name == "revision":
+            self.in_revision = True
+        elif (name in {"title", "ns", "id"} and not self.in_revision) or (
+            name == "text" and not self.has_text
+        ):
+            self.field = name
+
+    def _characters(self, data: str) -> None:
+        if self.field == "text":
+            self.text.append(data)
+            self.size += len(data)
+            if self.size > 2 * self.split.piece_bytes:
+                self._flush(closes=False)
+        elif self.field:
+            self.head[self.field] = self.head.get(self.field, "") + data
+
+    def _end(self, name: str) -> None:
+        if name == self.field:
+            self.field = ""
+        if (name == "text" and not self.has_text) or (name == "page" and not self.has_text):
+            self._flush(closes=True)
+            self.has_text = True
+
+    def _flush(self, *, closes: bool) -> None:
+        """Put out the text held, up to a blank line where the page goes on."""
+        text = "".join(self.text)
+        cut = len(text) if closes else paragraph_cut(text)
+        begins = self.page is None
+        if self.page is None:
+            self.page = self._page(text)
+        self.found.append(PagePiece(self.page, text[:cut].encode("utf-8", "replace"), begins, closes))
+        self.text, self.size = [text[cut:]], len(text) - cut
+
+    def _page(self, text: str) -> Page:
+        title = self.head.get("title", "")
+        namespace = self.head.get("ns")
+        return Page(
+            title,
+            namespace_of(title, self.split.namespace_names) if namespace is None else int(namespace),
+            self.head.get("id", ""),
+            "redirect" in self.head or REDIRECT.match(text[:100].encode("utf-8", "replace")) is not None,
+        )
+
+    def _refuse_entity(self, name: str, *_: Any) -> None:
+        raise CorpusError(
+            f'{self.split.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which no MediaWiki '
+            f"export does; remove the declaration."
+        )
+
+
+def paragraph_cut(text: str) -> int:
+    """Return where to cut a text that goes on: behind its last blank line, else line, else word, else character."""
+    half = len(text) // 2
+    for mark in ("\n\n", "\n", " "):
+        place = text.rfind(mark, half)
+        if place >= 0:
+            return place + len(mark)
+    return len(text)
+
+
+def large_page(source: PageSource) -> Iterator[PagePiece]:
+    """Yield a page that is too large to be held, piece by piece."""
+    parser = PageParser(source.split)
+    data = PAGE
+    try:
+        while True:
+            end = source.data.find(PAGE_END, source.position)
+            # An end tag cut in two is left for the next round.
+            stop = end + len(PAGE_END) if end >= 0 else max(source.position, len(source.data) - len(PAGE_END))
+            yield from parser.feed(data + source.data[source.position : stop])
+            data, source.position = b"", stop
+            if end >= 0:
+                return
+            if not source.more():
+                raise CorpusError(f"{source.split.url} is cut off inside its last page; download it again.")
+    except expat.ExpatError as error:
+        raise xml_error(source.split, error, error.lineno) from error
+
+
+def expat_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
+    """Yield the pages of a whole file in any encoding."""
+    parser = PageParser(split)
+    try:
+        for piece in pieces_of(split, progress):
+            yield from parser.feed(piece.data)
+        parser.end()
+    except expat.ExpatError as error:
+        raise xml_error(split, error, error.lineno) from error
+
+
+def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
+    """Yield the pages that begin in a split of a UTF-8 file."""
+    with closing(PageSource(split, progress)) as source:
+        while source.seek_page():
+            whole = source.whole_page()
+            if whole is None:
+                yield from large_page(source)
+            else:
+                page, text = source.parse(whole)
+                yield PagePiece(page, text, begins=True, closes=True)

@@ -1,0 +1,340 @@
+"""Splits to parts: every split of a corpus is tokenised once, into three Parquet files of its own.
+
+A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word ever has
+to be dropped before all counts are known, and another `min_count` costs no second reading of the text.
+
+========================  ==================================================================================
+``<part>.tokens``         document int32 (number in the part), ids list<int32>: at most 2^16 ids a row; rows in a
+                          row with one document number are one document; -1 is a border, not a token
+``<part>.words``          word, count int64, document_count int64; row i is the word with id i
+``<part>.documents``      id, title, label (or null), n_tokens int64
+========================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.corpus.documents import read_jsonl, read_parquet, read_text
+from distembed.corpus.mediawiki import read_mediawiki
+from distembed.corpus.streams import Batch, Progress, Split
+from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
+
+READERS: dict[str, Callable[[Split, Progress], Iterator[Batch]]] = {
+    "mediawiki": read_mediawiki,
+    "text": read_text,
+    "jsonl": read_jsonl,
+    "parquet": read_parquet,
+}
+MAX_ROW_IDS = 1 << 16
+# Ids held before a row group is written: 4 MiB of them.
+ROW_GROUP_IDS = 1 << 20
+DOCUMENTS_HELD = 1 << 14
+KINDS = ("tokens", "words", "documents")
+
+TOKENS_SCHEMA = pa.schema(
+    [
+        pa.field("document", pa.int32(), nullable=False),
+        pa.field("ids", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False),
+    ]
+)
+WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("document_count", pa.int64())])
+DOCUMENTS_SCHEMA = pa.schema(
+    [("id", pa.string()), ("title", pa.string()), ("label", pa.string()), ("n_tokens", pa.int64())]
+)
+
+
+class PartSummary(NamedTuple):
+    """What one task read and wrote.
+
+    `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the documents,
+    lines or sentences under the minimum, `n_long_tokens` tokens over 1 KiB, `n_replaced` bytes that were not UTF-8.
+    """
+
+    part: str
+    n_documents: int
+    n_tokens: int
+    n_words: int
+    n_bytes_read: int
+    n_bytes_text: int
+    n_skipped: int
+    n_skipped_namespace: int
+    n_skipped_redirect: int
+    n_short_segments: int
+    n_long_tokens: int
+    n_replaced: int
+
+
+class TokenBatch(NamedTuple):
+    """Some ids of a part: `document` int64 and `ids` int32 are equally long, ids[k] stands in document[k]."""
+
+    document: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+
+def read_split(split: Split, progress: Progress | None = None) -> Iterator[Batch]:
+    """Yield the batches of text of a split."""
+    return READERS[split.format](split, progress or Progress())
+
+
+def tokenize_split(
+    split: Split, tokenizer: Tokenizer, target: str, *, storage_options: dict[str, Any] | None = None
+) -> PartSummary:
+    """Read a split and write its part: the three files appear at the prefix `target` when they are complete.
+
+    Raises
+    ------
+    CorpusError : the split cannot be read; nothing is left at `target`.
+    """
+    progress = Progress()
+    words = scanner(tokenizer, url=split.url, errors=split.errors)
+    with PartFiles(target, storage_options or {}) as files:
+        rows = PartRows(files)
+        n_bytes_text = 0
+        for batch in read_split(split, progress):
+            n_bytes_text += int((batch.stops - batch.starts).sum())
+            rows.add(batch, words)
+        rows.finish()
+        n_words = write_words(files, words)
+    short, long, replaced = words.skipped()
+    return PartSummary(
+        part=target,
+        n_documents=rows.n_documents,
+        n_tokens=rows.n_tokens,
+        n_words=n_words,
+        n_bytes_read=progress.n_bytes_read,
+        n_bytes_text=n_bytes_text,
+        n_skipped=progress.n_skipped_namespace + progress.n_skipped_redirect,
+        n_skipped_namespace=progress.n_skipped_namespace,
+        n_skipped_redirect=progress.n_skipped_redirect,
+        n_short_segments=short,
+        n_long_tokens=long,
+        n_replaced=replaced,
+    )
+
+
+class PartFiles:
+    """The three files of a part under temporary names; they get their own when the block ends well."""
+
+    def __init__(self, target: str, storage_options: dict[str, Any]):
+        self.filesystem, self.path = fsspec.core.url_to_fs(target, **storage_options)
+        self.suffix = f".partial-{uuid.uuid4().hex}"
+        self.is_local = "file" in self.filesystem.protocol
+        self.writers: dict[str, pq.ParquetWriter] = {}
+        self.sinks: list[Any] = []
+
+    def __enter__(self) -> PartFiles:
+        parent = self.path.rpartition("/")[0]
+        if parent:
+            self.filesystem.makedirs(parent, exist_ok=True)
+        for kind, schema in zip(KINDS, (TOKENS_SCHEMA, WORDS_SCHEMA, DOCUMENTS_SCHEMA), strict=True):
+            sink = self.filesystem.open(self._name(kind) + self.suffix, "wb")
+            self.sinks.append(sink)
+            # Ids are nearly random numbers: LZ4 takes the high bytes off for next to no time.
+            self.writers[kind] = pq.ParquetWriter(
+                sink, schema, compression="lz4", use_dictionary=False, write_statistics=False
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for writer in self.writers.values():
+            writer.close()
+        for sink in self.sinks:
+            sink.close()
+        for name in KINDS:
+            if kind is not None:
+                with suppress(OSError):
+                    self.filesystem.rm_file(self._name(name) + self.suffix)
+            elif self.is_local:
+                Path(self._name(name) + self.suffix).replace(self._name(name))
+            else:
+                self.filesystem.mv(self._name(name) + self.suffix, self._name(name))
+
+    def _name(self, kind: str) -> str:
+        return f"{self.path}.{kind}.parquet"
+
+    def write(self, kind: str, columns: list[pa.Array]) -> None:
+        """Append a row group."""
+        writer = self.writers[kind]
+        writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=max(len(columns[0]), 1))
+
+
+class PartRows:
+    """The rows of a part on their way to its files: never more than a row group is held."""
+
+    def __init__(self, files: PartFiles):
+        self.files = files
+        self.n_tokens = self.n_documents = self.n_rows = 0
+        self.ids: list[NDArray[np.int32]] = []
+        self.row_documents: list[NDArray[np.int32]] = []
+        self.row_lengths: list[NDArray[np.int32]] = []
+        self.n_held = 0
+        # Heads of documents come before their numbers of tokens.
+        self.heads: list[pa.Table] = []
+        self.counts: list[NDArray[np.int64]] = []
+        self.n_counts = 0
+
+    def add(self, batch: Batch, words: Scanner) -> None:
+        """Scan a batch and take its rows."""
+        scanned = words.scan(batch)
+        self.heads.append(
+            pa.table(
+                [text.cast(pa.string()) for text in (batch.ids, batch.titles, batch.labels)],
+                ["id", "title", "label"],
+            )
+        )
+        self.counts.append(scanned.n_tokens)
+        self.n_counts += len(scanned.n_tokens)
+        self.n_tokens += int(scanned.n_tokens.sum())
+        self._take_rows(scanned.ids, scanned.id_stops)
+        self.n_documents += len(scanned.n_tokens)
+        if self.n_held >= ROW_GROUP_IDS:
+            self._write_rows()
+        if self.n_counts >= DOCUMENTS_HELD:
+            self._write_documents()
+
+    def finish(self) -> None:
+        """Write what is held."""
+        self._write_rows()
+        self._write_documents()
+
+    def _take_rows(self, ids: NDArray[np.int32], id_stops: NDArray[np.int64]) -> None:
+        """Cut ids into rows: at the ends of documents, and every 2^16."""
+        # The ids after the last closed document are the beginning of the next.
+        stops = np.append(id_stops, len(ids))
+        starts = np.append(0, id_stops)
+        n_rows = -(-(stops - starts) // MAX_ROW_IDS)
+        owner = np.repeat(np.arange(len(stops)), n_rows)
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
+        lengths = np.minimum(stops[owner] - starts[owner] - place * MAX_ROW_IDS, MAX_ROW_IDS)
+        # `ids` is a view of a buffer as large as the text: keep only what is used.
+        self.ids.append(ids.copy())
+        self.row_documents.append((owner + self.n_documents).astype(np.int32))
+        self.row_lengths.append(lengths.astype(np.int32))
+        self.n_held += len(ids)
+
+    def _write_rows(self) -> None:
+        if self.n_held == 0:
+            return
+        offsets = np.concatenate([np.zeros(1, np.int32), *self.row_lengths]).cumsum(dtype=np.int32)
+        ids = pa.ListArray.from_arrays(
+            offsets, pa.array(np.concatenate(self.ids)), type=TOKENS_SCHEMA.field("ids").type
+        )
+        self.files.write("tokens", [pa.array(np.concatenate(self.row_documents)), ids])
+        self.ids, self.row_documents, self.row_lengths, self.n_held = [], [], [], 0
+
+    def _write_documents(self) -> None:
+        """Write the documents that are complete; one still open waits."""
+        heads = (
+            pa.concat_tables(self.heads)
+            if self.heads
+            else DOCUMENTS_SCHEMA.empty_table().drop_columns("n_tokens")
+        )
+        counts = np.concatenate([np.zeros(0, np.int64), *self.counts])
+        done = heads.slice(0, len(counts)).combine_chunks()
+        if len(counts):
+            self.files.write("documents", [*(done.column(k) for k in range(3)), pa.array(counts)])
+        self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
+
+
+def write_words(files: PartFiles, words: Scanner) -> int:
+    """Write the dictionary of a part; return its number of words."""
+    n_words = 0
+    for part in words.words():
+        if len(part.words):
+            files.write("words", [part.words, pa.array(part.counts), pa.array(part.document_counts)])
+        n_words += len(part.words)
+    return n_words
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A tokenised corpus: its parts, in the corpus's order.
+
+    Attributes
+    ----------
+    parts : URL prefixes of the parts' files.
+    summaries : what the tasks that wrote them read, where it is known.
+    """
+
+    parts: tuple[str, ...]
+    summaries: tuple[PartSummary, ...] = field(default=(), compare=False, repr=False)
+    storage_options: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+    # The temporary folder that holds the parts lives as long as anything that reads them.
+    folder: Any = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokens, (self.parts, self.summaries, self.storage_options)
+
+    def iter_part(self, part: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
+        """Yield the ids of a part, at most about `n_ids` at a time; a batch may end inside a document."""
+        return iter_part(part, n_ids=n_ids, storage_options=dict(self.storage_options))
+
+    def words(self, part: str) -> pa.Table:
+        """Return the dictionary of a part: word, count, document_count."""
+        return read_part(part, "words", dict(self.storage_options))
+
+    def documents(self, part: str) -> pa.Table:
+        """Return the documents of a part: id, title, label, n_tokens."""
+        return read_part(part, "documents", dict(self.storage_options))
+
+
+def open_part(part: str, kind: str, storage_options: dict[str, Any] | None = None) -> pq.ParquetFile:
+    """Open one of the three files of a part."""
+    filesystem, path = fsspec.core.url_to_fs(f"{part}.{kind}.parquet", **(storage_options or {}))
+    if not filesystem.exists(path):
+        raise FileNotFoundError(f"{part}.{kind}.parquet does not exist; tokenise the corpus again.")
+    return pq.ParquetFile(filesystem.open(path, "rb"))
+
+
+def read_part(part: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
+    """Return the whole of one of the files of a part."""
+    with open_part(part, kind, storage_options) as file:
+        return file.read()
+
+
+def iter_part(
+    part: str, *, n_ids: int = ROW_GROUP_IDS, storage_options: dict[str, Any] | None = None
+) -> Iterator[TokenBatch]:
+    """Yield the ids of a part in order, at most max(n_ids, 2^16) at a time."""
+    with open_part(part, "tokens", storage_options) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            yield from token_batches(table, n_ids)
+
+
+def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
+    """Cut a row group into batches of whole rows."""
+    ids = table.column("ids").combine_chunks()
+    ids = ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids
+    offsets = ids.offsets.to_numpy().astype(np.int64)
+    values, documents = ids.values.to_numpy(), table.column("document").to_numpy().astype(np.int64)
+    row = 0
+    while row < len(documents):
+        stop = max(row + 1, int(np.searchsorted(offsets, offsets[row] + n_ids, side="right")) - 1)
+        repeats = np.diff(offsets[row : stop + 1])
+        yield TokenBatch(np.repeat(documents[row:stop], repeats), values[offsets[row] : offsets[stop]])
+        row = stop
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a temporary folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def total(summaries: Sequence[PartSummary]) -> PartSummary:
+    """Return the sums over all parts."""
+    sums = [sum(column) for column in zip(*(summary[1:] for summary in summaries), strict=True)]
+    return PartSummary("", *sums) if sums else PartSummary("", *([0] * (len(PartSummary._fields) - 1)))

@@ -1,0 +1,300 @@
+"""A corpus: files of any supported kind, planned into splits that tasks read by themselves.
+
+`read_corpus` looks at names, sizes and first bytes only. `Corpus.documents` yields the documents one by one;
+`Corpus.tokenize` runs one task per split on the current Dask scheduler and keeps its result.
+"""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import dask
+import fsspec
+import numpy as np
+import pyarrow.parquet as pq
+
+from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
+from distembed.corpus.parts import Tokens, read_split, tokenize_split
+from distembed.corpus.streams import (
+    COMPRESSIONS,
+    CorpusError,
+    Progress,
+    Split,
+    decompressed,
+    is_utf8,
+    open_url,
+)
+from distembed.corpus.tokenizer import Tokenizer
+
+FORMATS = ("mediawiki", "text", "jsonl", "parquet")
+EXTENSIONS = {
+    ".xml": "mediawiki",
+    ".txt": "text",
+    ".text": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+# One task: a second or two of text, some ten seconds of compressed XML.
+SPLIT_BYTES = 1 << 26
+
+
+class Document(NamedTuple):
+    """One document of a corpus; `text` is plain text, `label` None where there is none."""
+
+    id: str
+    title: str
+    label: str | None
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Documents, and how they become tokens.
+
+    Attributes
+    ----------
+    splits : what tasks read, in order.
+    tokenizer : how text becomes tokens.
+    scratch : the folder in which `tokenize` makes its temporary one; None is the system's.
+    """
+
+    splits: tuple[Split, ...]
+    tokenizer: Tokenizer = field(default_factory=Tokenizer)
+    scratch: str | None = None
+    _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Corpus, (self.splits, self.tokenizer, self.scratch)
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents one after the other, each whole: for looking at a corpus, and for tests."""
+        for split in self.splits:
+            yield from documents_of(split)
+
+    def tokenize(self, folder: str | Path | None = None) -> Tokens:
+        """Tokenise every split into a part, one Dask task each; do it once.
+
+        Parameters
+        ----------
+        folder : where the parts go (a path or an fsspec URL that all workers see). By default a temporary folder that is
+            removed when neither the corpus nor its tokens are in use any more.
+
+        Raises
+        ------
+        CorpusError : a file cannot be read, or no document was found in any.
+        """
+        key = None if folder is None else str(folder)
+        if key not in self._cache:
+            self._cache[key] = run_splits(self, key)
+        return self._cache[key]
+
+
+def run_splits(corpus: Corpus, folder: str | None) -> Tokens:
+    """Run one task for each split and return the parts that hold tokens or documents."""
+    temporary = None
+    if folder is None:
+        temporary = tempfile.TemporaryDirectory(prefix="distembed-", dir=corpus.scratch)
+        folder = temporary.name
+    task = dask.delayed(tokenize_split, pure=False)
+    targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.splits))]
+    # One collection: Dask's cull is quadratic in the number of collections.
+    together = dask.delayed(tuple)(
+        [task(split, corpus.tokenizer, target) for split, target in zip(corpus.splits, targets, strict=True)]
+    )
+    summaries = together.compute()
+    if not any(summary.n_documents for summary in summaries):
+        skipped = sum(summary.n_skipped for summary in summaries)
+        raise CorpusError(
+            f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were left out as "
+            f"redirects or of other namespaces); check format=, layout= and namespaces=."
+        )
+    return Tokens(tuple(targets), summaries, folder=temporary)
+
+
+def documents_of(split: Split) -> Iterator[Document]:
+    """Yield the documents of one split."""
+    held: list[bytes] = []
+    head: tuple[str, str, str | None] = ("", "", None)
+    for batch in read_split(split):
+        heads = zip(batch.ids.to_pylist(), batch.titles.to_pylist(), batch.labels.to_pylist(), strict=True)
+        for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
+            if not held:
+                head = next(heads)
+            held.append(batch.data[start:stop].tobytes())
+            if span < batch.n_closed:
+                yield Document(*head, b"".join(held).decode("utf-8", split.errors))
+                held = []
+
+
+def read_corpus(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto",  # noqa: A002 - the field's word
+    tokenizer: Tokenizer | None = None,
+    split_bytes: int = SPLIT_BYTES,
+    namespaces: Iterable[int] | None = (0,),
+    redirects: bool = False,
+    text_field: str = "text",
+    id_field: str | None = None,
+    title_field: str | None = None,
+    label_field: str | None = None,
+    encoding: str = "utf-8",
+    errors: Literal["strict", "replace"] = "strict",
+    layout: Literal["line", "blocks"] = "line",
+    scratch: str | Path | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> Corpus:
+    """Plan the reading of a corpus; nothing but names, sizes and first bytes is read yet.
+
+    Parameters
+    ----------
+    paths : files, globs or fsspec URLs, one or several. Files of a glob come in the order of their names.
+    format : "auto" goes by the extension before that of the compression (.bz2, .gz, .xz, .zst); unknown ones are text.
+    tokenizer : default `Tokenizer()`.
+    split_bytes : size of a task's input, bytes of the file as it is stored. gz, xz, zst files, bz2 files that are not
+        MediaWiki exports, and text that is not UTF-8 are one task each.
+    namespaces, redirects : which pages of an export are documents; None is all namespaces.
+    text_field, id_field, title_field, label_field : names in JSON lines and Parquet; None: an id is made of file and
+        place, title and label stay empty.
+    encoding, errors : of text and JSON lines. An export names its own.
+    layout : of text: a document a "line", or "blocks" between empty lines with the title in the first line.
+    scratch : folder for temporary parts.
+    storage_options : fsspec's.
+
+    Raises
+    ------
+    FileNotFoundError : a path or glob matches no file.
+    CorpusError : a file is empty, or not what its format says.
+    """
+    options = tuple(sorted((storage_options or {}).items()))
+    template = Split(
+        url="",
+        format=check_choice("format", format, ("auto", *FORMATS)),
+        encoding=encoding,
+        errors=check_choice("errors", errors, ("strict", "replace")),
+        layout=check_choice("layout", layout, ("line", "blocks")),
+        fields=(text_field, id_field, title_field, label_field),
+        namespaces=None if namespaces is None else tuple(namespaces),
+        redirects=redirects,
+        storage_options=options,
+    )
+    if split_bytes < 1:
+        raise ValueError(f"split_bytes is {split_bytes}; give 1 or more.")
+    urls = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
+    splits = tuple(split for url in urls for split in plan_file(url, template, split_bytes))
+    return Corpus(splits, tokenizer or Tokenizer(), None if scratch is None else str(scratch))
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return the value of an option, or say which there are."""
+    if value not in choices:
+        raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}.")
+    return value
+
+
+def name_files(urls: Iterable[str]) -> str:
+    """Return file names for a message, the first three of them."""
+    names = list(dict.fromkeys(urls))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) -> list[str]:
+    """Return the URLs that paths and globs name, in order."""
+    urls = []
+    for path in map(str, paths):
+        filesystem, inner = fsspec.core.url_to_fs(path, **dict(options))
+        if filesystem.exists(inner) and not filesystem.isdir(inner):
+            urls.append(path)
+            continue
+        found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []
+        files = [name for name in found if not filesystem.isdir(name)]
+        if not files:
+            raise FileNotFoundError(
+                f"{path} matches no file; check the path (a folder needs a glob such as /*.txt)."
+            )
+        urls += [filesystem.unstrip_protocol(name) if "://" in path else name for name in files]
+    return urls
+
+
+def plan_file(url: str, template: Split, split_bytes: int) -> list[Split]:
+    """Return the splits of one file."""
+    stem, compression = url, ""
+    for extension, name in COMPRESSIONS.items():
+        if url.endswith(extension):
+            stem, compression = url[: -len(extension)], name
+    kind = template.format
+    if kind == "auto":
+        kind = guess_format(stem)
+    split = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
+    size = file_size(split)
+    if size == 0:
+        raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
+    if kind == "parquet":
+        return parquet_splits(split, split_bytes)
+    if kind == "mediawiki":
+        split = with_head(split)
+        can_split = split.layout == "pages" and compression in {"", "bz2"}
+    else:
+        can_split = not compression and is_utf8(split.encoding)
+    return byte_splits(split, size, split_bytes) if can_split else [split]
+
+
+def guess_format(stem: str) -> str:
+    """Return the format that a file name without compression speaks of."""
+    if stem.endswith(tuple(EXTENSIONS)):
+        return next(kind for extension, kind in EXTENSIONS.items() if stem.endswith(extension))
+    # Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242
+    return "mediawiki" if ".xml-p" in stem else "text"
+
+
+def file_size(split: Split) -> int:
+    """Return the bytes of a file as it is stored."""
+    filesystem, path = fsspec.core.url_to_fs(split.url, **dict(split.storage_options))
+    return int(filesystem.size(path))
+
+
+def byte_splits(split: Split, size: int, split_bytes: int) -> list[Split]:
+    """Cut a file into ranges of nearly equal size."""
+    n_splits = max(1, -(-size // split_bytes))
+    bounds = [size * k // n_splits for k in range(n_splits + 1)]
+    stops: list[int | None] = [*bounds[1:-1], None]
+    return [replace(split, start=start, stop=stop) for start, stop in zip(bounds[:-1], stops, strict=True)]
+
+
+def parquet_splits(split: Split, split_bytes: int) -> list[Split]:
+    """Group the row groups of a Parquet file into splits."""
+    try:
+        with closing(open_url(split.url, split.storage_options)) as raw:
+            metadata = pq.ParquetFile(raw).metadata
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{split.url} is not a Parquet file ({error}); give format=.") from error
+    sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
+    group_of = np.cumsum([0, *sizes])[:-1] // split_bytes
+    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
+    stops = [*starts[1:], len(sizes)]
+    return [replace(split, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
+
+
+def with_head(split: Split) -> Split:
+    """Return a MediaWiki split with the encoding and namespaces that the head of its file gives."""
+    with closing(open_url(split.url, split.storage_options)) as raw:
+        data = b""
+        pieces = (
+            decompressed(raw, split, Progress()) if split.compression else iter([raw.read(MAX_HEAD_BYTES)])
+        )
+        for piece in pieces:
+            data += piece
+            if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
+                break
+    encoding, names = read_head(split.url, data)
+    layout = "pages" if is_plain(data) else "xml"
+    return replace(split, encoding=encoding, namespace_names=names, layout=layout)

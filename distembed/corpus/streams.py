@@ -1,0 +1,292 @@
+"""Bytes in: splits of files, whatever their compression, read in pieces of bounded size.
+
+A `Split` is what one task reads. Uncompressed files are split by byte range and bz2 files by stream; a `gz`, `xz` or
+`zst` file is one split. Every reader of a split follows one rule: it owns the documents that *begin* inside it, and
+reads on past its end to finish the last of them.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+# Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a worker.
+PIECE_BYTES = 1 << 20
+READ_BYTES = 1 << 18
+BZ2_STREAM = re.compile(rb"BZh[1-9]1AY&SY")
+BZ2_STREAM_BYTES = 10
+COMPRESSIONS = {".bz2": "bz2", ".gz": "gz", ".xz": "xz", ".zst": "zst"}
+
+
+class CorpusError(ValueError):
+    """A file of the corpus cannot be read as what it is said to be."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A piece of a corpus that one task reads by itself.
+
+    Attributes
+    ----------
+    url, format : the file, and how documents lie in it: "mediawiki", "text", "jsonl" or "parquet".
+    start, stop : the range of bytes (row groups for Parquet) in which the documents begin; None is the end.
+    compression : "", "bz2", "gz", "xz" or "zst".
+    encoding, errors : of the text.
+    layout : of text: a document a "line", or "blocks" between blank lines with the title first.
+    fields : names of the text, id, title and label fields of JSON lines and Parquet; None where there is none.
+    namespaces, redirects : which MediaWiki pages are documents (namespaces None: all).
+    namespace_names : (key, name) of the dump's own namespaces.
+    storage_options : fsspec's, as sorted items.
+    """
+
+    url: str
+    format: str
+    start: int = 0
+    stop: int | None = None
+    compression: str = ""
+    encoding: str = "utf-8"
+    errors: str = "strict"
+    layout: str = "line"
+    fields: tuple[str, str | None, str | None, str | None] = ("text", None, None, None)
+    namespaces: tuple[int, ...] | None = (0,)
+    redirects: bool = False
+    namespace_names: tuple[tuple[int, str], ...] = ()
+    storage_options: tuple[tuple[str, Any], ...] = ()
+    piece_bytes: int = PIECE_BYTES
+
+
+class Batch(NamedTuple):
+    """Text of some documents, at most a few MiB.
+
+    Attributes
+    ----------
+    data : uint8, UTF-8 text.
+    starts, stops : int64 (n,), the spans. The first continues the document that the batch before left open.
+    n_closed : how many of the spans end their document: n, or n - 1; an open one never cuts a code point.
+    ids, titles, labels : string arrays, one entry for each document that begins here.
+    offset : place of data[0] in the (decompressed) file, or of the batch's first byte where text was rebuilt.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    n_closed: int
+    ids: pa.Array
+    titles: pa.Array
+    labels: pa.Array
+    offset: int = 0
+
+
+def not_utf8(url: str, offset: int, byte: int) -> CorpusError:
+    """Return the error for text that is not UTF-8."""
+    return CorpusError(
+        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; "
+        f'give encoding="latin-1" (or what it is), or errors="replace".'
+    )
+
+
+class Progress:
+    """Counts of a task while it reads: bytes, and what was left out and why."""
+
+    def __init__(self) -> None:
+        self.n_bytes_read = 0
+        self.n_skipped_namespace = 0
+        self.n_skipped_redirect = 0
+
+
+class Piece(NamedTuple):
+    """Bytes in a row, and whether a document that begins in them belongs to the split."""
+
+    data: bytes
+    owned: bool
+
+
+def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
+    """Open a local file or an fsspec URL for reading bytes."""
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url, **dict(options))
+        return filesystem.open(
+            path, "rb", **({} if filesystem.protocol[0] == "file" else {"block_size": 1 << 22})
+        )
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{url} does not exist; check the path.") from error
+
+
+def pieces_of(split: Split, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
+    """Yield the bytes of a split, decompressed, and those after it for as long as the caller asks.
+
+    An uncompressed split begins `lookback` bytes early (where the file has them). Text that is not UTF-8 is recoded.
+    """
+    with closing(open_url(split.url, split.storage_options)) as raw:
+        if split.compression == "bz2" and (split.start or split.stop):
+            pieces = bz2_range(raw, split, progress)
+        elif split.compression:
+            pieces = (Piece(data, owned=True) for data in decompressed(raw, split, progress))
+        else:
+            pieces = byte_range(raw, split, progress, lookback)
+        yield from pieces if is_utf8(split.encoding) else recoded(pieces, split)
+
+
+def is_utf8(encoding: str) -> bool:
+    """Tell whether text of this encoding can be scanned as it is."""
+    return codecs.lookup(encoding).name in {"utf-8", "ascii"}
+
+
+def byte_range(raw: BinaryIO, split: Split, progress: Progress, lookback: int) -> Iterator[Piece]:
+    """Yield the bytes from the start of a split on; pieces break at its stop."""
+    position = max(0, split.start - lookback)
+    raw.seek(position)
+    while True:
+        left = split.piece_bytes if split.stop is None else split.stop - position
+        owned = left > 0
+        data = raw.read(min(split.piece_bytes, left) if owned else split.piece_bytes)
+        if not data:
+            return
+        progress.n_bytes_read += len(data)
+        position += len(data)
+        yield Piece(data, owned)
+
+
+def recoded(pieces: Iterator[Piece], split: Split) -> Iterator[Piece]:
+    """Turn text of another encoding into UTF-8."""
+    decoder = codecs.getincrementaldecoder(split.encoding)(split.errors)
+    n_before = 0
+    try:
+        for data, owned in pieces:
+            yield Piece(decoder.decode(data).encode(), owned)
+            n_before += len(data)
+        yield Piece(decoder.decode(b"", True).encode(), owned=True)  # noqa: FBT003 - codecs' signature
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{split.url} is not {split.encoding}: {error.reason} near byte {n_before + error.start}; "
+            f'give its encoding=, or errors="replace".'
+        ) from error
+
+
+def new_decompressor(compression: str) -> Any:
+    """Return a decompressor of one stream of the format."""
+    if compression == "bz2":
+        return bz2.BZ2Decompressor()
+    return lzma.LZMADecompressor() if compression == "xz" else zlib.decompressobj(wbits=31)
+
+
+def decompressed(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[bytes]:
+    """Yield the whole of a compressed file, stream after stream."""
+    if split.compression == "zst":
+        yield from zst_pieces(raw, split, progress)
+        return
+    for data, _ in stream_pieces(raw, b"", split, progress):
+        yield data
+
+
+def stream_pieces(
+    raw: BinaryIO, data: bytes, split: Split, progress: Progress
+) -> Iterator[tuple[bytes, int]]:
+    """Yield decompressed pieces, each with the compressed bytes consumed before its stream began.
+
+    Raises
+    ------
+    CorpusError : the data is damaged, or ends inside a stream.
+    """
+    consumed = 0
+    data = data or read_more(raw, progress)
+    if not data:
+        raise CorpusError(f"{split.url} is empty: no {split.compression} data in it; download it again.")
+    while data:
+        stream, start = new_decompressor(split.compression), consumed
+        while not stream.eof:
+            if not data and not (data := read_more(raw, progress)):
+                raise CorpusError(
+                    f"{split.url} is truncated: it ends inside a {split.compression} stream, at compressed byte "
+                    f"{raw.tell()}; download it again."
+                )
+            consumed += len(data)
+            yield from ((piece, start) for piece in inflate(stream, data, split, raw))
+            data = stream.unused_data
+        consumed -= len(data)
+        # Zero bytes after a gzip or xz stream are padding.
+        padding = b"\0" if split.compression in {"gz", "xz"} else b""
+        while not data.lstrip(padding) and (more := read_more(raw, progress)):
+            consumed += len(data)
+            data = more
+        stripped = data.lstrip(padding)
+        consumed += len(data) - len(stripped)
+        data = stripped
+
+
+def read_more(raw: BinaryIO, progress: Progress) -> bytes:
+    """Read the next bytes of a compressed file."""
+    data = raw.read(READ_BYTES)
+    progress.n_bytes_read += len(data)
+    return data
+
+
+def inflate(stream: Any, data: bytes, split: Split, raw: BinaryIO) -> Iterator[bytes]:
+    """Yield what compressed data expands to, never more than a piece at a time."""
+    try:
+        if split.compression == "gz":
+            while data and not stream.eof:
+                yield stream.decompress(data, split.piece_bytes)
+                data = stream.unconsumed_tail
+            return
+        yield stream.decompress(data, split.piece_bytes)
+        while not stream.needs_input and not stream.eof:
+            yield stream.decompress(b"", split.piece_bytes)
+    except (OSError, zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
+        raise CorpusError(
+            f"{split.url} is damaged near compressed byte {raw.tell()}: {error}; download it again."
+        ) from error
+
+
+def zst_pieces(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[bytes]:
+    """Yield the whole of a Zstandard file, through Arrow's codec."""
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd") as stream:
+            while data := stream.read(split.piece_bytes):
+                yield data
+            progress.n_bytes_read += raw.tell()
+    except OSError as error:
+        raise CorpusError(f"{split.url} is damaged or truncated: {error}; download it again.") from error
+
+
+def bz2_range(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[Piece]:
+    """Yield the streams of a multistream bz2 file that begin in the split, then those after it.
+
+    A stream is found by its magic number (``BZh1``..``BZh9`` and the first block's, 80 bits together), so that the
+    splits of a file need no index.
+    """
+    start = 0 if split.start == 0 else find_stream(raw, split, progress)
+    if start is None:
+        return
+    raw.seek(start)
+    stop = float("inf") if split.stop is None else split.stop
+    for data, consumed in stream_pieces(raw, b"", split, progress):
+        yield Piece(data, owned=start + consumed < stop)
+
+
+def find_stream(raw: BinaryIO, split: Split, progress: Progress) -> int | None:
+    """Return where the first bz2 stream of a split begins."""
+    position, tail = split.start, b""
+    raw.seek(position)
+    stop = float("inf") if split.stop is None else split.stop + BZ2_STREAM_BYTES - 1
+    while position < stop and (data := read_more(raw, progress)):
+        window = tail + data
+        found = BZ2_STREAM.search(window)
+        if found:
+            start = position - len(tail) + found.start()
+            return start if split.stop is None or start < split.stop else None
+        tail = window[-BZ2_STREAM_BYTES + 1 :]
+        position += len(data)
+    return None

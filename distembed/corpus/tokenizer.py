@@ -1,0 +1,325 @@
+"""Text to part-local token ids: the tokeniser's options, and the scanners that carry them out.
+
+A scanner takes batches of UTF-8 text and gives ids that count up in order of first appearance. `WordScanner` runs the
+compiled machine of `blocks`; `CallableScanner` calls a user's function on each piece of text.
+
+The definition of a word (``pattern="unicode"``): a maximal run of letters (`str.isalpha`), with combining marks
+(categories Mn, Mc, Me) inside or after it, and of other alphanumeric characters (`str.isalnum`) with ``numbers=True``.
+Each code point is lower-cased by itself. Compared with ``re.findall(r"[^\\W_]+", text)`` and `str.lower`:
+
+- the underscore never belongs to a word; digits and the like only with ``numbers=True``;
+- combining marks do (Python's ``\\w`` leaves them out, which cuts Hindi or decomposed French words into pieces);
+- İ (U+0130) becomes i, where `str.lower` gives two code points; a final Σ becomes σ, where `str.lower` gives ς.
+
+A run of ideographs or kana is one word: languages written without spaces need a tokeniser of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus import blocks
+from distembed.corpus.streams import Batch, not_utf8
+
+BORDERS = ("document", "line", "sentence")
+# Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
+ASSIGNED = (range(0x33480), range(0xE0100, 0xE01F0))
+# Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space after them.
+STOPS = ".!?…؟۔।॥"
+HARD_STOPS = "。！？｡"
+CLOSERS = "\"'’”»)]}›」』"
+APOSTROPHES = "'’"
+# A user's function gets at most this much text at a time.
+CALLABLE_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """How text becomes tokens, and where a window over them ends.
+
+    Attributes
+    ----------
+    pattern : "unicode" (words of letters, see the module), "ascii" ([a-z]+), or "module:function", a callable that
+        takes a piece of text (`str`) and gives its tokens (an iterable of `str`).
+    lowercase : fold case, code point by code point.
+    numbers, apostrophes : keep digits, and apostrophes between two characters of a word, as part of words.
+    border : what a window never crosses: a "document", a "line", or a "sentence" (which also ends with its line).
+        A sentence ends with one of .!?… before white space and no lower-case letter; not after a single letter.
+    min_border_tokens : documents, lines or sentences with fewer tokens are left out, and counted as such.
+    """
+
+    pattern: str = "unicode"
+    lowercase: bool = True
+    numbers: bool = False
+    apostrophes: bool = False
+    border: Literal["document", "line", "sentence"] = "document"
+    min_border_tokens: int = 1
+
+    def __post_init__(self) -> None:
+        if self.pattern not in {"unicode", "ascii"} and not re.fullmatch(r"[\w.]+:\w+", self.pattern):
+            raise ValueError(f'pattern is {self.pattern!r}; give "unicode", "ascii" or "module:function".')
+        if self.border not in BORDERS:
+            raise ValueError(f"border is {self.border!r}; give one of {', '.join(map(repr, BORDERS))}.")
+        if self.min_border_tokens < 1:
+            raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
+
+    def function(self) -> Callable[[str], Iterable[str]]:
+        """Import and return the user's callable of a "module:function" pattern."""
+        module, _, name = self.pattern.partition(":")
+        try:
+            function = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f'The tokenizer "{self.pattern}" cannot be imported ({error}).') from error
+        if not callable(function):
+            raise TypeError(f'The tokenizer "{self.pattern}" is a {type(function).__name__}, not a function.')
+        return function  # type: ignore[no-any-return]
+
+
+class Scanned(NamedTuple):
+    """Ids of one batch: `ids` int32 with -1 at borders; for each document closed, the end of its ids and its tokens."""
+
+    ids: NDArray[np.int32]
+    id_stops: NDArray[np.int64]
+    n_tokens: NDArray[np.int64]
+
+
+class PartWords(NamedTuple):
+    """Words of a part in order of first appearance: string array, and int64 counts of tokens and of documents."""
+
+    words: pa.Array
+    counts: NDArray[np.int64]
+    document_counts: NDArray[np.int64]
+
+
+class Scanner(Protocol):
+    """What turns batches of text into ids, and keeps the dictionary of its part."""
+
+    def scan(self, batch: Batch) -> Scanned:
+        """Return the ids of the next batch."""
+        ...
+
+    def words(self) -> Iterator[PartWords]:
+        """Yield the dictionary in slices of bounded size."""
+        ...
+
+    def skipped(self) -> tuple[int, int, int]:
+        """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
+        ...
+
+
+def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> Scanner:
+    """Return a new scanner for one part."""
+    if ":" in tokenizer.pattern:
+        return CallableScanner(tokenizer, url=url, errors=errors)
+    return WordScanner(tokenizer, url=url, errors=errors)
+
+
+@lru_cache(maxsize=16)
+def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool) -> NDArray[np.uint32]:  # noqa: FBT001
+    """Return flags and lower-case code point of each code point, uint32 (0x110000,)."""
+    table = np.zeros(0x110000, np.uint32)
+    for points in (range(128),) if pattern == "ascii" else ASSIGNED:
+        for point in points:
+            table[point] = character_class(chr(point), lowercase, numbers, pattern != "ascii")
+    for characters, flag in ((STOPS, blocks.STOP), (HARD_STOPS, blocks.HARD_STOP), (CLOSERS, blocks.CLOSER)):
+        for character in characters:
+            table[ord(character)] |= flag
+    if apostrophes:
+        for character in APOSTROPHES[: 1 if pattern == "ascii" else None]:
+            table[ord(character)] |= blocks.APOSTROPHE
+    table[ord(".")] |= ord(".")
+    return table
+
+
+def character_class(character: str, lowercase: bool, numbers: bool, marks: bool) -> int:  # noqa: FBT001
+    """Return one entry of the class table."""
+    if character == "\n":
+        return blocks.NEWLINE | blocks.SPACE
+    if character.isspace():
+        return blocks.SPACE
+    is_mark = marks and unicodedata.category(character)[0] == "M"
+    if not (character.isalpha() or is_mark or (numbers and character.isalnum())):
+        return 0
+    folded = character.lower()[0] if lowercase else character
+    flags = blocks.EXTEND if is_mark else blocks.WORD
+    return flags | (blocks.LOWER if character.islower() else 0) | ord(folded)
+
+
+class WordScanner:
+    """The compiled scanner of the "unicode" and "ascii" patterns."""
+
+    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
+        self.url, self.strict = url, errors == "strict"
+        self.border = BORDERS.index(tokenizer.border)
+        self.table = class_table(
+            tokenizer.pattern, tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes
+        )
+        self.state = blocks.new_state(min_segment=tokenizer.min_border_tokens)
+
+    def scan(self, batch: Batch) -> Scanned:
+        """Return the ids of the next batch; the dictionary grows as it needs to."""
+        fields, n_spans = self.state.fields, len(batch.starts)
+        fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
+        ids = np.empty(batch.data.size + len(self.state.pending) + 2, np.int32)
+        id_stops, n_tokens = np.empty(n_spans, np.int64), np.empty(n_spans, np.int64)
+        arguments = (
+            batch.data,
+            batch.starts,
+            batch.stops,
+            batch.n_closed,
+            self.table,
+            self.border,
+            self.strict,
+        )
+        while (status := blocks.scan(self.state, *arguments, ids, id_stops, n_tokens)) == blocks.GROW:
+            self.state = blocks.grow_state(self.state)
+        if status == blocks.INVALID:
+            position = int(fields[blocks.POSITION])
+            raise not_utf8(self.url, batch.offset + position, int(batch.data[position]))
+        n_closed = int(fields[blocks.N_CLOSED])
+        return Scanned(ids[: fields[blocks.N_IDS]], id_stops[:n_closed], n_tokens[:n_closed])
+
+    def words(self) -> Iterator[PartWords]:
+        """Yield the dictionary in slices of 2^20 words."""
+        n_words = int(self.state.fields[blocks.N_WORDS])
+        for first in range(0, max(n_words, 1), 1 << 20):
+            last = min(first + (1 << 20), n_words)
+            lengths = self.state.lengths[first:last].astype(np.int64)
+            units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
+            stats = self.state.stats[first:last]
+            yield PartWords(
+                unpadded(units, lengths), np.ascontiguousarray(stats[:, 0]), np.ascontiguousarray(stats[:, 1])
+            )
+
+    def skipped(self) -> tuple[int, int, int]:
+        """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
+        fields = self.state.fields
+        return tuple(
+            int(fields[k]) for k in (blocks.N_SHORT_SEGMENTS, blocks.N_LONG_TOKENS, blocks.N_REPLACED)
+        )  # type: ignore[return-value]
+
+
+def unpadded(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+    """Return words stored in whole 8-byte units as an Arrow string array."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    # No token holds a NUL byte, so the padding is exactly the zeros.
+    data = padded[padded != 0]
+    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+class CallableScanner:
+    """The general scanner: a user's function from text to tokens, a Python dictionary of words."""
+
+    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
+        self.tokenizer, self.url, self.errors = tokenizer, url, errors
+        self.function = tokenizer.function()
+        self.index: dict[str, int] = {}
+        self.stats: list[list[int]] = []  # tokens, documents, last document of each word
+        self.segment: list[str] = []
+        self.rest = ""
+        self.ids: list[int] = []
+        self.n_tokens = self.document = self.n_short = 0
+
+    def scan(self, batch: Batch) -> Scanned:
+        """Return the ids of the next batch."""
+        self.ids = []
+        id_stops, n_tokens = [], []
+        for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
+            self._take(self._decode(batch, start, stop), closes=span < batch.n_closed)
+            if span < batch.n_closed:
+                id_stops.append(len(self.ids))
+                n_tokens.append(self.n_tokens)
+                self.n_tokens, self.document = 0, self.document + 1
+        return Scanned(
+            np.array(self.ids, np.int32), np.array(id_stops, np.int64), np.array(n_tokens, np.int64)
+        )
+
+    def words(self) -> Iterator[PartWords]:
+        """Yield the dictionary, in one slice."""
+        stats = np.array(self.stats, np.int64).reshape(-1, 3)
+        yield PartWords(pa.array(list(self.index), pa.string()), stats[:, 0].copy(), stats[:, 1].copy())
+
+    def skipped(self) -> tuple[int, int, int]:
+        """Return the number of short segments left out; the other two do not happen here."""
+        return self.n_short, 0, 0
+
+    def _decode(self, batch: Batch, start: int, stop: int) -> str:
+        data = batch.data[start:stop].tobytes()
+        try:
+            text = data.decode("utf-8", self.errors)
+        except UnicodeDecodeError as error:
+            raise not_utf8(self.url, batch.offset + start + error.start, data[error.start]) from error
+        return text.lower() if self.tokenizer.lowercase else text
+
+    def _take(self, text: str, *, closes: bool) -> None:
+        """Tokenise text; what an open document has after its last white space waits for the next piece."""
+        text = self.rest + text
+        keep = 0 if closes else len(text) - text_cut(text)
+        self.rest = text[len(text) - keep :]
+        text = text[: len(text) - keep]
+        for piece, ends in segments(text, self.tokenizer.border):
+            for first in range(0, len(piece), CALLABLE_PIECE):
+                self._extend(self.function(piece[first : first + CALLABLE_PIECE]))
+            if ends:
+                self._end_segment()
+        if closes:
+            self._end_segment()
+
+    def _extend(self, tokens: Iterable[str]) -> None:
+        self.segment.extend(tokens)
+        if len(self.segment) >= self.tokenizer.min_border_tokens:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Number the tokens held; a segment that has begun to be written goes on without a border."""
+        if self.segment and self.segment_open is False and self.n_tokens:
+            self.ids.append(-1)
+        self.segment_open = True
+        for token in self.segment:
+            word = self.index.setdefault(token, len(self.index))
+            if word == len(self.stats):
+                self.stats.append([0, 0, -1])
+            stats = self.stats[word]
+            stats[0] += 1
+            stats[1] += stats[2] != self.document
+            stats[2] = self.document
+            self.ids.append(word)
+        self.n_tokens += len(self.segment)
+        self.segment = []
+
+    segment_open = False
+
+    def _end_segment(self) -> None:
+        if self.segment and (self.segment_open or len(self.segment) >= self.tokenizer.min_border_tokens):
+            self._commit()
+        self.n_short += bool(self.segment)
+        self.segment, self.segment_open = [], False
+
+
+def text_cut(text: str) -> int:
+    """Return the place after the last white space; the end where a piece has none within reach."""
+    reach = max(0, len(text) - CALLABLE_PIECE)
+    cut = max(text.rfind(space, reach) for space in " \n\t")
+    return cut + 1 if cut >= 0 else (len(text) if reach else 0)
+
+
+def segments(text: str, border: str) -> Iterator[tuple[str, bool]]:
+    """Yield the segments of a text, each with whether it ends inside it; the last one stays open."""
+    pattern = {"document": r"(?!)", "line": r"\n", "sentence": rf"\n|(?<=[{STOPS}])\s+|(?<=[{HARD_STOPS}])"}[
+        border
+    ]
+    pieces = re.split(pattern, text)
+    for piece in pieces[:-1]:
+        yield piece, True
+    yield pieces[-1], False

@@ -1,0 +1,245 @@
+"""Part dictionaries to a vocabulary: exact counts of every word, in bounded memory.
+
+Counts of parts only have to be added. Where the parts' dictionaries together hold more than `words_in_memory` entries,
+they are first dealt out by a hash of the word into so many buckets on disk that one bucket is within that bound; every
+bucket then has the complete counts of its words, and drops those that the vocabulary will not take. What is exact: all
+counts, of all words. What is held at a time: one part's slice of words or one bucket, and the words that stay.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.corpus.blocks import word_buckets
+from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
+from distembed.corpus.readers import Corpus
+from distembed.corpus.streams import CorpusError
+
+# About 100 bytes an entry while they are added up: 400 MB.
+WORDS_IN_MEMORY = 4_000_000
+UNKNOWN_COUNT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The words of a model; row i of every array is word i.
+
+    Attributes
+    ----------
+    words : falling count, ties in the order of code points.
+    counts : int64 (n,), tokens of each word.
+    document_counts : int64 (n,), documents with each word; -1 where a text file gave only words and counts.
+    """
+
+    words: list[str]
+    counts: NDArray[np.int64]
+    document_counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not len(self.words) == len(self.counts) == len(self.document_counts):
+            raise ValueError(
+                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} document counts "
+                f"are not equally many."
+            )
+        if len(self.array.unique()) != len(self.words):
+            repeated = self.array.value_counts().filter(
+                pc.greater(self.array.value_counts().field("counts"), 1)
+            )
+            raise ValueError(
+                f'The word "{repeated[0]["values"]}" is in the vocabulary twice; remove one of them.'
+            )
+
+    @cached_property
+    def array(self) -> pa.Array:
+        """The words as an Arrow array."""
+        return pa.array(self.words, pa.string())
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and bool(self.index([word])[0] >= 0)
+
+    def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]:
+        """Return the row of each word, int32, -1 for unknown words."""
+        if isinstance(words, pa.ChunkedArray):
+            words = words.combine_chunks()
+        if not isinstance(words, pa.Array):
+            words = pa.array(list(words), pa.string())
+        found = pc.index_in(words.cast(pa.string()), value_set=self.array)
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
+
+    def save(self, path: str | Path) -> None:
+        """Write Parquet (word, count, document_count), or "word count" lines where the name ends with .txt."""
+        path = Path(path)
+        if path.suffix == ".txt":
+            lines = (
+                f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True)
+            )
+            with path.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(lines)
+            return
+        columns = [self.array, pa.array(self.counts), pa.array(self.document_counts)]
+        pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabulary:
+        """Read what `save` wrote, or any file of "word count" lines (name ends with .txt).
+
+        Raises
+        ------
+        ValueError : a line is not a word and a number, or a word comes twice.
+        """
+        path = Path(path)
+        if path.suffix == ".txt":
+            return load_text(path)
+        table = pq.read_table(path, schema=WORDS_SCHEMA)
+        counts, document_counts = (table.column(k).to_numpy().copy() for k in (1, 2))
+        return cls(table.column(0).to_pylist(), counts, document_counts)
+
+
+def load_text(path: Path) -> Vocabulary:
+    """Read "word count" lines."""
+    words, counts = [], []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            word, _, count = line.rstrip("\n").rpartition(" ")
+            if not word or not count.isdecimal():
+                raise ValueError(
+                    f'{path}, line {number}: {line.rstrip()!r} is not "word count"; mend the line.'
+                )
+            words.append(word)
+            counts.append(int(count))
+    return Vocabulary(words, np.array(counts, np.int64), np.full(len(words), UNKNOWN_COUNT, np.int64))
+
+
+def build_vocabulary(
+    docs: Corpus | Tokens,
+    *,
+    min_count: int = 1,
+    max_size: int | None = None,
+    keep: Iterable[str] = (),
+    words_in_memory: int = WORDS_IN_MEMORY,
+    scratch: str | Path | None = None,
+) -> Vocabulary:
+    """Return the vocabulary of a corpus: exact counts, falling, ties in the order of code points.
+
+    Parameters
+    ----------
+    min_count : words with fewer tokens are left out.
+    max_size : at most so many words, the most frequent ones; None: all.
+    keep : words that stay whatever their count, before any other; those that the corpus does not have are not added.
+    words_in_memory : bound on the entries added up at a time; beyond it they go through `scratch`.
+    scratch : folder for temporary files.
+
+    Raises
+    ------
+    CorpusError : no word reaches `min_count`.
+    """
+    if min_count < 1 or (max_size is not None and max_size < 1):
+        raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
+    tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
+    kept = pa.array(sorted(set(keep)), pa.string())
+    rules = Selection(min_count, max_size, kept)
+    n_entries = sum(n_words_of(tokens, part) for part in tokens.parts)
+    if n_entries <= words_in_memory:
+        chosen = [rules.of(added([table for part in tokens.parts for table in word_slices(tokens, part)]))]
+    else:
+        with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
+            buckets = deal_out(tokens, -(-n_entries // words_in_memory) + 1, Path(folder))
+            chosen = [rules.of(added([pq.read_table(bucket)])) for bucket in buckets]
+    return vocabulary_of(chosen, rules)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which words a vocabulary takes."""
+
+    min_count: int
+    max_size: int | None
+    keep: pa.Array
+
+    def of(self, table: pa.Table) -> tuple[pa.Table, int]:
+        """Return the words of a table with complete counts that may be taken, sorted; and the largest count in it."""
+        largest = pc.max(table.column("count")).as_py() or 0
+        is_kept = pc.is_in(table.column("word"), value_set=self.keep)
+        table = table.append_column("kept", is_kept)
+        table = table.filter(pc.or_(is_kept, pc.greater_equal(table.column("count"), self.min_count)))
+        return self.most_frequent(table), largest
+
+    def most_frequent(self, table: pa.Table) -> pa.Table:
+        """Return the words to keep and the most frequent others, in the order of a vocabulary."""
+        table = table.sort_by([("kept", "descending"), ("count", "descending"), ("word", "ascending")])
+        if self.max_size is not None:
+            n_kept = pc.sum(table.column("kept")).as_py() or 0
+            table = table.slice(0, max(self.max_size, n_kept))
+        return table.sort_by([("count", "descending"), ("word", "ascending")])
+
+
+def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocabulary:
+    """Join what the buckets gave."""
+    table = rules.most_frequent(pa.concat_tables([table for table, _ in chosen]))
+    if table.num_rows == 0:
+        largest = max(largest for _, largest in chosen)
+        raise CorpusError(
+            f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is {largest}; "
+            f"give a smaller min_count, or check the tokenizer."
+        )
+    counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))
+    return Vocabulary(table.column("word").to_pylist(), counts, document_counts)
+
+
+def n_words_of(tokens: Tokens, part: str) -> int:
+    """Return the number of words in the dictionary of a part."""
+    with open_part(part, "words", dict(tokens.storage_options)) as file:
+        return int(file.metadata.num_rows)
+
+
+def word_slices(tokens: Tokens, part: str) -> Iterator[pa.Table]:
+    """Yield the dictionary of a part in slices of at most 2^20 words."""
+    with open_part(part, "words", dict(tokens.storage_options)) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+def added(tables: list[pa.Table]) -> pa.Table:
+    """Return tables of words as one, the counts of equal words added."""
+    table = pa.concat_tables([WORDS_SCHEMA.empty_table(), *tables])
+    sums = table.group_by("word").aggregate([("count", "sum"), ("document_count", "sum")])
+    return pa.table([sums["word"], sums["count_sum"], sums["document_count_sum"]], schema=WORDS_SCHEMA)
+
+
+def deal_out(tokens: Tokens, n_buckets: int, folder: Path) -> list[Path]:
+    """Write the dictionaries of all parts into buckets by a hash of the word; return the buckets."""
+    paths = [folder / f"bucket-{number:05d}.parquet" for number in range(n_buckets)]
+    writers = [
+        pq.ParquetWriter(path, WORDS_SCHEMA, compression="lz4", use_dictionary=False) for path in paths
+    ]
+    for part in tokens.parts:
+        for table in word_slices(tokens, part):
+            words = table.column("word").combine_chunks()
+            bucket = buckets_of(words, n_buckets)
+            order = np.argsort(bucket, kind="stable")
+            bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
+            for number, writer in enumerate(writers):
+                writer.write_table(table.take(pa.array(order[bounds[number] : bounds[number + 1]])))
+    for writer in writers:
+        writer.close()
+    return paths
+
+
+def buckets_of(words: pa.Array, n_buckets: int) -> NDArray[np.int32]:
+    """Return the bucket of each word."""
+    _, offsets, data = words.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
+    return word_buckets(np.frombuffer(data, np.uint8), bounds, n_buckets)

@@ -1,0 +1,465 @@
+"""Counting inside one block: token streams, packed pair keys, sorted runs and their exact sums.
+
+A *stream* is an int32 array of vocabulary ids in text order with two marks in it: `OUTSIDE`, a word that is
+not
+counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR form:
+`indptr`
+int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too, multiples of 1/q, so
+sums are
+exact and the order of addition cannot show.
+
+The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which
+NumPy sorts
+with the processor's vector instructions; equal keys are then neighbours. That is several times faster than
+a hash
+table, and the dense square that GloVe keeps for frequent words gains nothing over it (tests/benchmarks).
+"""
+
+# ruff: noqa: PLR0917 -- numba kernels take their arrays and numbers by position
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+OUTSIDE = -1
+BORDER = -2
+
+LEFT, RIGHT, UPPER = 0, 1, 2
+"""Which cell a pair counts in: (left word, right word), its transpose, or (smaller id, larger id)."""
+
+LARGEST_DENOMINATOR = 2**28
+"""Largest q of weights in 1/q: lcm(1..22) fits, and sums stay below 2**63 for 4 G tokens."""
+
+
+class Run(NamedTuple):
+    """Counts in CSR form; see the module docstring."""
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+
+
+_jit = numba.njit(cache=True, nogil=True)
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_BIT_POSITION = np.zeros(64, np.uint8)
+for _bit in range(64):
+    _BIT_POSITION[((1 << _bit) * 0x03F79D71B4CB0A89 % 2**64) >> 58] = _bit
+
+
+class Units(NamedTuple):
+    """Weights of the distances 1..window as integer multiples of 1 / denominator."""
+
+    weights: NDArray[np.int64]
+    denominator: int
+
+
+def distance_units(window: int, weighting: str) -> Units:
+    """Return the weight of each distance d = 1..window as an exact integer over one denominator.
+
+    flat: 1. ramp: window + 1 - d (HAL, Lund & Burgess 1996). dynamic: (window + 1 - d) / window, the
+    expectation
+    of word2vec's window drawn uniformly from 1..window. harmonic: 1 / d (GloVe), over q = lcm(1..window) up
+    to
+    window 22; beyond it each weight is rounded to a multiple of 2**-28.
+    """
+    distances = np.arange(1, window + 1)
+    if weighting == "flat":
+        return Units(np.ones(window, np.int64), 1)
+    if weighting in {"ramp", "dynamic"}:
+        return Units(window + 1 - distances, window if weighting == "dynamic" else 1)
+    q = math.lcm(*range(1, window + 1))
+    q = min(q, LARGEST_DENOMINATOR)
+    return Units((q + distances // 2) // distances, q)
+
+
+def keep_probability(counts: NDArray[np.int64], threshold: float) -> NDArray[np.float64]:
+    """Return word2vec's probability of keeping a token, min(1, sqrt(t / f) + t / f), per word.
+
+    f is the word's share of all counted tokens and t the threshold (word2vec.c: ``-sample``).
+    """
+    ratio = threshold * counts.sum() / np.maximum(counts, 1)
+    return np.minimum(np.sqrt(ratio) + ratio, 1.0)
+
+
+@_jit
+def _uniform(key, position):  # type: ignore[no-untyped-def]
+    """Return number `position` of the uniform stream `key`, in [0, 1): SplitMix64 (Steele et al. 2014)."""
+    z = key + (position + np.uint64(1)) * _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * _MIX_1
+    z = (z ^ (z >> np.uint64(27))) * _MIX_2
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53
+
+
+class TokenRows(NamedTuple):
+    """Consecutive rows of token ids: row r is ids[offsets[r]:offsets[r + 1]] of document documents[r]."""
+
+    documents: NDArray[Any]
+    offsets: NDArray[Any]
+    ids: NDArray[np.int32]
+
+
+class StreamRules(NamedTuple):
+    """How tokens become a stream: part id -> word, what is dropped, and the keys of the random numbers."""
+
+    lookup: NDArray[np.int32]
+    close: bool
+    keep: NDArray[np.float64]  # empty: every token is kept
+    drop_key: np.uint64
+    draw: int  # 0, or the largest window to draw
+    draw_key: np.uint64
+
+
+class Stream(NamedTuple):
+    """A piece of a part's stream, and where the next piece goes on."""
+
+    words: NDArray[np.int32]
+    reach: NDArray[np.int32]  # drawn window of each position; empty where none is drawn
+    document: int  # of the last row
+    position: int  # tokens seen in the part
+
+
+@_jit
+def _translate(documents, offsets, ids, document, position, rules, words, reach):  # type: ignore[no-untyped-def]
+    out = 0
+    for row in range(len(documents)):
+        if documents[row] != document:
+            document = documents[row]
+            words[out] = BORDER
+            out += 1
+        for place in range(offsets[row], offsets[row + 1]):
+            word = np.int32(BORDER)
+            if ids[place] >= 0:
+                word = rules.lookup[ids[place]]
+                number = np.uint64(position)
+                position += 1
+                if word >= 0 and len(rules.keep) and _uniform(rules.drop_key, number) >= rules.keep[word]:
+                    word = np.int32(OUTSIDE)
+                if word < 0 and rules.close:
+                    continue
+                if rules.draw:
+                    reach[out] = 1 + np.int32(_uniform(rules.draw_key, number) * rules.draw)
+            words[out] = word
+            out += 1
+    return out, document, position
+
+
+def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position: int) -> Stream:
+    """Return the rows as a piece of stream: vocabulary ids, `OUTSIDE` and `BORDER` marks.
+
+    A row whose document differs from `document` (the one before) begins with a border, and so does every -1
+    among
+    the ids. `position` counts the part's tokens and is all that random numbers depend on, so the cutting into
+    pieces leaves no trace.
+    """
+    size = int(rows.offsets[-1] - rows.offsets[0]) + len(rows.documents)
+    words = np.empty(size, np.int32)
+    reach = np.zeros(size if rules.draw else 0, np.int32)
+    n, document, position = _translate(*rows, document, position, rules, words, reach)
+    return Stream(words[:n], reach[:n], document, position)
+
+
+@_jit
+def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, filled):  # type: ignore[no-untyped-def]
+    """Append the keys of all pairs whose right word lies in words[start:stop]; return how many there are.
+
+    `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more.
+    `radix` is 1
+    or the window: only then the key holds the distance. `reach` is empty or the window drawn for each right
+    word.
+    """
+    for place in range(start, stop):
+        right = np.int64(words[place])
+        if right < 0:
+            continue
+        limit = reach[place] if len(reach) else window
+        for distance in range(1, limit + 1):
+            left = np.int64(words[place - distance])
+            if left == BORDER:
+                break
+            if left < 0:
+                continue
+            if cell == UPPER:  # min and max compile to no branch: which id is smaller cannot be predicted
+                row, column = min(left, right), max(left, right)
+            elif cell == RIGHT:
+                row, column = right, left
+            else:
+                row, column = left, right
+            key = row * n_words + column
+            keys[filled] = key * radix + (distance - 1) if radix > 1 else key
+            filled += 1
+    return filled
+
+
+def key_type(n_words: int, radix: int) -> np.dtype[Any]:
+    """Return the narrowest unsigned type that holds every key: the narrower, the faster the sort."""
+    return np.dtype(np.uint32 if n_words * n_words * radix <= 2**32 else np.uint64)
+
+
+@_jit
+def _run_lengths(keys, n_words, units, indptr, indices, values):  # type: ignore[no-untyped-def]
+    radix = np.int64(len(units))
+    per_row = n_words * radix
+    out = np.int64(-1)
+    base = -radix  # smallest key of the current cell; no key is less than `radix` above it before the first
+    row_end = np.int64(0)
+    row = np.int64(0)
+    for packed in keys:
+        key = np.int64(packed)
+        if key - base >= radix:
+            base = key - key % radix
+            out += 1
+            while base >= row_end:
+                indptr[row] = out
+                row += 1
+                row_end += per_row
+            indices[out] = (base - row_end + per_row) // radix
+            values[out] = 0
+        values[out] += units[key - base]
+    indptr[row:] = out + 1
+    return out + 1
+
+
+@_jit
+def _survey(keys, radix):  # type: ignore[no-untyped-def]
+    """Return the number of cells in sorted keys and the most keys that any of them has."""
+    cells, longest, length = 0, 0, 0
+    base = -np.int64(radix)
+    for packed in keys:
+        key = np.int64(packed)
+        if key - base >= radix:
+            base = key - key % radix if radix > 1 else key
+            cells += 1
+            length = 0
+        length += 1
+        longest = max(longest, length)
+    return cells, longest
+
+
+def sum_sorted_keys(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
+    """Sum the weights of equal cells in sorted keys; the radix of the keys is len(units)."""
+    # Looking once before costs less than the page faults of room for the worst case.
+    n, longest = _survey(keys, len(units))
+    indptr = np.empty(n_words + 1, np.int64)
+    indices, values = np.empty(n, np.int32), np.empty(n, _value_type(longest * int(units.max())))
+    _run_lengths(keys, n_words, units, indptr, indices, values)
+    return Run(indptr, indices, values)
+
+
+def _value_type(largest: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _shrunk(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
+    """Return a run of the first n entries; the spare room goes back to the system."""
+    indices.resize(n, refcheck=False)
+    values.resize(n, refcheck=False)
+    return Run(indptr, indices, values)
+
+
+@_jit
+def _drain(total, marks, indices, values, out):  # type: ignore[no-untyped-def]
+    """Move the marked cells of one row to the output in column order, leaving the accumulator zero."""
+    for group in range(len(marks)):
+        bits = marks[group]
+        marks[group] = np.uint64(0)
+        while bits != np.uint64(0):
+            lowest = bits & (~bits + np.uint64(1))
+            column = group * 64 + np.int64(_BIT_POSITION[(lowest * _DE_BRUIJN) >> np.uint64(58)])
+            indices[out] = column
+            values[out] = total[column]
+            total[column] = 0
+            out += 1
+            bits ^= lowest
+    return out
+
+
+@_jit
+def _merge(indptrs, all_indices, all_values, n_columns, indptr, indices, values):  # type: ignore[no-untyped-def]
+    total = np.zeros(n_columns, np.int64)
+    marks = np.zeros((n_columns + 63) // 64, np.uint64)
+    out = np.int64(0)
+    for row in range(len(indptr) - 1):
+        indptr[row] = out
+        for run in range(len(indptrs)):
+            for entry in range(indptrs[run][row], indptrs[run][row + 1]):
+                column = all_indices[run][entry]
+                total[column] += all_values[run][entry]
+                marks[column >> 6] |= np.uint64(1) << np.uint64(column & 63)
+        out = _drain(total, marks, indices, values, out)
+    indptr[len(indptr) - 1] = out
+    return out
+
+
+_FAN_IN = 8
+"""Runs merged at a time: the kernel takes a tuple of this length, so nothing is copied together first."""
+
+
+def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
+    """Add runs of the same rows: one dense row of sums at a time, its marked cells read off in order."""
+    if len(runs) == 1:
+        return runs[0]
+    if len(runs) > _FAN_IN:
+        groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
+        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns)
+    n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
+    kind = _value_type(sum(int(run.values.max(initial=0)) for run in runs))
+    empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
+    padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
+    values_of = tuple(run.values.astype(kind, copy=False) for run in padded)
+    indptr = np.empty(n_rows + 1, np.int64)
+    # Spare room is never touched and so takes no memory.
+    indices, values = np.empty(n_entries, np.int32), np.empty(n_entries, kind)
+    arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
+    n = _merge(*arrays, n_columns, indptr, indices, values)
+    return _shrunk(indptr, indices, values, n)
+
+
+def slice_rows(run: Run, first: int, last: int) -> Run:
+    """Return rows first..last-1 of a run, as views where possible."""
+    start, stop = run.indptr[first], run.indptr[last]
+    return Run(run.indptr[first : last + 1] - start, run.indices[start:stop], run.values[start:stop])
+
+
+@_jit
+def _lower_bound(indices, start, stop, column):  # type: ignore[no-untyped-def]
+    while start < stop:
+        middle = (start + stop) // 2
+        if indices[middle] < column:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@_jit
+def _mirror_sizes(indptr, indices, first, last, sizes):  # type: ignore[no-untyped-def]
+    for row in range(last):
+        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
+        for entry in range(start, indptr[row + 1]):
+            if indices[entry] >= last:
+                break
+            sizes[indices[entry] - first] += 1
+        if row >= first:
+            sizes[row - first] += indptr[row + 1] - indptr[row]
+
+
+@_jit
+def _mirror(indptr, indices, values, first, last, free, out_indices, out_values):  # type: ignore[no-untyped-def]
+    for row in range(last):
+        if row >= first:  # what lies left of the diagonal is there already: it came from the rows above
+            for entry in range(indptr[row], indptr[row + 1]):
+                twice = 2 if indices[entry] == row else 1
+                out_indices[free[row - first]] = indices[entry]
+                out_values[free[row - first]] = twice * values[entry]
+                free[row - first] += 1
+        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
+        for entry in range(start, indptr[row + 1]):
+            column = indices[entry]
+            if column >= last:
+                break
+            out_indices[free[column - first]] = row
+            out_values[free[column - first]] = values[entry]
+            free[column - first] += 1
+
+
+def mirror_rows(upper: Run, first: int, last: int) -> Run:
+    """Return rows first..last-1 of U + U transposed, of a run U with no entry below the diagonal."""
+    sizes = np.zeros(last - first, np.int64)
+    _mirror_sizes(upper.indptr, upper.indices, first, last, sizes)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    largest = 2 * int(upper.values.max(initial=0))
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], _value_type(largest))
+    _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
+    return Run(indptr, indices, values)
+
+
+@_jit
+def _count_terms(documents, offsets, ids, lookup, first, current, total, marks, sizes, indices, values):  # type: ignore[no-untyped-def]
+    out = np.int64(0)
+    for row in range(len(documents)):
+        document = documents[row] - first
+        if document < 0 or document >= len(sizes):
+            continue
+        if document != current:
+            if current >= 0:
+                end = _drain(total, marks, indices, values, out)
+                sizes[current] = end - out
+                out = end
+            current = document
+        for place in range(offsets[row], offsets[row + 1]):
+            if ids[place] >= 0 and lookup[ids[place]] >= 0:
+                word = np.int64(lookup[ids[place]])
+                total[word] += 1
+                marks[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
+    return out, current
+
+
+class TermCounter:
+    """Count the terms of consecutive documents, row batch by row batch, in memory bounded by the result.
+
+    Only the document being read lies in a dense row of sums; its counts move to the output when the next
+    begins.
+    """
+
+    def __init__(self, lookup: NDArray[np.int32], n_words: int, first: int, last: int) -> None:
+        self._lookup, self._first = lookup, first
+        self._total = np.zeros(n_words, np.int64)
+        self._marks = np.zeros((n_words + 63) // 64, np.uint64)
+        self._sizes = np.zeros(last - first, np.int64)
+        self._current = -1
+        self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def add(self, rows: TokenRows) -> None:
+        """Count the rows of documents first..last-1; rows of others are passed over."""
+        room = int(rows.offsets[-1] - rows.offsets[0]) + np.count_nonzero(self._total)
+        indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
+        state = (self._lookup, self._first, self._current, self._total, self._marks, self._sizes)
+        n, self._current = _count_terms(*rows, *state, indices, values)
+        self._pieces.append((indices[:n].copy(), values[:n].copy()))
+
+    def result(self) -> Run:
+        """Return the counts of all documents, a row each."""
+        room = np.count_nonzero(self._total)
+        indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
+        if self._current >= 0:
+            self._sizes[self._current] = _drain(self._total, self._marks, indices, values, 0)
+        self._pieces.append((indices, values))
+        indptr = np.concatenate([[0], np.cumsum(self._sizes)])
+        return Run(indptr, *(np.concatenate(arrays) for arrays in zip(*self._pieces, strict=True)))
+
+
+def balanced_row_blocks(
+    counts: NDArray[np.int64], *, n_pairs: float, entries_per_block: float, groups_per_octave: int = 8
+) -> tuple[int, ...]:
+    """Return row boundaries between which about equally many non-zeros are expected.
+
+    If n_pairs pairs fell on words independently, cell (i, j) would be non-zero with probability
+    1 - exp(-n_pairs p_i p_j). Real text is burstier, so this errs to the high side. Words are grouped by
+    frequency, `groups_per_octave` groups to a factor of two, to keep the sum over pairs of words small.
+    """
+    expected = _expected_row_entries(counts, n_pairs, groups_per_octave)
+    # Frequent words alone may exceed a block's share: a block has at least one row.
+    n_blocks = min(max(1, math.ceil(expected.sum() / entries_per_block)), len(counts))
+    shares = np.cumsum(expected) / max(expected.sum(), 1e-300) * n_blocks
+    inner = np.searchsorted(shares, np.arange(1, n_blocks)) + 1
+    return tuple(sorted({0, *(int(row) for row in inner if row < len(counts)), len(counts)}))
+
+
+def _expected_row_entries(
+    counts: NDArray[np.int64], n_pairs: float, groups_per_octave: int
+) -> NDArray[np.float64]:
+    group = np.floor(np.log2(np.maximum(counts, 1)) * groups_per_octave).astype(np.int64)
+    _, group, size = np.unique(group, return_inverse=True, return_counts=True)
+    share = np.bincount(group, counts) / size / max(int(counts.sum()), 1)
+    expected: NDArray[np.float64] = -np.expm1(-n_pairs * np.outer(share, share)) @ size
+    return expected[group]

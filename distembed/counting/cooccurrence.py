@@ -1,0 +1,499 @@
+"""Count word pairs over many parts: partial counts part by part, then merged row block by row block.
+
+The stages are functions of their own, so that a job can run, record and resume them one by one:
+`cooccurrence_row_blocks` lays the grid, `count_part` counts one part into a file of sorted runs, and
+`merge_row_block` adds all parts' runs of one row block. `count_cooccurrences` is the three together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.parts import open_part
+from distembed.counting import blocks
+from distembed.counting.blocks import Run, StreamRules, TokenRows
+from distembed.counting.runs import RunWriter, read_runs
+
+Direction = Literal["symmetric", "left", "right"]
+Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
+
+DEFAULT_BLOCK_MEMORY = 2**28
+"""Bytes a task may use: 256 MiB."""
+
+_CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
+_LARGEST_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CooccurrenceOptions:
+    """What counts as a co-occurrence, and how much memory a task may use; see `count_cooccurrences`.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range or not one of its names.
+    """
+
+    window: int = 5
+    direction: Direction = "symmetric"
+    weighting: Weighting = "flat"
+    draw: int | None = None
+    subsample: float | None = None
+    seed: int = 0
+    outside: Literal["keep", "close"] = "keep"
+    block_memory: int = DEFAULT_BLOCK_MEMORY
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ValueError(f"window is {self.window}; it must be 1 or more.")
+        _check_name("direction", self.direction, ("symmetric", "left", "right"))
+        _check_name("weighting", self.weighting, ("flat", "harmonic", "ramp", "dynamic"))
+        _check_name("outside", self.outside, ("keep", "close"))
+        if self.draw is not None and self.weighting != "dynamic":
+            raise ValueError(f'draw needs weighting="dynamic"; weighting is {self.weighting!r}.')
+        if self.subsample is not None and not self.subsample > 0:
+            raise ValueError(
+                f"subsample is {self.subsample}; it must be above 0, or None to keep every token."
+            )
+        if self.block_memory < 2**16:
+            raise ValueError(f"block_memory is {self.block_memory} bytes; it must be at least 65536.")
+
+    @property
+    def units(self) -> blocks.Units:
+        """Weights of the distances as exact integers; a drawn window counts each pair once."""
+        return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
+
+
+def _check_name(option: str, value: str, names: Sequence[str]) -> None:
+    if value not in names:
+        raise ValueError(f"{option} is {value!r}; it must be one of {', '.join(map(repr, names))}.")
+
+
+class PartialCounts(NamedTuple):
+    """What `count_part` has written: the file, and what the merge must know; all of it JSON."""
+
+    url: str
+    n_words: int
+    row_blocks: tuple[int, ...]
+    denominator: int
+    largest_cell: int  # no cell of this part holds more, in units of 1 / denominator
+    n_tokens: int
+    n_runs: int
+
+
+def cooccurrence_row_blocks(
+    counts: NDArray[np.int64],
+    *,
+    window: int,
+    direction: Direction = "symmetric",
+    n_tokens: int | None = None,
+    block_memory: int = DEFAULT_BLOCK_MEMORY,
+) -> tuple[int, ...]:
+    """Return the row boundaries of the blocks: about equal expected non-zeros, from the problem alone.
+
+    Parameters
+    ----------
+    counts
+        Occurrences of each word, int64, shape (n_words,).
+    n_tokens
+        Tokens of the corpus that are in the vocabulary; the sum of `counts` by default.
+    block_memory
+        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds
+        the
+        partial counts it adds as well.
+
+    Returns
+    -------
+    tuple of int
+        0 = b_0 < b_1 < ... = n_words; block k is rows b_k..b_{k+1}-1.
+    """
+    counts = np.asarray(counts, np.int64)
+    if len(counts) == 0:
+        raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
+    sides = 2 if direction == "symmetric" else 1
+    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
+    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
+
+
+def count_part(
+    part: str,
+    vocabulary: Vocabulary,
+    options: CooccurrenceOptions,
+    row_blocks: Sequence[int],
+    target: str,
+    *,
+    number: int = 0,
+    storage_options: dict[str, Any] | None = None,
+) -> PartialCounts:
+    """Count the co-occurrences of one part into one file of sorted runs, split by row block.
+
+    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed an
+    eighth of it at a time, and sums that outgrow as much go to the file as a run of their own.
+
+    Parameters
+    ----------
+    part
+        URL prefix of the part's three files.
+    row_blocks
+        Row boundaries, of `cooccurrence_row_blocks`.
+    target
+        URL of the file to write; it appears only when complete.
+    number
+        Place of the part in the corpus: the key of its random numbers, with `options.seed`.
+    storage_options
+        How to reach `part`, as fsspec takes them.
+    """
+    words, word_counts = part_words(part, storage_options)
+    lookup = vocabulary.index(words)
+    largest = _largest_cell(options, int(word_counts[lookup >= 0].max(initial=0)), part)
+    rules = _stream_rules(options, vocabulary, lookup, number)
+    rows = token_rows(part, options.block_memory // 64, storage_options)
+    n_words, n_runs = len(vocabulary), 0
+    with RunWriter(target) as writer:
+        for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
+            _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
+            n_runs += 1
+    n_tokens = int(word_counts[lookup >= 0].sum())
+    return PartialCounts(
+        target, n_words, tuple(row_blocks), options.units.denominator, largest, n_tokens, n_runs
+    )
+
+
+def _largest_cell(options: CooccurrenceOptions, largest_count: int, part: str) -> int:
+    """Return what no cell can exceed: each token of the rarer word meets `window` others on either side."""
+    sides = 2 if options.direction == "symmetric" else 1
+    bound = sides * int(options.units.weights.sum()) * largest_count
+    return _checked(bound, f"{part}: a count")
+
+
+def _checked(bound: int, what: str) -> int:
+    if bound >= 2**63:
+        raise OverflowError(
+            f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
+        )
+    return bound
+
+
+def tokens_of(docs: Corpus | Tokens) -> Tokens:
+    """Return the tokens of a corpus, tokenising it if that has not been done."""
+    tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
+    if not tokens.parts:
+        raise ValueError("There are no tokens to count: the corpus has no parts.")
+    return tokens
+
+
+class PartWords(NamedTuple):
+    """The dictionary of a part: its token ids index `words`."""
+
+    words: pa.ChunkedArray
+    counts: NDArray[np.int64]
+
+
+def part_words(part: str, storage_options: dict[str, Any] | None = None) -> PartWords:
+    """Read the dictionary of a part."""
+    with open_part(part, "words", storage_options) as file:
+        table = file.read(columns=["word", "count"])
+    return PartWords(table["word"], table["count"].to_numpy())
+
+
+def _stream_rules(
+    options: CooccurrenceOptions, vocabulary: Vocabulary, lookup: NDArray[np.int32], number: int
+) -> StreamRules:
+    keep = np.empty(0)
+    if options.subsample is not None:
+        keep = blocks.keep_probability(np.asarray(vocabulary.counts), options.subsample)
+    drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
+    draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
+    draw = 0 if options.draw is None else options.window
+    return StreamRules(
+        np.asarray(lookup, np.int32), options.outside == "close", keep, drop_key, draw, draw_key
+    )
+
+
+def _key_runs(
+    rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
+) -> Iterator[Run]:
+    """Yield the sums of one buffer of keys after another."""
+    window, weights = options.window, options.units.weights
+    radix = window if (weights != weights[0]).any() else 1
+    key_type = blocks.key_type(n_words, radix)
+    keys = _key_buffer(options, key_type)
+    filled = 0
+    for words, reach in _windowed_stream(rows, rules, window):
+        start = window
+        while start < len(words):
+            stop = min(len(words), start + (len(keys) - filled) // window)
+            span = (words, reach, start, stop, window, n_words, _CELL[options.direction], radix)
+            filled = blocks.emit_pairs(*span, keys, filled)
+            start = stop
+            if len(keys) - filled < window:
+                yield _sorted_sums(keys[:filled], n_words, weights[:radix])
+                filled = 0
+    if filled:
+        yield _sorted_sums(keys[:filled], n_words, weights[:radix])
+
+
+def _key_buffer(options: CooccurrenceOptions, key_type: np.dtype[Any]) -> NDArray[Any]:
+    return np.empty(max(options.block_memory // 8 // key_type.itemsize, 64 * options.window), key_type)
+
+
+def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
+    keys.sort()
+    return blocks.sum_sorted_keys(keys, n_words, units)
+
+
+def _windowed_stream(
+    batches: Iterable[TokenRows], rules: StreamRules, window: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yield the part's stream in pieces, each led by the last `window` positions of the piece before."""
+    words = np.full(window, blocks.BORDER, np.int32)
+    reach = np.zeros(window if rules.draw else 0, np.int32)
+    document, position = -1, 0
+    for rows in batches:
+        stream = blocks.translate_rows(rows, rules, document, position)
+        document, position = stream.document, stream.position
+        words = np.concatenate([words[-window:], stream.words])
+        reach = np.concatenate([reach[-window:], stream.reach])
+        yield words, reach
+
+
+def token_rows(
+    part: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
+) -> Iterator[TokenRows]:
+    """Yield the token rows of a part, about `batch_bytes` at a time."""
+    with open_part(part, "tokens", storage_options) as table:
+        for group in range(table.num_row_groups):
+            rows = _row_batch(table.metadata.row_group(group), batch_bytes)
+            for batch in table.iter_batches(rows, row_groups=[group], columns=["document", "ids"]):
+                documents, ids = batch.column("document"), batch.column("ids")
+                yield TokenRows(documents.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
+
+
+def _row_batch(group: pq.RowGroupMetaData, batch_bytes: int) -> int:
+    return max(1, int(batch_bytes * group.num_rows / max(group.total_byte_size, 1)))
+
+
+def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: int) -> Iterator[Run]:
+    """Add runs together while they fit in memory, and yield the sum whenever it no longer does."""
+    held: list[Run] = []
+    for run in runs:
+        held.append(run)
+        del run
+        if _nbytes(held) > options.block_memory // 4:
+            held = [blocks.merge_runs(held, n_words)]
+            if _nbytes(held) > options.block_memory // 8:
+                yield held.pop()
+    if held:
+        yield blocks.merge_runs(held, n_words)
+
+
+def _nbytes(runs: Iterable[Run]) -> int:
+    return sum(array.nbytes for run in runs for array in run)
+
+
+def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
+    rows = blocks.mirror_rows if mirrored else blocks.slice_rows
+    for block, (first, last) in enumerate(itertools.pairwise(row_blocks)):
+        writer.append(block, rows(run, first, last))
+
+
+def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
+    """Return the type of merged counts: float32 for fractions, else int32 where no cell outgrows it."""
+    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all parts")
+    if partials[0].denominator > 1:
+        return np.dtype(np.float32)
+    return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
+
+
+def merge_row_block(
+    partials: Sequence[PartialCounts], block: int, *, block_memory: int = DEFAULT_BLOCK_MEMORY
+) -> csr_array:
+    """Add all parts' counts of one row block.
+
+    Returns
+    -------
+    csr_array
+        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the
+        denominator.
+    """
+    first, last = partials[0].row_blocks[block : block + 2]
+    n_words = partials[0].n_words
+    runs = (run for partial in partials for run in read_runs(partial.url, block))
+    total = _folded(runs, n_words, last - first, block_memory // 4)
+    values = total.values / partials[0].denominator if partials[0].denominator > 1 else total.values
+    index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
+    parts = (
+        values.astype(count_type(partials)),
+        total.indices.astype(index, copy=False),
+        total.indptr.astype(index),
+    )
+    return csr_array(parts, shape=(last - first, n_words))
+
+
+def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
+    """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, once that is larger)."""
+    empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    total, fresh = empty, list[Run]()
+    for run in runs:
+        fresh.append(run)
+        if _nbytes(fresh) > max(limit_bytes, _nbytes([total])):
+            total, fresh = blocks.merge_runs([total, *fresh], n_words), []
+    return blocks.merge_runs([total, *fresh], n_words)
+
+
+class _Scratch:
+    """A folder removed when the last graph that reads it goes; copies sent to workers do not own it."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")
+        if folder is None:
+            weakref.finalize(self, shutil.rmtree, self.url, ignore_errors=True)
+
+    def __reduce__(self) -> tuple[type[_Scratch], tuple[str]]:
+        return _Scratch, (self.url,)
+
+    def __dask_tokenize__(self) -> str:
+        return self.url
+
+
+def count_cooccurrences(
+    docs: Corpus | Tokens,
+    vocabulary: Vocabulary,
+    *,
+    window: int = 5,
+    direction: Direction = "symmetric",
+    weighting: Weighting = "flat",
+    draw: int | None = None,
+    subsample: float | None = None,
+    seed: int = 0,
+    outside: Literal["keep", "close"] = "keep",
+    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    scratch: str | None = None,
+) -> da.Array:
+    """Count how often words stand near each other.
+
+    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window
+    places before
+    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
+    within it.
+
+    Parameters
+    ----------
+    docs
+        The corpus, or its tokens.
+    window
+        Largest distance, in words.
+    weighting
+        Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
+        (window + 1 - d) / window, which is what word2vec's random window gives on average.
+    draw
+        Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
+    subsample
+        word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
+        dropped
+        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
+        place.
+    outside
+        "keep": words outside the vocabulary keep their place; "close": they are removed first, as in
+        word2vec.
+    block_memory
+        Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
+    scratch
+        Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
+        folder,
+        removed when the returned array and all arrays computed from it are gone.
+
+    Returns
+    -------
+    dask.array.Array
+        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided
+        by q once
+        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32
+        where no
+        count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for the others.
+        Parts are counted now, by the scheduler in force; row blocks are merged when computed.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, the vocabulary is empty, or there are no tokens.
+    """
+    options = CooccurrenceOptions(
+        window=window, direction=direction, weighting=weighting, draw=draw, subsample=subsample, seed=seed,
+        outside=outside, block_memory=block_memory,
+    )  # fmt: skip
+    row_blocks = cooccurrence_row_blocks(
+        vocabulary.counts, window=window, direction=direction, block_memory=block_memory
+    )
+    tokens = tokens_of(docs)
+    folder = _Scratch(scratch)
+    partials = _count_parts(tokens, vocabulary, options, row_blocks, folder.url)
+    return merge_partials(partials, block_memory=block_memory, keep_alive=folder)
+
+
+def _count_parts(
+    tokens: Tokens,
+    vocabulary: Vocabulary,
+    options: CooccurrenceOptions,
+    row_blocks: Sequence[int],
+    folder: str,
+) -> list[PartialCounts]:
+    shared, task = dask.delayed(vocabulary), dask.delayed(count_part, pure=False)
+    reach = dict(tokens.storage_options)
+    tasks = [
+        task(
+            part,
+            shared,
+            options,
+            row_blocks,
+            f"{folder}/part-{number:05d}.counts",
+            number=number,
+            storage_options=reach,
+        )
+        for number, part in enumerate(tokens.parts)
+    ]
+    # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
+    partials: list[PartialCounts] = dask.delayed(list)(tasks).compute()
+    return partials
+
+
+def merge_partials(
+    partials: Sequence[PartialCounts],
+    *,
+    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    keep_alive: object = None,
+) -> da.Array:
+    """Return the lazy array of merged row blocks; it holds on to `keep_alive` as long as it lives."""
+    row_blocks, n_words = partials[0].row_blocks, partials[0].n_words
+    kind = count_type(partials)
+    return da.map_blocks(
+        _merged_chunk,
+        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (n_words,)),
+        dtype=kind,
+        meta=csr_array((0, 0), dtype=kind),
+        partials=tuple(partials),
+        block_memory=block_memory,
+        keep_alive=keep_alive,
+    )
+
+
+def _merged_chunk(
+    *, partials: Sequence[PartialCounts], block_memory: int, keep_alive: object, block_id: tuple[int, int]
+) -> csr_array:
+    del keep_alive  # it is here so that the graph owns it
+    return merge_row_block(partials, block_id[0], block_memory=block_memory)

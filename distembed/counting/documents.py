@@ -1,0 +1,119 @@
+"""Count terms by document: a lazy document-term matrix straight from the token parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from scipy.sparse import csr_array
+
+from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.counting.blocks import TermCounter
+from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_words, token_rows, tokens_of
+
+_BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
+
+
+class DocumentBlock(NamedTuple):
+    """A block of rows: documents first..last-1 of one part."""
+
+    part: str
+    first: int
+    last: int
+
+
+def document_row_blocks(tokens: Tokens, *, block_memory: int = DEFAULT_BLOCK_MEMORY) -> list[DocumentBlock]:
+    """Return the row blocks of the document-term matrix: a part each, cut where it outgrows memory."""
+    limit = max(1, block_memory // _BYTES_PER_TOKEN)
+    return [block for part in tokens.parts for block in _part_blocks(tokens, part, limit)]
+
+
+def _part_blocks(tokens: Tokens, part: str, limit: int) -> Iterator[DocumentBlock]:
+    lengths = tokens.documents(part)["n_tokens"].to_numpy()
+    ends = np.cumsum(lengths)
+    first = 0
+    while first < len(lengths):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + limit, side="right")))
+        yield DocumentBlock(part, first, last)
+        first = last
+
+
+def count_document_block(
+    block: DocumentBlock,
+    vocabulary: Vocabulary,
+    *,
+    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    storage_options: dict[str, Any] | None = None,
+) -> csr_array:
+    """Count the terms of one block of documents.
+
+    Returns
+    -------
+    csr_array
+        Shape (last - first, n_words), int32; words outside the vocabulary are passed over, and a document
+        with no
+        known word is an empty row.
+    """
+    lookup = vocabulary.index(part_words(block.part, storage_options).words)
+    counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
+    for rows in token_rows(block.part, block_memory // 64, storage_options):
+        counter.add(rows)
+    counts = counter.result()
+    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr.astype(np.int32))
+    return csr_array(arrays, shape=(block.last - block.first, len(vocabulary)))
+
+
+def count_document_terms(
+    docs: Corpus | Tokens, vocabulary: Vocabulary, *, block_memory: int = DEFAULT_BLOCK_MEMORY
+) -> da.Array:
+    """Count how often each word of the vocabulary stands in each document.
+
+    Parameters
+    ----------
+    docs
+        The corpus, or its tokens.
+    block_memory
+        Bytes a task may use; parts with more tokens than fit are cut into several row blocks.
+
+    Returns
+    -------
+    dask.array.Array
+        Shape (n_documents, n_words), int32, csr_array chunks of whole documents in corpus order; lazy.
+        The equivalent of scikit-learn's CountVectorizer with this vocabulary.
+
+    Raises
+    ------
+    ValueError
+        If the vocabulary or the corpus is empty.
+    """
+    if len(vocabulary) == 0:
+        raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
+    tokens = tokens_of(docs)
+    row_blocks = document_row_blocks(tokens, block_memory=block_memory)
+    if not row_blocks:
+        raise ValueError("There are no documents to count: the corpus is empty.")
+    return da.map_blocks(
+        _document_chunk,
+        chunks=(tuple(block.last - block.first for block in row_blocks), (len(vocabulary),)),
+        dtype=np.int32,
+        meta=csr_array((0, 0), dtype=np.int32),
+        tokens=tokens,  # the graph owns it: token files in a temporary folder live as long as the array
+        row_blocks=tuple(row_blocks),
+        vocabulary=vocabulary,
+        block_memory=block_memory,
+    )
+
+
+def _document_chunk(
+    *,
+    tokens: Tokens,
+    row_blocks: tuple[DocumentBlock, ...],
+    vocabulary: Vocabulary,
+    block_memory: int,
+    block_id: tuple[int, int],
+) -> csr_array:
+    block, reach = row_blocks[block_id[0]], dict(tokens.storage_options)
+    return count_document_block(block, vocabulary, block_memory=block_memory, storage_options=reach)

@@ -1,0 +1,50 @@
+"""Tiny token parts in the layout of distembed.corpus, written by the tests themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distembed.corpus import Vocabulary
+
+Document = Sequence[str | None]  # None is a border
+
+
+def vocabulary_of(words: Sequence[str], counts: Sequence[int] | None = None) -> Vocabulary:
+    counts_array = np.array([1] * len(words) if counts is None else counts, np.int64)
+    return Vocabulary(list(words), counts_array, counts_array)
+
+
+def write_part(prefix: str, documents: Sequence[Document], *, row_tokens: int = 2**16) -> str:
+    words: dict[str, int] = {}
+    rows = []
+    for number, document in enumerate(documents):
+        ids = [-1 if word is None else words.setdefault(word, len(words)) for word in document]
+        rows += [(number, ids[start : start + row_tokens]) for start in range(0, len(ids), row_tokens)]
+    counts = Counter(word for document in documents for word in document)
+    write_tables(
+        prefix,
+        documents=[number for number, _ in rows],
+        rows=[ids for _, ids in rows],
+        words=list(words),
+        counts=[counts[word] for word in words],
+        lengths=[sum(word is not None for word in document) for document in documents],
+    )
+    return prefix
+
+
+def write_tables(prefix, *, documents, rows, words, counts, lengths) -> None:
+    if not isinstance(rows, pa.Array):
+        rows = pa.array(rows, pa.list_(pa.int32()))
+    pq.write_table(
+        pa.table({"document": pa.array(documents, pa.int32()), "ids": rows}), prefix + ".tokens.parquet"
+    )
+    table = {"word": pa.array(words, pa.string()), "count": pa.array(counts, pa.int64())}
+    pq.write_table(pa.table({**table, "document_count": table["count"]}), prefix + ".words.parquet")
+    names = pa.array([str(i) for i in range(len(lengths))])
+    columns = {"id": names, "title": names, "label": names, "n_tokens": pa.array(lengths, pa.int64())}
+    pq.write_table(pa.table(columns), prefix + ".documents.parquet")

@@ -1,0 +1,306 @@
+"""Pair counts equal the plain double loop, whatever the batches, parts, blocks and schedulers."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import lzma
+import re
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from distembed.corpus import Tokens, build_vocabulary, read_corpus
+from distembed.counting import (
+    CooccurrenceOptions,
+    DamagedRunsError,
+    cooccurrence_row_blocks,
+    count_cooccurrences,
+    count_document_terms,
+    count_part,
+    merge_row_block,
+)
+from distembed.counting import cooccurrence as module
+from tests.counting.parts import vocabulary_of, write_part
+from tests.references import counting as plain
+
+WORDS = ["the", "of", "cat", "mat", "sat"]
+DOCUMENTS = [
+    ["the", "cat", "sat", "on", "the", "mat"],
+    ["of", None, "cat", "the", "the", None, None, "mat"],
+    [],
+    ["odd"],
+    ["the", "the", "the", "the", "the", "the", "the"],
+    ["mat", "x", "y", "of", "z", "the", "w", "w", "w", "w", "w", "cat", "sat", "of"],
+]
+words = st.sampled_from([*WORDS, "unknown", None])
+documents = st.lists(st.lists(words, max_size=30), min_size=1, max_size=5)
+
+
+def count(folder: Path, parts, vocabulary=None, *, row_tokens=2**16, **options) -> csr_array:
+    prefixes = [write_part(f"{folder}/p{i}", part, row_tokens=row_tokens) for i, part in enumerate(parts)]
+    counts = count_cooccurrences(Tokens(tuple(prefixes)), vocabulary or vocabulary_of(WORDS), **options)
+    with dask.config.set(scheduler="sync"):
+        return counts.compute()
+
+
+def read(path: Path) -> str:
+    return lzma.decompress(path.read_bytes()).decode()
+
+
+def as_float(fractions: np.ndarray) -> np.ndarray:
+    return np.array([[float(x) for x in row] for row in fractions])
+
+
+@pytest.mark.parametrize("outside", ["keep", "close"])
+@pytest.mark.parametrize("weighting", ["flat", "harmonic", "ramp", "dynamic"])
+@pytest.mark.parametrize("direction", ["left", "right", "symmetric"])
+def test_equals_the_plain_loop(tmp_path, direction, weighting, outside):
+    options = {"direction": direction, "weighting": weighting, "outside": outside}
+    for window in (1, 3, 10):
+        found = count(tmp_path, [DOCUMENTS], window=window, **options)
+        expected = as_float(plain.cooccurrences(DOCUMENTS, WORDS, window=window, **options))
+        assert found.has_canonical_format
+        assert found.dtype == (
+            np.float32 if weighting in {"harmonic", "dynamic"} and window > 1 else np.int32
+        )
+        np.testing.assert_array_equal(found.toarray(), expected.astype(np.float32))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    documents=documents,
+    row_tokens=st.integers(1, 40),
+    cuts=st.sets(st.integers(1, 4)),
+    n_keys=st.integers(5, 60),
+)
+def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_keys):
+    """Rows, batches, buffers, spilled runs and parts may be cut anywhere."""
+    folder = tmp_path_factory.mktemp("cut")
+    parts = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
+    whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_key_buffer", lambda options, key_type: np.empty(n_keys, key_type))
+        patch.setattr(module, "_nbytes", lambda runs: 2**40)  # every buffer spills
+        patch.setattr(module, "_row_batch", lambda about, batch_bytes: 1)
+        found = count(
+            folder, [part for part in parts if part], window=4, weighting="harmonic", row_tokens=row_tokens
+        )
+    np.testing.assert_array_equal(found.toarray(), whole.astype(np.float32))
+
+
+def test_random_choices_do_not_depend_on_cutting(tmp_path):
+    rng = np.random.default_rng(0)
+    text = [list(rng.choice(WORDS, 300)) for _ in range(3)]
+    vocabulary = vocabulary_of(WORDS, [60, 30, 10, 5, 1])
+    options = {"window": 5, "weighting": "dynamic", "draw": 3, "subsample": 0.05, "seed": 7}
+    whole = count(tmp_path, [text], vocabulary, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_row_batch", lambda about, batch_bytes: 1)
+        cut = count(tmp_path, [text], vocabulary, row_tokens=7, **options)
+    assert (whole != cut).nnz == 0
+    assert (whole != count(tmp_path, [text], vocabulary, **{**options, "draw": 4})).nnz > 0
+    assert (whole != count(tmp_path, [text], vocabulary, **{**options, "seed": 8})).nnz > 0
+
+
+def test_drawn_windows_average_to_the_expectation(tmp_path):
+    text = [list(np.random.default_rng(1).choice(WORDS, 40_000))]
+    drawn = count(tmp_path, [text], window=5, weighting="dynamic", draw=0)
+    expected = count(tmp_path, [text], window=5, weighting="dynamic")
+    assert np.issubdtype(drawn.dtype, np.integer)
+    np.testing.assert_allclose(drawn.toarray(), expected.toarray(), rtol=0.03)
+
+
+def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path):
+    n = 50_000
+    vocabulary = vocabulary_of(["the", "rare"], [n, 0])
+    found = count(
+        tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01, outside="close"
+    )
+    assert found[0, 0] == pytest.approx(n * (0.1 + 0.01), rel=0.03)
+    kept = count(tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01)
+    assert kept[0, 0] == pytest.approx(n * 0.11**2, rel=0.08)  # dropped words keep their place
+
+
+def test_wide_harmonic_windows_are_fixed_point(tmp_path):
+    text = [list(np.random.default_rng(1).choice(WORDS, 200))]
+    found = count(tmp_path, [text], window=40, weighting="harmonic")
+    expected = as_float(plain.cooccurrences(text, WORDS, window=40, weighting="harmonic"))
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("row_blocks", [(0, 5), (0, 2, 4, 5), (0, 1, 5), (0, 1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("direction", ["left", "symmetric"])
+def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
+    whole = count(tmp_path, [DOCUMENTS[:3], DOCUMENTS[3:]], direction=direction)
+    options = CooccurrenceOptions(direction=direction)
+    partials = [
+        count_part(
+            f"{tmp_path}/p{i}", vocabulary_of(WORDS), options, row_blocks, f"{tmp_path}/{i}.counts", number=i
+        )
+        for i in (0, 1)
+    ]
+    blocks = [merge_row_block(partials, block) for block in range(len(row_blocks) - 1)]
+    found = np.vstack([block.toarray() for block in blocks])
+    np.testing.assert_array_equal(found, whole.toarray())
+
+
+def test_same_bits_under_threads_and_processes(tmp_path):
+    rng = np.random.default_rng(5)
+    parts = [[list(rng.choice(WORDS, 500))] for _ in range(3)]
+    prefixes = Tokens(tuple(write_part(f"{tmp_path}/p{i}", part) for i, part in enumerate(parts)))
+    results = []
+    for scheduler in ("sync", "threads", "processes"):
+        with dask.config.set(scheduler=scheduler, num_workers=2):
+            results.append(
+                count_cooccurrences(prefixes, vocabulary_of(WORDS), weighting="harmonic").compute()
+            )
+    for other in results[1:]:
+        assert other.data.tobytes() == results[0].data.tobytes()
+        np.testing.assert_array_equal(other.indices, results[0].indices)
+
+
+def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    prefixes = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    counts = count_cooccurrences(prefixes, vocabulary_of(WORDS))
+    derived = counts.map_blocks(lambda block: block)
+    del counts
+    gc.collect()
+    assert derived.compute(scheduler="sync").nnz
+    del derived
+    gc.collect()
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_given_scratch_may_be_a_url_and_is_kept(tmp_path):
+    prefixes = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    found = count_cooccurrences(prefixes, vocabulary_of(WORDS), scratch=f"file://{tmp_path}/kept").compute(
+        scheduler="sync"
+    )
+    assert found.nnz
+    assert [file.name for file in (tmp_path / "kept").iterdir()] == ["part-00000.counts"]
+    again = count_cooccurrences(prefixes, vocabulary_of(WORDS), scratch="memory://counts").compute(
+        scheduler="sync"
+    )
+    assert (again != found).nnz == 0
+
+
+def test_no_known_word_gives_an_empty_matrix(tmp_path):
+    found = count(tmp_path, [[["a", "b"]]])
+    assert found.shape == (5, 5)
+    assert found.nnz == 0
+
+
+@pytest.mark.parametrize("spoil", ["flip", "cut", "empty"])
+def test_damaged_partial_counts_are_named(tmp_path, spoil):
+    write_part(f"{tmp_path}/p", DOCUMENTS)
+    target = tmp_path / "0.counts"
+    partial = count_part(f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), str(target))
+    data = bytearray(target.read_bytes())
+    data[25] ^= 4
+    target.write_bytes({"flip": bytes(data), "cut": data[:-1], "empty": b""}[spoil])
+    with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this part again"):
+        merge_row_block([partial], 0)
+
+
+def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
+    write_part(f"{tmp_path}/p", DOCUMENTS)
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(module, "_write_run", fail)
+    with pytest.raises(MemoryError):
+        count_part(
+            f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
+        )
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": 0}, "window is 0"),
+        ({"direction": "both"}, "direction is 'both'.*'left'"),
+        ({"weighting": "linear"}, "weighting is 'linear'.*'ramp'"),
+        ({"outside": "drop"}, "outside is 'drop'"),
+        ({"draw": 1}, "dynamic"),
+        ({"subsample": 0.0}, r"subsample is 0\.0"),
+        ({"block_memory": 1}, "block_memory is 1"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        CooccurrenceOptions(**options)
+
+
+def test_empty_vocabulary_and_empty_corpus_are_named():
+    with pytest.raises(ValueError, match="vocabulary is empty"):
+        count_cooccurrences(Tokens(("x",)), vocabulary_of([]))
+    with pytest.raises(ValueError, match="no parts"):
+        count_cooccurrences(Tokens(()), vocabulary_of(WORDS))
+
+
+def test_row_blocks_have_equal_shares():
+    counts = (1e7 / np.arange(1, 20_001)).astype(np.int64)
+    edges = cooccurrence_row_blocks(counts, window=5, block_memory=2**26)
+    assert edges[0] == 0
+    assert edges[-1] == 20_000
+    assert len(edges) > 10
+    share = counts / counts.sum()
+    expected = np.array([-np.expm1(-10.0 * counts.sum() * p * share).sum() for p in share])
+    sizes = np.add.reduceat(expected, edges[:-1])
+    assert sizes.max() < 1.2 * sizes.mean()
+    assert sizes.max() * 12 < 1.2 * 2**26 / 8
+    assert cooccurrence_row_blocks([5, 1], window=1) == (0, 2)
+    assert cooccurrence_row_blocks([0, 0], window=1) == (0, 2)
+
+
+def test_from_text_to_counts(tmp_path):
+    """The real reader, tokeniser and vocabulary in front: a document a line, a border at each full stop."""
+    text = ["The cat sat on the mat. The mat sat!", "of the cat: the cat; of", "", "a"] * 3
+    (tmp_path / "text.txt").write_text("\n".join(text))
+    docs = read_corpus(str(tmp_path / "text.txt"))
+    vocabulary = build_vocabulary(docs, min_count=4)
+    counts = count_cooccurrences(docs, vocabulary, window=2, weighting="harmonic").compute(scheduler="sync")
+    documents = [re.findall("[a-z]+", line.lower()) for line in text]
+    expected = as_float(plain.cooccurrences(documents, vocabulary.words, window=2, weighting="harmonic"))
+    np.testing.assert_array_equal(counts.toarray(), expected.astype(np.float32))
+    terms = count_document_terms(docs, vocabulary).compute(scheduler="sync")
+    np.testing.assert_array_equal(terms.sum(axis=0), vocabulary.counts)
+
+
+def test_counts_that_could_overflow_are_refused():
+    partial = module.PartialCounts("a", 5, (0, 5), 1, 2**62, 9, 1)
+    assert module.count_type([partial]) == np.int64
+    with pytest.raises(OverflowError, match="A count over all parts"):
+        module.count_type([partial, partial])
+
+
+def test_counts_of_the_authors_program(shared, tmp_path):
+    """160 Wikipedia articles, window 3: PSDVec's own counter, every cell of the three blocks it kept."""
+    reference = shared / "reference"
+    kept = np.load(reference / "psdvec_small.npz")
+    text = [line.split() for line in read(reference / "psdvec_small_corpus.txt.xz").splitlines()]
+    totals = [line.split(",") for line in read(reference / "psdvec_small_row_totals.csv.xz").split()]
+    order = [word for word, _ in totals]
+    vocabulary = vocabulary_of(order)
+    documents = [line for line in text if len(line) >= 5]
+    found = count(tmp_path, [documents[:70], documents[70:]], vocabulary, window=3, direction="left")
+    core, noncore = vocabulary.index(kept["core_words"]), vocabulary.index(kept["noncore_words"])
+    for name, rows, columns in (
+        ("core_counts", core, core),
+        ("core_noncore_counts", core, noncore),
+        ("noncore_core_counts", noncore, core),
+    ):
+        arrays = (kept[f"{name}_data"], kept[f"{name}_indices"], kept[f"{name}_indptr"])
+        expected = csr_array(arrays, shape=(len(rows), len(columns)))
+        np.testing.assert_array_equal(found[rows][:, columns].toarray(), expected.toarray())
+    np.testing.assert_array_equal(found.sum(axis=1), [int(total) for _, total in totals])
