@@ -1,0 +1,220 @@
+"""Spherical k-means over row blocks: Dhillon & Modha, Machine Learning 42 (2001)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from distembed.execution import one_blas_thread
+from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.row_blocks import Array, each, row_blocks, take_rows, total
+
+Floats = NDArray[np.float64]
+
+
+class Facts(NamedTuple):
+    """What one pass over a non-negative matrix says about it."""
+
+    sum_of_squares: float
+    mean: float
+    n_empty_rows: int
+    column_counts: Floats  # stored values of each column
+
+
+def check_nonnegative(matrix: Array, *, name: str) -> Facts:
+    """Return the facts of a matrix after one pass over it.
+
+    Raises
+    ------
+    ValueError
+        If a value is negative, NaN or infinite, or if all are zero and the matrix is called X.
+    """
+    found = np.asarray(total(blocks.inspect, matrix, shape=(1, 5 + matrix.shape[1])))[0]
+    negative, not_finite, squares, added, empty = found[:5]
+    if not_finite:
+        raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
+    if negative:
+        raise ValueError(f"{name} holds {int(negative)} negative values; give tf-idf or positive PMI.")
+    mean = float(added / np.prod(matrix.shape, dtype=float))
+    return Facts(float(squares), mean, int(empty), found[5:])
+
+
+def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
+    """Raise ValueError unless 1 <= n_clusters <= documents that hold a word, and tell of empty documents."""
+    filled = matrix.shape[0] - facts.n_empty_rows
+    if not filled:
+        raise ValueError(f"None of the {matrix.shape[0]} documents of X holds a value above zero.")
+    if not 1 <= n_clusters <= filled:
+        raise ValueError(
+            f"{n_clusters} components or clusters were asked for, and {filled} documents of X hold a word; "
+            f"ask for 1 to {filled}."
+        )
+    if facts.n_empty_rows:
+        warnings.warn(
+            f"{facts.n_empty_rows} of {matrix.shape[0]} documents hold no word: their factors are zero and "
+            "their label is -1.",
+            stacklevel=4,
+        )
+
+
+class Clustering(NamedTuple):
+    """Clusters of documents: the state of spherical k-means."""
+
+    labels: Array  # (n, 1) int64, -1 for an empty document
+    centroids: Floats  # (k, d), unit rows
+    objective: Floats  # sum of cosines with the own centroid, one value a round
+    converged: bool
+
+
+def spherical_kmeans(
+    matrix: Array, n_clusters: int, *, n_iter: int, tol: float, seed: tuple[int, ...], sample: int
+) -> Clustering:
+    """Cluster the rows of a non-negative matrix of unit rows (see `SphericalKMeans`)."""
+    centroids = _seeds(matrix, n_clusters, seed, sample)
+    objective: list[float] = []
+    converged = False
+    for _ in range(n_iter):
+        sums = _cluster_sums(matrix, centroids)
+        objective.append(float(sums[-1].sum()))
+        converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * objective[-1]
+        if converged:
+            break
+        centroids = _centroids(matrix, centroids, sums)
+    labels = each(_labels, matrix, centroids, columns=1, dtype=np.int64)
+    return Clustering(labels, centroids.T, np.array(objective), converged)
+
+
+def _labels(X: csr_array, C: Floats) -> NDArray[np.int64]:
+    return blocks.nearest_centroid(X, C)[:, :1].astype(np.int64)
+
+
+def _cluster_sums(matrix: Array, centroids: Floats) -> Floats:
+    shape = (centroids.shape[0] + 2, centroids.shape[1])
+    return np.asarray(total(blocks.cluster_sums, matrix, centroids, shape=shape))
+
+
+def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -> Floats:
+    """Return (d, k) start centroids: k-means++ among `sample` documents, all of them where they are fewer."""
+    random = np.random.default_rng(seed)
+    n_rows = matrix.shape[0]
+    rows = np.sort(random.choice(n_rows, sample, replace=False)) if sample < n_rows else np.arange(n_rows)
+    drawn = take_rows(matrix, rows) if rows.size < n_rows else _whole(matrix)
+    filled = np.flatnonzero(np.diff(drawn.indptr))
+    if filled.size < n_clusters:
+        raise ValueError(
+            f"Of the {rows.size} documents drawn for the start {filled.size} hold a word, fewer than the "
+            f"{n_clusters} clusters; raise seeding_sample."
+        )
+    drawn = drawn[filled]
+    return np.asarray(drawn[blocks.spread_seeds(drawn, n_clusters, random)].toarray().T, dtype=np.float64)
+
+
+def _whole(matrix: Array) -> csr_array:
+    return csr_array(matrix.compute()) if isinstance(matrix, da.Array) else matrix
+
+
+def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
+    """Return the normalised sums; an empty cluster takes the document farthest from its own centroid."""
+    moved, size = sums[:-2], sums[-2]
+    empty = np.flatnonzero(size == 0)
+    if empty.size:
+        nearest = each(blocks.nearest_centroid, matrix, centroids, columns=2)
+        cosine = np.asarray(nearest)[:, 1]
+        farthest = np.argsort(cosine, kind="stable")[: empty.size]
+        moved[:, empty] = take_rows(matrix, farthest).toarray().T
+    norms = np.linalg.norm(moved, axis=0)
+    return moved / np.where(norms > 0, norms, 1.0)
+
+
+class SphericalKMeans(ClusterMixin, BaseEstimator):
+    """Cluster documents by cosine, out of core.
+
+    Maximises ``sum_i cos(x_i, c_label(i))`` over unit centroids c (Dhillon & Modha 2001), one pass over X a
+    round.  The start is k-means++ on the sphere among `seeding_sample` documents drawn evenly; a cluster that
+    runs empty takes the document farthest from its own centroid.  Rows are scaled to unit length first.
+
+    Parameters
+    ----------
+    n_clusters : int
+    n_iter : int
+        Largest number of rounds.
+    tol : float
+        Stop when a round gains less than this share of the objective.
+    n_init : int
+        Starts; the one of the largest objective is kept.
+    random_state : int
+    seeding_sample : int
+        Documents among which start centroids are drawn.
+
+    Attributes
+    ----------
+    labels_ : int64 array (n,), -1 for a document without words
+    centroids_ : float64 array (k, d), unit rows
+    objective_ : float64 array, sum of cosines, one value a round
+    n_iter_ : int
+    converged_ : bool
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_iter: int = 100,
+        tol: float = 1e-4,
+        n_init: int = 1,
+        random_state: int = 0,
+        seeding_sample: int = 20_000,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+        self.seeding_sample = seeding_sample
+
+    def fit(self, X: Any, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
+        """Learn the clusters of X, documents × words, non-negative.
+
+        Raises
+        ------
+        ValueError
+            If X is not a matrix, holds negative or NaN values, or fewer documents than clusters.
+        """
+        with one_blas_thread():
+            matrix = row_blocks(X, name="X")
+            check_clusters(matrix, check_nonnegative(matrix, name="X"), self.n_clusters)
+            matrix = unit_rows(matrix)
+            starts = (self._start(matrix, start) for start in range(self.n_init))
+            best = max(starts, key=lambda found: found.objective[-1])
+            self.labels_ = np.asarray(best.labels).ravel()
+        self.centroids_, self.objective_, self.converged_ = best.centroids, best.objective, best.converged
+        self.n_iter_ = best.objective.size
+        if not best.converged:
+            warnings.warn(f"Clusters still moved after {self.n_iter} rounds; raise n_iter.", stacklevel=2)
+        return self
+
+    def _start(self, matrix: Array, start: int) -> Clustering:
+        return spherical_kmeans(
+            matrix, self.n_clusters, n_iter=self.n_iter, tol=self.tol, seed=(self.random_state, start),
+            sample=self.seeding_sample,
+        )  # fmt: skip
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the label of the nearest centroid of each row of X, -1 for a row without words."""
+        with one_blas_thread():
+            matrix = row_blocks(X, name="X")
+            check_nonnegative(matrix, name="X")
+            return np.asarray(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
+
+
+def unit_rows(matrix: Array) -> Array:
+    """Return a matrix with rows of unit length; lazily for a Dask array."""
+    if isinstance(matrix, da.Array):
+        return matrix.map_blocks(blocks.unit_rows, dtype=matrix.dtype, meta=matrix._meta)
+    return blocks.unit_rows(matrix)

@@ -1,0 +1,153 @@
+"""Apply a block function to all rows of a matrix, in memory or distributed, with the same arithmetic.
+
+A matrix that fits one block is a `csr_array`, and a lift is then a plain call; any other is a Dask array
+whose chunks are `csr_array` blocks of rows by all columns.  Small dense matrices (words × rank, rank × rank)
+are NumPy arrays in the first case and Dask arrays of one chunk in the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, vstack
+
+from distembed.factorization import nmf_blocks as blocks
+
+Array = Any  # numpy.ndarray, csr_array or dask.array.Array
+
+#: A matrix in memory is cut into blocks of about this size, so that several cores work on it.
+BLOCK_MEMORY = 64 * 2**20
+
+#: Partial sums added at a time; with words × rank partial sums it bounds the memory of one addition.
+FAN_IN = 4
+
+
+def row_blocks(matrix: Any, *, name: str, block_memory: int = BLOCK_MEMORY) -> Array:
+    """Return a matrix as one `csr_array`, or as a Dask array of `csr_array` row blocks.
+
+    Parameters
+    ----------
+    matrix : NumPy array, SciPy sparse matrix or Dask array (rows, columns)
+        A Dask array keeps its row chunks.  float32 stays, every other type becomes float64.
+    name : str
+        What the matrix is called in messages.
+    block_memory : int
+        Bytes above which a matrix in memory is cut into several row blocks.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not two-dimensional or has no row or no column.
+    """
+    if getattr(matrix, "ndim", 0) != 2 or 0 in matrix.shape:
+        shape = getattr(matrix, "shape", None)
+        raise ValueError(f"{name} has shape {shape}; give a matrix of rows and columns.")
+    dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+    if isinstance(matrix, da.Array):
+        chunks = matrix.rechunk((matrix.chunks[0], -1)) if matrix.numblocks[1] > 1 else matrix
+        return chunks.map_blocks(blocks.as_csr, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
+    if not (issparse(matrix) or isinstance(matrix, np.ndarray)):
+        raise ValueError(f"{name} is a {type(matrix).__name__}; give a NumPy, SciPy sparse or Dask array.")
+    whole = blocks.as_csr(matrix, dtype)
+    size = whole.data.nbytes + whole.indices.nbytes
+    return whole if size <= block_memory else _cut(whole, -(-size // block_memory))
+
+
+def _cut(whole: csr_array, n_blocks: int) -> da.Array:
+    """Return a matrix in memory as row blocks of about equal numbers of non-zeros."""
+    marks = np.linspace(0, whole.nnz, n_blocks + 1)[1:-1]
+    edges = np.unique([0, *np.searchsorted(whole.indptr, marks), whole.shape[0]])
+    parts = [whole[a:b] for a, b in pairwise(edges)]
+    meta = csr_array((0, 0), dtype=whole.dtype)
+    lazy = [da.from_delayed(dask.delayed(part, pure=False), part.shape, whole.dtype, meta) for part in parts]
+    return da.concatenate(lazy).persist()
+
+
+def one_lazy_block(matrix: Array) -> da.Array:
+    """Return a matrix in memory as a Dask array of one block, a Dask array as it is."""
+    return matrix if isinstance(matrix, da.Array) else _cut(matrix, 1)
+
+
+def each(
+    function: Callable[..., Any],
+    *arrays: Array,
+    columns: int,
+    dtype: Any = np.float64,
+    rows: int | None = None,
+) -> Array:
+    """Return function(blocks…) for each row block of the first array, of `columns` columns.
+
+    An array of one block is given whole to every call.  `rows`: the number of rows of the result, where the
+    arrays have one block and it differs from theirs.
+    """
+    if not any(isinstance(array, da.Array) for array in arrays):
+        return function(*arrays)
+    lifted = [_one_block(array) for array in arrays]
+    row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
+    return da.map_blocks(
+        function, *lifted, chunks=(row_chunks, (columns,)), dtype=dtype, meta=np.empty((0, 0), dtype)
+    )
+
+
+def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tuple[int, int]) -> Array:
+    """Return the sum over row blocks of function(blocks…), float64, added in a tree of fixed shape."""
+    if not any(isinstance(array, da.Array) for array in (matrix, *arrays)):
+        return function(matrix, *arrays)
+    lifted = [_one_block(array) for array in (matrix, *arrays)]
+    n_blocks = lifted[0].numblocks[0]
+    stacked = da.map_blocks(
+        _stackable, *lifted, function=function, dtype=np.float64, meta=np.empty((0, 0)),
+        chunks=((shape[0],) * n_blocks, (shape[1],)),
+    )  # fmt: skip
+    while n_blocks > 1:
+        n_blocks = -(-n_blocks // FAN_IN)
+        stacked = _added(stacked, shape, n_blocks)
+    return stacked
+
+
+def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array:
+    groups = tuple(FAN_IN if (i + 1) * FAN_IN <= stacked.numblocks[0] else stacked.numblocks[0] - i * FAN_IN
+                   for i in range(n_blocks))  # fmt: skip
+    merged = stacked.rechunk((tuple(shape[0] * size for size in groups), shape[1]))
+    return merged.map_blocks(
+        _fold, shape, dtype=np.float64, meta=np.empty((0, 0)), chunks=((shape[0],) * n_blocks, (shape[1],))
+    )
+
+
+def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
+    """Add the matrices that lie one below the other in a block, in their order."""
+    return np.add.reduce(block.reshape(-1, *shape), axis=0)
+
+
+def _stackable(*arrays: Any, function: Callable[..., Any]) -> NDArray[Any]:
+    return np.asarray(function(*arrays), dtype=np.float64)
+
+
+def _one_block(array: Array) -> da.Array:
+    return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
+
+
+def take_rows(matrix: Array, indices: NDArray[np.int64]) -> csr_array:
+    """Return rows of a matrix, in the order of `indices`, as one `csr_array` in memory."""
+    if not isinstance(matrix, da.Array):
+        return matrix[indices]
+    order = np.argsort(indices, kind="stable")
+    edges = np.cumsum([0, *matrix.chunks[0]])
+    owner = np.searchsorted(edges, indices[order], side="right") - 1
+    take = dask.delayed(_take)
+    parts = [
+        take(matrix.blocks[int(b), 0].to_delayed().item(), indices[order][owner == b] - edges[b])
+        for b in np.unique(owner)
+    ]
+    found = vstack(dask.compute(*parts), format="csr")
+    return csr_array(found)[np.argsort(order, kind="stable")]
+
+
+def _take(block: csr_array, rows: NDArray[np.int64]) -> csr_array:
+    return block[rows]
