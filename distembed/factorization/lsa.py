@@ -6,40 +6,15 @@ space there is the log-entropy weighted word × document matrix.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
-from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
-from distembed.linalg.solve import NormalMatrix
-
-Floats = NDArray[np.floating]
-
-ZERO_SHARE = 1e-7
-"""Singular values below this share of the largest are rounding error of float32, and set to zero."""
-
-
-class SingularTriplets(NamedTuple):
-    """The largest singular values with their vectors: X = U S Vᵀ.
-
-    Attributes
-    ----------
-    left : Dask array (n, k)
-    values : (k,) float64, falling
-    right : (m, k) array
-    residuals : (k,) float64
-        ``‖XᵀX v - s² v‖ / s_1²``, or with the roles of rows and columns changed where n < m.
-    """
-
-    left: da.Array
-    values: Floats
-    right: Floats
-    residuals: Floats
+from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
 
 
 class LSA(TransformerMixin, BaseEstimator):
@@ -101,14 +76,15 @@ class LSA(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: None = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array."""
         found = self._fitted(X)
-        scaled = found.left * _power(found.values, self.exponent).astype(self.dtype)
+        scaled = found.left * scaled_power(found.values, self.exponent).astype(self.dtype)
         return scaled if isinstance(X, da.Array) else scaled.compute()
 
     def transform(self, X: Any) -> Any:
         """Return X V S^(exponent - 1), (n × k), for rows of the same features."""
         if X.shape[1] != self.components_.shape[1]:
             raise ValueError(f"X has {X.shape[1]} columns; the components have {self.components_.shape[1]}")
-        weights = self.components_.T * _power(self.singular_values_, self.exponent - 1).astype(self.dtype)
+        scale = scaled_power(self.singular_values_, self.exponent - 1)
+        weights = self.components_.T * scale.astype(self.dtype)
         projected = sparse_times(row_blocks(X), da.from_array(weights, chunks=-1))
         return projected if isinstance(X, da.Array) else projected.compute()
 
@@ -128,55 +104,3 @@ class LSA(TransformerMixin, BaseEstimator):
         self.residuals_ = found.residuals
         self.n_features_in_ = X.shape[1]
         return found
-
-
-def largest_singular_triplets(
-    matrix: da.Array,
-    k: int,
-    *,
-    n_passes: int = 6,
-    oversampling: int = 10,
-    tol: float | None = None,
-    dtype: Any = np.float32,
-    random_state: int = 0,
-    checkpoint: Checkpoint = persist,
-) -> SingularTriplets:
-    """Find the largest singular values of a sparse matrix (n × m, row blocks) and their vectors.
-
-    By block Krylov on XᵀX, or XXᵀ where there are fewer rows than columns; the vectors of the longer side
-    are the product, so their lengths are the singular values. A component is signed so that the sum of the
-    cubes of its shorter side is positive.
-
-    Raises
-    ------
-    ValueError
-        If k is not between 1 and the smaller dimension.
-    """
-    n, m = matrix.shape
-    if not 1 <= k <= min(n, m):
-        raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
-    transposed = transpose_row_blocks(matrix)
-    near, far = (matrix, transposed) if m <= n else (transposed, matrix)
-    pairs = largest_eigenpairs(
-        NormalMatrix(near, far, 0.0),
-        k,
-        block_size=min(k + oversampling, m, n),
-        n_passes=n_passes,
-        tol=tol,
-        random_state=random_state,
-        dtype=dtype,
-        checkpoint=checkpoint,
-    )
-    images = sparse_times(near, pairs.vectors).persist()
-    values = np.sqrt((images.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute())
-    values[values < ZERO_SHARE * values.max(initial=0.0)] = 0.0
-    long = images * _power(values, -1.0).astype(dtype)
-    short = pairs.vectors * (values > 0)
-    left, right = (long, short) if m <= n else (short, long)
-    residuals = pairs.residuals / max(float(pairs.values.max(initial=0.0)), np.finfo(float).tiny)
-    return SingularTriplets(left.astype(dtype), values, right.astype(dtype).compute(), residuals)
-
-
-def _power(values: Floats, exponent: float) -> Floats:
-    """Return values to a power, 0 where they are 0: a component beyond the rank is a column of zeros."""
-    return np.power(values, exponent, out=np.zeros_like(values), where=values > 0)

@@ -93,8 +93,8 @@ def _entropy_sums(block: Any) -> Float64s:
     np.log(values, out=logs, where=good & (values > 0))
     terms = np.where(good, values * logs, np.nan)
     m = block.shape[1]
-    sums: Float64s = np.stack([np.bincount(block.indices, v, m) for v in (values, terms)])[None]
-    return sums
+    sums = [np.bincount(block.indices, v, m).astype(np.float64) for v in (values, terms)]
+    return np.stack(sums)[None]
 
 
 def highest_columns(scores: Float64s, n_columns: int) -> Int64s:
