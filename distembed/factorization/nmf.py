@@ -246,7 +246,7 @@ def _nndsvd_start(X: Array, rank: int, mean: float) -> tuple[Array, Array]:
     return Z, np.where(part > 0, part, mean)
 
 
-def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[Floats, Floats]:
+def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the leading right singular vectors (d, k) and values by subspace iteration on XᵀX."""
     width = min(rank + 10, *X.shape)
     basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], width)))
@@ -257,8 +257,8 @@ def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[
     projected = basis.T @ image
     eigenvalues, rotation = np.linalg.eigh((projected + projected.T) / 2)
     leading = np.argsort(eigenvalues)[::-1][:rank]
-    values: Floats = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
-    return np.asarray(basis @ rotation[:, leading], np.float64), values
+    values = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
+    return basis @ rotation[:, leading], values
 
 
 def _squared_times(X: csr_array, V: Floats) -> Floats:

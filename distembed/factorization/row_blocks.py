@@ -87,22 +87,23 @@ def each(
     arrays have one block and it differs from theirs.
     """
     if not any(isinstance(array, da.Array) for array in arrays):
-        return function(*arrays)
+        return _called(*arrays, function=function)
     lifted = [_one_block(array) for array in arrays]
     row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
     return da.map_blocks(
-        function, *lifted, chunks=(row_chunks, (columns,)), dtype=dtype, meta=np.empty((0, 0), dtype)
-    )
+        _called, *lifted, function=function, dtype=dtype, meta=np.empty((0, 0), dtype),
+        chunks=(row_chunks, (columns,)),
+    )  # fmt: skip
 
 
 def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tuple[int, int]) -> Array:
     """Return the sum over row blocks of function(blocks…), float64, added in a tree of fixed shape."""
     if not any(isinstance(array, da.Array) for array in (matrix, *arrays)):
-        return function(matrix, *arrays)
+        return _called(matrix, *arrays, function=function)
     lifted = [_one_block(array) for array in (matrix, *arrays)]
     n_blocks = lifted[0].numblocks[0]
     stacked = da.map_blocks(
-        _stackable, *lifted, function=function, dtype=np.float64, meta=np.empty((0, 0)),
+        _called, *lifted, function=function, dtype=np.float64, meta=np.empty((0, 0)),
         chunks=((shape[0],) * n_blocks, (shape[1],)),
     )  # fmt: skip
     while n_blocks > 1:
@@ -112,9 +113,10 @@ def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tu
 
 
 def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array:
-    groups = tuple(FAN_IN if (i + 1) * FAN_IN <= stacked.numblocks[0] else stacked.numblocks[0] - i * FAN_IN
-                   for i in range(n_blocks))  # fmt: skip
-    merged = stacked.rechunk((tuple(shape[0] * size for size in groups), shape[1]))
+    """Add the partial sums of a stack FAN_IN at a time, in their order."""
+    starts = range(0, stacked.numblocks[0], FAN_IN)
+    heights = tuple(shape[0] * min(FAN_IN, stacked.numblocks[0] - start) for start in starts)
+    merged = stacked.rechunk((heights, shape[1]))
     return merged.map_blocks(
         _fold, shape, dtype=np.float64, meta=np.empty((0, 0)), chunks=((shape[0],) * n_blocks, (shape[1],))
     )
@@ -125,8 +127,10 @@ def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
     return np.add.reduce(block.reshape(-1, *shape), axis=0)
 
 
-def _stackable(*arrays: Any, function: Callable[..., Any]) -> NDArray[Any]:
-    return np.asarray(function(*arrays), dtype=np.float64)
+def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
+    """Call a block function with arrays in C order and for one: another order gives other last bits."""
+    ordered = (array if issparse(array) else np.ascontiguousarray(array) for array in arrays)
+    return np.ascontiguousarray(function(*ordered))
 
 
 def _one_block(array: Array) -> da.Array:

@@ -1,0 +1,215 @@
+"""How good clusters and topics are: agreement with labels, coherence of words, closeness within classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+Floats = NDArray[np.float64]
+
+
+class ClusteringScores(NamedTuple):
+    """Agreement of clusters with classes, each at most 1."""
+
+    nmi: float  # normalised mutual information, arithmetic mean in the denominator
+    ari: float  # adjusted Rand index
+    accuracy: float  # share of documents right under the best one-to-one matching of clusters to classes
+    purity: float  # share of documents of their cluster's largest class
+
+
+def clustering_scores(classes: ArrayLike, labels: ArrayLike) -> ClusteringScores:
+    """Compare cluster labels with the classes known, as scikit-learn's metrics do.
+
+    Parameters
+    ----------
+    classes, labels : (documents,)
+        A label -1, of a document without words, counts as a cluster of its own.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ or are 0.
+    """
+    truth, found = np.asarray(classes), np.asarray(labels)
+    if truth.shape != found.shape or truth.ndim != 1 or not truth.size:
+        raise ValueError(f"Classes have shape {truth.shape}, labels {found.shape}; give one each a document.")
+    table = contingency_matrix(truth, found)
+    matched = table[linear_sum_assignment(table, maximize=True)].sum()
+    return ClusteringScores(
+        float(normalized_mutual_info_score(truth, found)),
+        float(adjusted_rand_score(truth, found)),
+        float(matched / truth.size),
+        float(table.max(axis=0).sum() / truth.size),
+    )
+
+
+class ScoreSummary(NamedTuple):
+    """Scores over several starts."""
+
+    mean: ClusteringScores
+    deviation: ClusteringScores  # of the starts, with n in the denominator
+    best: ClusteringScores  # of the start with the smallest objective
+    n_starts: int
+
+
+def summarize_scores(scores: Sequence[ClusteringScores], objectives: ArrayLike) -> ScoreSummary:
+    """Return mean, standard deviation and the scores of the start with the smallest objective.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite objective for each of one or more starts.
+    """
+    losses = np.asarray(objectives, dtype=np.float64)
+    if not scores or losses.shape != (len(scores),) or not np.isfinite(losses).all():
+        raise ValueError(f"{len(scores)} scores and objectives {losses}; give one finite objective a start.")
+    table = np.array(scores)
+    mean, deviation = (ClusteringScores(*map(float, row)) for row in (table.mean(axis=0), table.std(axis=0)))
+    return ScoreSummary(mean, deviation, scores[int(losses.argmin())], len(scores))
+
+
+class TopicCoherence(NamedTuple):
+    """Mean association of the pairs of a topic's top words in a reference corpus, one value a topic."""
+
+    pmi: Floats  # nats, over pairs that occur together
+    npmi: Floats  # -1 to 1; a pair that never occurs together counts -1
+    n_pairs: NDArray[np.int64]  # pairs whose words are both in the reference corpus
+    n_joint: NDArray[np.int64]  # of these, pairs that occur together
+
+
+def topic_coherence(
+    topics: Sequence[Sequence[int]], counts: Any, totals: ArrayLike | None = None
+) -> TopicCoherence:
+    """Return the coherence of topics: Newman, Karimi & Cavedon (2009) and Bouma (2009).
+
+    ``PMI(i, j) = log(c_ij c / (c_i c_j))``, ``NPMI = PMI / -log(c_ij / c)``, c the sum of the totals.
+
+    Parameters
+    ----------
+    topics : sequences of word ids
+        The top words of each topic as rows of `counts`; -1 for a word that the reference corpus lacks.
+    counts : matrix (words, words), symmetric
+        Co-occurrence counts of the reference corpus (the paper: a window of 5 words to both sides).
+        A Dask array of csr_array row blocks is read once, only the blocks that hold a top word.
+    totals : (words,), optional
+        Row sums of the counts over the whole vocabulary; computed from `counts` if absent.
+
+    Returns
+    -------
+    TopicCoherence
+        NaN for a topic without a pair to judge.
+
+    Raises
+    ------
+    ValueError
+        If an id is not a row of counts, or the totals belong to another number of words.
+    """
+    known = np.unique([word for topic in topics for word in topic if word >= 0]).astype(np.int64)
+    n_words = counts.shape[0]
+    if known.size and known[-1] >= n_words:
+        raise ValueError(f"Word id {known[-1]} is not a row of the {n_words} × {counts.shape[1]} counts.")
+    sums = _row_sums(counts) if totals is None else np.asarray(totals, dtype=np.float64)
+    if sums.shape != (n_words,):
+        raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")
+    joint = _submatrix(counts, known)
+    place = {int(word): position for position, word in enumerate(known)}
+    places = [[place[word] for word in dict.fromkeys(topic) if word >= 0] for topic in topics]
+    rows = [_coherence(topic, joint, sums[known], sums.sum()) for topic in places]
+    pmi, npmi, pairs, together = (np.array(column) for column in zip(*rows, strict=True))
+    return TopicCoherence(pmi, npmi, pairs, together)
+
+
+def _coherence(words: list[int], joint: Floats, sums: Floats, total: float) -> tuple[float, float, int, int]:
+    pairs = np.array(list(combinations([word for word in words if sums[word] > 0], 2)), int).reshape(-1, 2)
+    a, b = pairs.T
+    count = joint[a, b]
+    met = count > 0
+    pmi = np.log(count[met] * total / (sums[a] * sums[b])[met])
+    surprise = -np.log(count[met] / total)
+    normal = np.full(len(pairs), -1.0)
+    normal[met] = np.divide(pmi, surprise, out=np.ones_like(pmi), where=surprise > 0)
+    mean_pmi = float(pmi.mean()) if pmi.size else np.nan
+    return mean_pmi, float(normal.mean()) if normal.size else np.nan, len(pairs), int(met.sum())
+
+
+def _row_sums(counts: Any) -> Floats:
+    if isinstance(counts, da.Array):
+        sums = counts.map_blocks(_block_row_sums, chunks=(counts.chunks[0], (1,)), meta=np.empty((0, 0)))
+        return np.asarray(sums).ravel()
+    return _block_row_sums(counts).ravel()
+
+
+def _block_row_sums(block: Any) -> Floats:
+    return np.asarray(csr_array(block).astype(np.float64).sum(axis=1)).reshape(-1, 1)
+
+
+def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:
+    """Return the dense counts of some words (rising) with one another."""
+    if not isinstance(counts, da.Array):
+        return _rows_and_columns(counts, words, words)
+    edges = np.cumsum([0, *counts.chunks[0]])
+    owner = np.searchsorted(edges, words, side="right") - 1
+    parts = [
+        counts.blocks[int(block)].map_blocks(
+            _rows_and_columns, words[owner == block] - edges[block], words,
+            chunks=((int((owner == block).sum()),), (words.size,)), dtype=np.float64, meta=np.empty((0, 0)),
+        )
+        for block in np.unique(owner)
+    ]  # fmt: skip
+    return np.asarray(da.concatenate(parts)) if parts else np.empty((0, 0))
+
+
+def _rows_and_columns(block: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
+    return np.asarray(csr_array(block)[rows][:, columns].toarray(), dtype=np.float64)
+
+
+def same_class_cosines(
+    vectors: Any, classes: ArrayLike, *, max_pairs: int = 100_000, random_state: int = 0
+) -> dict[Any, Floats]:
+    """Return, for each class, cosines between pairs of its vectors: the paper's figure 2.
+
+    Parameters
+    ----------
+    vectors : array (items, k), dense; rows are words or documents
+        Rows of zeros are left out: they have no direction.
+    classes : (items,)
+    max_pairs : int
+        A class with more pairs gives this many, drawn evenly with replacement.
+    random_state : int
+
+    Raises
+    ------
+    ValueError
+        If there is not one class for each vector.
+    """
+    truth, matrix = np.asarray(classes), np.asarray(vectors, dtype=np.float64)
+    if matrix.ndim != 2 or truth.shape != matrix.shape[:1]:
+        raise ValueError(
+            f"Vectors have shape {matrix.shape}, classes {truth.shape}; give one class a vector."
+        )
+    lengths = np.linalg.norm(matrix, axis=1)
+    unit = matrix / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]
+    return {
+        value.item(): _pair_cosines(unit[(truth == value) & (lengths > 0)], max_pairs, (random_state, number))
+        for number, value in enumerate(np.unique(truth))
+    }
+
+
+def _pair_cosines(unit: Floats, max_pairs: int, seed: tuple[int, int]) -> Floats:
+    n_rows = unit.shape[0]
+    if n_rows * (n_rows - 1) // 2 <= max_pairs:
+        a, b = np.triu_indices(n_rows, 1)
+    else:
+        random = np.random.default_rng(seed)
+        a = random.integers(n_rows, size=max_pairs)
+        b = (a + random.integers(1, n_rows, size=max_pairs)) % n_rows
+    return np.einsum("ij,ij->i", unit[a], unit[b])

@@ -1,0 +1,300 @@
+"""Weights of document × word counts: tf-idf, log-entropy, and the choice of words.
+
+Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (documents) by all columns
+(words).  A weighting of a Dask array is lazy but for one pass that sums the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+Floats = NDArray[np.float64]
+
+#: Partial column sums added at a time.
+FAN_IN = 8
+
+
+# --- one block ---------------------------------------------------------------------------------------------
+
+
+def _canonical(block: Any) -> csr_array:
+    """Return a block as `csr_array` without duplicates and stored zeros; the argument stays as it is."""
+    counts = csr_array(block)
+    if counts.has_canonical_format and counts.data.all():
+        return counts
+    counts = counts.copy()
+    counts.sum_duplicates()
+    counts.eliminate_zeros()
+    return counts
+
+
+def _checked(block: Any) -> csr_array:
+    counts = _canonical(block)
+    if counts.nnz and not (np.isfinite(counts.data).all() and counts.data.min() > 0):
+        raise ValueError("The counts hold a negative, NaN or infinite value; give counts of words.")
+    return counts
+
+
+def _with_values(counts: csr_array, values: Floats, dtype: Any) -> csr_array:
+    return csr_array((values.astype(dtype), counts.indices, counts.indptr), shape=counts.shape)
+
+
+def _unit_rows(counts: csr_array, values: Floats) -> Floats:
+    """Return values divided by the Euclidean length of their row."""
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    length = np.sqrt(np.bincount(rows, values * values, minlength=counts.shape[0]))
+    return values / np.where(length > 0, length, 1.0)[rows]
+
+
+def weighted_tf_idf(block: Any, idf: Floats, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
+    """Return tf · idf of one block, its rows of unit length if `normalize`."""
+    counts = _canonical(block)
+    frequency = counts.data.astype(np.float64)
+    values = (1 + np.log(frequency) if sublinear else frequency) * idf[counts.indices]
+    return _with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
+
+
+def weighted_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array:
+    """Return log(1 + tf) · weight of one block."""
+    counts = _canonical(block)
+    return _with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
+
+
+def column_frequencies(block: Any) -> NDArray[np.int64]:
+    """Return (1, words): in how many rows of the block each word stands."""
+    return np.bincount(_checked(block).indices, minlength=block.shape[1])[np.newaxis]
+
+
+def column_entropy_sums(block: Any) -> Floats:
+    """Return (2, words): the sum of tf and of tf log tf over the rows of the block."""
+    counts = _checked(block)
+    frequency = counts.data.astype(np.float64)
+    logs = frequency * np.log(frequency)
+    return np.vstack([np.bincount(counts.indices, value, counts.shape[1]) for value in (frequency, logs)])
+
+
+def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
+    """Return the given columns of one block, in the order given."""
+    return _canonical(csr_array(block)[:, np.ravel(columns)])
+
+
+# --- many blocks -------------------------------------------------------------------------------------------
+
+
+def document_frequencies(counts: Any) -> NDArray[np.int64]:
+    """Return in how many documents each word stands, int64 (words,).
+
+    Raises
+    ------
+    ValueError
+        If a count is negative, NaN or infinite.
+    """
+    return _column_sums(column_frequencies, _lifted(counts), 1, np.int64)[0]
+
+
+def choose_words(
+    words: Sequence[str],
+    frequencies: NDArray[np.int64],
+    *,
+    n_documents: int,
+    min_documents: int = 1,
+    max_share: float = 1.0,
+    stop_words: Collection[str] = ENGLISH_STOP_WORDS,
+) -> NDArray[np.int64]:
+    """Return the indices of the words to keep, rising: not too rare, not too common, not stop words.
+
+    Parameters
+    ----------
+    words : sequence of str
+    frequencies : int64 array (words,)
+        From `document_frequencies`.
+    n_documents : int
+    min_documents : int
+        Words in fewer documents are left out.
+    max_share : float
+        Words in a larger share of the documents are left out.
+    stop_words : collection of str
+        scikit-learn's English list by default; () for none.
+
+    Raises
+    ------
+    ValueError
+        If `words` and `frequencies` differ in length, or no word is left.
+    """
+    if len(words) != len(frequencies):
+        raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
+    wanted = np.array([word not in stop_words for word in words], dtype=bool)
+    wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= max_share * n_documents)
+    if not wanted.any():
+        raise ValueError(
+            f"None of {len(words)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
+            f"of {n_documents}, and not a stop word; lower min_documents or raise max_share."
+        )
+    return np.flatnonzero(wanted)
+
+
+def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
+    """Return the counts of the given columns only; lazily for a Dask array."""
+    matrix = _lifted(counts)
+    if not isinstance(matrix, da.Array):
+        return chosen_columns(matrix, columns)
+    chunks = (matrix.chunks[0], (len(columns),))
+    meta = _empty(matrix.dtype)
+    return matrix.map_blocks(
+        chosen_columns, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
+    )
+
+
+def inverse_document_frequencies(
+    frequencies: NDArray[np.int64], n_documents: int, *, smooth: bool = True
+) -> Floats:
+    """Return the weight of each word.
+
+    ``log((1 + n) / (1 + df)) + 1`` if smooth (scikit-learn's `TfidfTransformer`), else ``log(n / df)``;
+    0 for a word in no document.
+    """
+    used = frequencies > 0
+    if smooth:
+        weight = np.log((1 + n_documents) / (1 + frequencies)) + 1
+    else:
+        weight = np.log(n_documents / np.maximum(frequencies, 1))
+    return np.where(used, weight, 0.0)
+
+
+def tf_idf(
+    counts: Any,
+    *,
+    frequencies: NDArray[np.int64] | None = None,
+    n_documents: int | None = None,
+    smooth: bool = True,
+    sublinear: bool = False,
+    normalize: bool = True,
+    dtype: Any = np.float32,
+) -> Any:
+    """Weigh documents × words by ``tf · idf``, with rows of unit Euclidean length.
+
+    Equal to scikit-learn's `TfidfTransformer` with the same options.
+
+    Parameters
+    ----------
+    counts : matrix (documents, words), non-negative
+    frequencies : int64 array (words,), optional
+        Document frequencies to use, such as those of the documents a model was learnt from.
+    n_documents : int, optional
+        The number of documents that `frequencies` come from.
+    smooth : bool
+        See `inverse_document_frequencies`.
+    sublinear : bool
+        Take 1 + log tf for tf.
+    normalize : bool
+        Scale rows to unit length; an empty document stays empty.
+    dtype : type of the result
+
+    Returns
+    -------
+    csr_array, or Dask array of csr_array row blocks with the chunks of counts
+
+    Raises
+    ------
+    ValueError
+        If a count is negative, NaN or infinite, or `frequencies` belong to another number of words.
+    """
+    matrix = _lifted(counts)
+    if frequencies is None:
+        frequencies, n_documents = document_frequencies(matrix), matrix.shape[0]
+    if len(frequencies) != matrix.shape[1] or n_documents is None:
+        raise ValueError(
+            f"{len(frequencies)} frequencies of {n_documents} documents were given for {matrix.shape[1]} "
+            "words; give one for each word, and n_documents with them."
+        )
+    idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
+    weigh = partial(weighted_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
+    return _each_block(weigh, matrix, idf, dtype)
+
+
+def entropy_weights(counts: Any) -> Floats:
+    """Return ``1 - H_j / log n_documents`` of each word, H the entropy of its counts over documents (nats).
+
+    A word in no document has weight 0; with a single document every word has weight 1.
+    """
+    matrix = _lifted(counts)
+    total, log_total = _column_sums(column_entropy_sums, matrix, 2, np.float64)
+    entropy = np.log(np.maximum(total, 1e-300)) - log_total / np.where(total > 0, total, 1.0)
+    scale = np.log(matrix.shape[0]) or 1.0
+    return np.where(total > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
+
+
+def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.float32) -> Any:
+    """Weigh documents × words by ``log(1 + tf) · (1 - H / log n_documents)``: Dumais (1991).
+
+    Parameters
+    ----------
+    counts : matrix (documents, words), non-negative
+    weights : float64 array (words,), optional
+        From `entropy_weights`, for documents that were not in the sums.
+    dtype : type of the result
+
+    Raises
+    ------
+    ValueError
+        If a count is negative, NaN or infinite.
+    """
+    matrix = _lifted(counts)
+    weight = entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
+    return _each_block(partial(weighted_log_entropy, dtype=dtype), matrix, weight, dtype)
+
+
+def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Floats, dtype: Any) -> Any:
+    if not isinstance(matrix, da.Array):
+        return function(matrix, weight)
+    return matrix.map_blocks(
+        _unwrapped, _one_block(weight), function=function, dtype=dtype, meta=_empty(dtype)
+    )
+
+
+def _unwrapped(block: Any, weight: Any, function: Callable[..., csr_array]) -> csr_array:
+    return function(block, weight.ravel())
+
+
+def _one_block(vector: NDArray[Any]) -> da.Array:
+    """Return a vector as a Dask array of one block, (1, size), so that the graph holds it once."""
+    return da.from_array(np.asarray(vector)[np.newaxis], chunks=-1)
+
+
+def _column_sums(
+    function: Callable[[Any], NDArray[Any]], matrix: Any, height: int, dtype: Any
+) -> NDArray[Any]:
+    """Return the sum over row blocks of function(block), (height, words), added in a tree of fixed shape."""
+    if not isinstance(matrix, da.Array):
+        return function(matrix)
+    layers = da.blockwise(
+        _as_layer, "ihj", matrix, "ij", function=function, new_axes={"h": height},
+        adjust_chunks={"i": 1}, dtype=dtype, meta=np.empty((0, 0, 0), dtype),
+    )  # fmt: skip
+    return np.asarray(layers.sum(axis=0, split_every=FAN_IN, dtype=dtype))
+
+
+def _as_layer(block: Any, function: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+    return function(block)[np.newaxis]
+
+
+def _lifted(counts: Any) -> Any:
+    """Return counts as `csr_array` or as a Dask array of row blocks."""
+    if isinstance(counts, da.Array) and counts.ndim == 2:
+        return counts.rechunk((counts.chunks[0], -1)) if counts.numblocks[1] > 1 else counts
+    if (issparse(counts) or isinstance(counts, np.ndarray)) and counts.ndim == 2:
+        return _canonical(counts)
+    kind = type(counts).__name__
+    raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
+
+
+def _empty(dtype: Any) -> csr_array:
+    return csr_array((0, 0), dtype=dtype)

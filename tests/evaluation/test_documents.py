@@ -1,0 +1,143 @@
+"""Scores of clusters and topics: by hand, by scikit-learn, over blocks, on bad input."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise, permutations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+from distembed.evaluation import documents
+
+ROWS = {"whole": (10,), "even": (5, 5), "ragged": (1, 6, 3), "single": (1,) * 10}
+
+
+def counts_example():
+    counts = np.random.default_rng(0).poisson(1.0, (10, 10))
+    return csr_array(counts + counts.T)
+
+
+def lazy(matrix, rows):
+    meta = csr_array((0, 0), dtype=matrix.dtype)
+    parts = [matrix[a:b] for a, b in pairwise(np.cumsum([0, *rows]))]
+    return da.concatenate([da.from_delayed(dask.delayed(p), p.shape, matrix.dtype, meta) for p in parts])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=20))
+def test_clustering_scores_are_their_definitions(pairs):
+    classes, labels = np.array(pairs).T
+    found = documents.clustering_scores(classes, labels)
+    assert found.nmi == pytest.approx(normalized_mutual_info_score(classes, labels))
+    assert found.ari == pytest.approx(adjusted_rand_score(classes, labels))
+    clusters = np.unique(labels)
+    purity = sum(np.bincount(classes[labels == c]).max() for c in clusters) / len(pairs)
+    assert found.purity == pytest.approx(purity)
+    names = [0, 1, 2, 3]
+    best = max(
+        sum(((labels == c) & (classes == name)).sum() for c, name in zip(clusters, order, strict=False))
+        for order in permutations(names)
+    )
+    assert found.accuracy == pytest.approx(best / len(pairs))
+
+
+def test_a_permutation_of_labels_is_perfect():
+    assert documents.clustering_scores(["a", "b", "c", "a"], [2, 0, 1, 2]) == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(("classes", "labels"), [([1, 2], [1]), ([], []), ([[1]], [[1]])])
+def test_bad_labels_are_refused(classes, labels):
+    with pytest.raises(ValueError, match="give one each a document"):
+        documents.clustering_scores(classes, labels)
+
+
+def test_summary_over_starts():
+    scores = [documents.ClusteringScores(*values) for values in ((0.2, 0.1, 0.5, 0.6), (0.4, 0.3, 0.7, 0.8))]
+    found = documents.summarize_scores(scores, [5.0, 4.0])
+    assert found.mean == pytest.approx((0.3, 0.2, 0.6, 0.7))
+    assert found.deviation == pytest.approx((0.1,) * 4)
+    assert found.best == scores[1]
+    assert found.n_starts == 2
+    for objectives in ([1.0], [1.0, np.nan]):
+        with pytest.raises(ValueError, match="one finite objective a start"):
+            documents.summarize_scores(scores, objectives)
+    with pytest.raises(ValueError, match="0 scores"):
+        documents.summarize_scores([], [])
+
+
+def by_hand(topic, counts, sums):
+    pmi, npmi = [], []
+    total = sums.sum()
+    for a, b in combinations(topic, 2):
+        if counts[a, b]:
+            pmi.append(np.log(counts[a, b] * total / (sums[a] * sums[b])))
+            npmi.append(pmi[-1] / -np.log(counts[a, b] / total))
+        else:
+            npmi.append(-1.0)
+    return np.mean(pmi), np.mean(npmi), len(npmi), len(pmi)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_coherence_by_hand_and_over_blocks(name):
+    counts = counts_example()
+    topics = [[3, 1, 9, 0], [4, 5, 6], [8, 2]]
+    sums = counts.toarray().sum(axis=1)
+    expected = np.array([by_hand(topic, counts.toarray(), sums) for topic in topics]).T
+    for matrix in (counts, counts.toarray(), lazy(counts, ROWS[name])):
+        found = documents.topic_coherence(topics, matrix)
+        np.testing.assert_allclose(np.array(found), expected, rtol=1e-12)
+    larger = documents.topic_coherence(topics, counts, sums * 3)
+    np.testing.assert_allclose(larger.pmi, expected[0] - np.log(3))
+
+
+def test_coherence_of_unknown_repeated_and_lonely_words():
+    counts = counts_example().toarray()
+    counts[7], counts[:, 7] = 0, 0
+    found = documents.topic_coherence([[3, -1, 1, 3, 7], [2], [-1, -1], []], csr_array(counts))
+    assert found.n_pairs.tolist() == [1, 0, 0, 0]
+    assert np.isnan(found.pmi[1:]).all()
+    assert np.isnan(found.npmi[1:]).all()
+
+
+def test_independent_words_have_no_coherence_and_inseparable_ones_the_most():
+    sums = np.arange(1.0, 6.0)
+    independent = np.outer(sums, sums) / sums.sum()
+    found = documents.topic_coherence([[0, 1, 2, 3, 4]], independent)
+    assert abs(found.pmi[0]) < 1e-12
+    together = np.zeros((4, 4))
+    together[0, 1] = together[1, 0] = together[2, 3] = together[3, 2] = 5
+    assert documents.topic_coherence([[0, 1]], together).npmi[0] == pytest.approx(1)
+    assert documents.topic_coherence([[0, 2]], together).npmi[0] == -1
+
+
+def test_bad_coherence_input_is_refused():
+    with pytest.raises(ValueError, match="Word id 10 is not a row of the 10 × 10 counts"):
+        documents.topic_coherence([[1, 10]], counts_example())
+    with pytest.raises(ValueError, match="one for each of 10 words"):
+        documents.topic_coherence([[1, 2]], counts_example(), np.ones(9))
+
+
+def test_same_class_cosines():
+    vectors = np.array([[1.0, 0], [0, 2], [1, 1], [0, 0], [3, 0]])
+    found = documents.same_class_cosines(vectors, ["a", "a", "a", "a", "b"])
+    np.testing.assert_allclose(found["a"], [0, np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
+    assert found["b"].size == 0
+
+
+def test_same_class_cosines_are_drawn_where_pairs_are_many():
+    vectors = np.random.default_rng(0).standard_normal((400, 3))
+    all_pairs = documents.same_class_cosines(vectors, np.zeros(400))[0.0]
+    drawn = documents.same_class_cosines(vectors, np.zeros(400), max_pairs=5000)[0.0]
+    assert (all_pairs.size, drawn.size) == (79_800, 5000)
+    assert drawn.max() < 1 - 1e-9  # no row is paired with itself
+    assert drawn.mean() == pytest.approx(all_pairs.mean(), abs=0.03)
+    again = documents.same_class_cosines(vectors, np.zeros(400), max_pairs=5000)[0.0]
+    np.testing.assert_array_equal(drawn, again)
+    with pytest.raises(ValueError, match="one class a vector"):
+        documents.same_class_cosines(vectors, np.zeros(3))

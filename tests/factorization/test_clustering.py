@@ -1,0 +1,137 @@
+"""Spherical k-means: against the plain rounds, over blocks, and where it could go wrong."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_rand_score
+
+from distembed.factorization import clustering
+from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.clustering import SphericalKMeans
+from tests.factorization.test_nmf import CHUNKS, lazy, planted
+from tests.references import nmf as plain
+
+
+def test_rounds_equal_the_oracle():
+    X = blocks.unit_rows(planted()[0])
+    seeds = clustering._seeds(X, 3, (0, 0), 20_000)
+    model = SphericalKMeans(3, tol=0).fit(X)
+    centroids = seeds.T
+    for _ in range(model.n_iter_ - 1):
+        _, centroids = plain.spherical_kmeans_round(X.toarray(), centroids)
+    np.testing.assert_allclose(model.centroids_, centroids, rtol=1e-12)
+    np.testing.assert_array_equal(model.labels_, (X.toarray() @ centroids.T).argmax(axis=1))
+    assert model.converged_
+    assert (np.diff(model.objective_) >= -1e-12).all()
+    assert model.objective_[-1] == pytest.approx((X.toarray() @ centroids.T).max(axis=1).sum())
+
+
+def test_planted_clusters_are_found_whatever_the_length_of_rows():
+    X, _, topic = planted(seed=2)
+    scaled = csr_array(X.toarray() * np.random.default_rng(0).uniform(0.1, 10, (60, 1)))
+    model = SphericalKMeans(3, n_init=3).fit(scaled)
+    assert adjusted_rand_score(topic, model.labels_) > 0.9
+    np.testing.assert_array_equal(model.predict(scaled), model.labels_)
+    np.testing.assert_allclose(np.linalg.norm(model.centroids_, axis=1), 1)
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_blocks_do_not_change_the_clusters(name):
+    X, _, _ = planted()
+    whole = SphericalKMeans(3).fit(X)
+    parts = SphericalKMeans(3).fit(lazy(X, CHUNKS[name]))
+    np.testing.assert_array_equal(parts.labels_, whole.labels_)
+    np.testing.assert_allclose(parts.centroids_, whole.centroids_, rtol=1e-12)
+
+
+def test_a_sample_of_documents_seeds_the_same_for_any_blocks():
+    X, _, _ = planted()
+    whole = clustering._seeds(X, 3, (0, 0), 20)
+    parts = clustering._seeds(lazy(X, CHUNKS["ragged"]), 3, (0, 0), 20)
+    np.testing.assert_array_equal(whole, parts)
+
+
+def test_workers_do_not_change_the_bits():
+    X, _, _ = planted(dtype=np.float32)
+    found = []
+    for workers in (1, 4):
+        with dask.config.set(scheduler="threads", num_workers=workers):
+            found.append(SphericalKMeans(3).fit(lazy(X, CHUNKS["even"])).centroids_.tobytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_an_empty_cluster_takes_the_farthest_document(in_blocks):
+    X = csr_array(np.array([[1.0, 0, 0], [1, 0.1, 0], [0, 1, 0.9], [0, 0.2, 1]]))
+    X = blocks.unit_rows(X)
+    matrix = lazy(X, (2, 2)) if in_blocks else X
+    centroids = np.array([[1.0, 0, 0], [0, 1, 0], [-1.0, 0, 0]]).T
+    sums = clustering._cluster_sums(matrix, centroids)
+    assert sums[-2].tolist() == [2, 2, 0]
+    moved = clustering._centroids(matrix, centroids, sums)
+    np.testing.assert_allclose(moved[:, 2], X[3:].toarray().ravel())
+
+
+def test_no_cluster_ends_empty_on_hard_data():
+    X = csr_array(np.vstack([np.eye(6), np.tile([1.0, 1, 0, 0, 0, 0], (30, 1))]))
+    for seed in range(10):
+        labels = SphericalKMeans(7, random_state=seed).fit(X).labels_
+        assert np.unique(labels).size == 7
+
+
+def test_seeds_differ_from_one_another():
+    X = blocks.unit_rows(csr_array(np.vstack([np.eye(4)] * 10)))
+    for seed in range(20):
+        rows = blocks.spread_seeds(X, 4, np.random.default_rng(seed))
+        assert np.unique(rows % 4).size == 4
+
+
+def test_duplicates_alone_still_give_seeds():
+    X = blocks.unit_rows(csr_array(np.ones((5, 3))))
+    assert np.unique(blocks.spread_seeds(X, 4, np.random.default_rng(0))).size == 4
+    assert SphericalKMeans(3).fit(X).labels_.shape == (5,)
+
+
+def test_unit_rows_keep_an_empty_row_and_the_argument():
+    X = csr_array(np.array([[0.0, 0, 0], [3, 0, 4], [0, 0, 0]], dtype=np.float32))
+    unit = blocks.unit_rows(X)
+    np.testing.assert_allclose(unit.toarray(), [[0, 0, 0], [0.6, 0, 0.8], [0, 0, 0]], rtol=1e-6)
+    assert X.data.tolist() == [3, 4]
+    assert unit.dtype == np.float32
+    lazily = clustering.unit_rows(lazy(X, (1, 2)))
+    assert isinstance(lazily, da.Array)
+
+
+def test_an_empty_document_has_no_label():
+    X = planted()[0].toarray()
+    X[3] = 0
+    with pytest.warns(UserWarning, match="1 of 60 documents hold no word"):
+        model = SphericalKMeans(3).fit(X)
+    assert model.labels_[3] == -1
+    assert (np.delete(model.labels_, 3) >= 0).all()
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_bad_values_are_refused(bad):
+    X = planted()[0].toarray()
+    X[3, 3] = bad
+    with pytest.raises(ValueError, match="X holds 1"):
+        SphericalKMeans(3).fit(X)
+
+
+def test_too_many_clusters_or_too_small_a_sample_are_refused():
+    X, _, _ = planted()
+    with pytest.raises(ValueError, match="ask for 1 to 60"):
+        SphericalKMeans(61).fit(X)
+    with pytest.raises(ValueError, match="raise seeding_sample"):
+        SphericalKMeans(5, seeding_sample=3).fit(X)
+
+
+def test_clusters_that_still_move_are_told():
+    X, _, _ = planted(rank=6)
+    with pytest.warns(UserWarning, match="raise n_iter"):
+        assert not SphericalKMeans(6, n_iter=1).fit(X).converged_

@@ -1,0 +1,548 @@
+"""NMF, orthogonal NMF and Semantic-NMF: against the formulas, over blocks, on real text, on bad input."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import warnings
+from itertools import pairwise
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, random_array
+from sklearn.base import clone
+from sklearn.metrics import normalized_mutual_info_score
+
+from distembed.factorization import nmf, row_blocks
+from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.weighting.documents import choose_words, document_frequencies, select_words, tf_idf
+from tests.references import nmf as plain
+
+CHUNKS = {"whole": (60,), "even": (20, 20, 20), "ragged": (7, 31, 1, 21), "single": (1,) * 60}
+WORD_CHUNKS = {"whole": (40,), "even": (20, 20), "ragged": (9, 30, 1), "single": (1,) * 40}
+
+
+def planted(n_docs=60, n_words=40, rank=3, seed=0, dtype=np.float64):
+    """Documents and word pairs of `rank` topics with little shared between them."""
+    random = np.random.default_rng(seed)
+    topic_of_doc, topic_of_word = np.arange(n_docs) % rank, np.arange(n_words) % rank
+    rate = np.where(topic_of_doc[:, None] == topic_of_word, 2.0, 0.1)
+    X = csr_array(random.poisson(rate).astype(dtype))
+    pairs = random.poisson(np.where(topic_of_word[:, None] == topic_of_word, 1.5, 0.05))
+    return X, csr_array((pairs + pairs.T).astype(dtype)), topic_of_doc
+
+
+def lazy(matrix, rows):
+    edges = np.cumsum([0, *rows])
+    meta = csr_array((0, 0), dtype=matrix.dtype)
+    parts = [matrix[a:b] for a, b in pairwise(edges)]
+    return da.concatenate(
+        [da.from_delayed(dask.delayed(p), p.shape, matrix.dtype, meta) for p in parts], axis=0
+    )
+
+
+def start_of(model, X, M=None):
+    """The dense factors a fit starts from."""
+    mean = X.sum() / np.prod(X.shape)
+    first = nmf._plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
+    if M is not None:
+        first = nmf._semantic_start(M, lambda seed: first, (0, 0))
+    return np.array(first.documents), np.array(first.words), np.array(first.core)
+
+
+# --- one block ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4, 5, 8, 9, 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_times_is_the_product(rank, dtype):
+    X = csr_array(random_array((30, 17), density=0.3, rng=np.random.default_rng(rank), dtype=dtype))
+    W = np.random.default_rng(1).random((17, rank))
+    product = blocks.times(X, W)
+    assert product.dtype == dtype
+    np.testing.assert_allclose(product, X.toarray() @ W, rtol=1e-5 if dtype == np.float32 else 1e-13)
+
+
+problems = st.tuples(
+    st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.floats(0.05, 1.0), st.integers(0, 10**6)
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems, st.floats(0.0, 10.0))
+def test_updates_of_documents_and_core_never_raise_the_objective(problem, weight):
+    n, d, k, density, seed = problem
+    random = np.random.default_rng(seed)
+    X = csr_array(random.random((n, d)) * (random.random((n, d)) < density))
+    half = random.random((d, d)) * (random.random((d, d)) < density)
+    M = csr_array(half + half.T)
+    Z, W, S = random.random((n, k)), random.random((d, k)), random.random((k, k))
+    S = S + S.T
+
+    def loss(Z, S):
+        return plain.semantic_loss(X.toarray(), M.toarray(), Z, W, S, weight)
+
+    slack = 1e-9 * (1 + loss(Z, S))
+    new_Z = blocks.update_documents(X, Z, W, blocks.gram(W))
+    assert loss(new_Z, S) <= loss(Z, S) + slack
+    new_S = blocks.update_core(S, W, M @ W)
+    assert loss(Z, new_S) <= loss(Z, S) + slack
+    descended = blocks.descend_documents(X, Z, W, blocks.gram(W), sweeps=2)
+    assert loss(descended, S) <= loss(Z, S) + slack
+    assert min(new_Z.min(), new_S.min(), descended.min()) >= 0
+    np.testing.assert_array_equal(new_S, new_S.T)
+
+
+@settings(deadline=None, max_examples=40)
+@given(problems)
+def test_losses_by_traces_are_the_dense_losses(problem):
+    n, d, k, density, seed = problem
+    random = np.random.default_rng(seed)
+    X = random.random((n, d)) * (random.random((n, d)) < density)
+    M = X.T @ X
+    Z, W, S = random.random((n, k)), random.random((d, k)), random.random((k, k))
+    S = S + S.T
+    assert blocks.document_loss((X**2).sum(), X.T @ Z, Z.T @ Z, W) == pytest.approx(plain.nmf_loss(X, Z, W))
+    dense = 0.5 * np.linalg.norm(M - W @ S @ W.T) ** 2
+    assert blocks.word_loss((M**2).sum(), M @ W, W, S) == pytest.approx(dense)
+
+
+def test_solved_documents_meet_the_optimality_conditions():
+    X, _, _ = planted()
+    W = np.random.default_rng(0).random((40, 5))
+    Z = blocks.solve_documents(X, W, W.T @ W, sweeps=1000)
+    slope = Z @ W.T @ W - X @ W
+    assert slope.min() > -1e-5
+    assert np.abs(slope[Z > 0]).max() < 1e-5
+
+
+# --- against the formulas ----------------------------------------------------------------------------------
+
+
+def test_nmf_equals_the_oracle_after_50_rounds():
+    X, _, _ = planted()
+    model = NMF(3, solver="multiplicative", n_iter=50, tol=0).fit(X)
+    Z, W, _ = start_of(model, X)
+    losses = []
+    for _ in range(50):
+        Z, W = plain.nmf_round(X.toarray(), Z, W)
+        losses.append(plain.nmf_loss(X.toarray(), Z, W))
+    np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.objective_, losses, rtol=1e-9)
+
+
+def test_hals_equals_the_oracle_after_10_rounds():
+    X, _, _ = planted()
+    model = NMF(3, solver="hals", n_iter=10, tol=0).fit(X)
+    Z, W, _ = start_of(model, X)
+    for _ in range(10):
+        Z, W = plain.hals_round(X.toarray(), Z, W, nmf.HALS_SWEEPS)
+    np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-7)
+
+
+def test_orthogonal_nmf_equals_the_oracle_after_50_rounds():
+    X, _, _ = planted()
+    model = OrthogonalNMF(3, n_iter=50).fit(X)
+    Z, W, _ = start_of(model, X)
+    for _ in range(50):
+        Z, W = plain.orthogonal_round(X.toarray(), Z, W)
+    np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.1, 0.0])
+@pytest.mark.parametrize("init", ["spherical_kmeans", "random", "nndsvd"])
+def test_semantic_nmf_equals_the_oracle_after_50_rounds(init, weight):
+    X, M, _ = planted()
+    model = SemanticNMF(3, shift=1, semantic_weight=weight, init=init, n_iter=50).fit(X, M)
+    Z, W, S = start_of(model, X, M)
+    losses = []
+    for _ in range(50):
+        Z, W, S = plain.semantic_round(X.toarray(), M.toarray(), Z, W, S, weight)
+        losses.append(plain.semantic_loss(X.toarray(), M.toarray(), Z, W, S, weight))
+    np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.core_, S, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.objective_, losses, rtol=1e-9)
+
+
+def test_shift_is_taken_from_positive_pmi():
+    X, M, _ = planted()
+    cut = csr_array(np.maximum(M.toarray() - np.log(2), 0))
+    inside = SemanticNMF(3, n_iter=20).fit(X, M)
+    outside = SemanticNMF(3, shift=1, n_iter=20).fit(X, cut)
+    np.testing.assert_array_equal(inside.word_factors_, outside.word_factors_)
+
+
+# --- what it finds -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("init", ["spherical_kmeans", "random", "nndsvd"])
+@pytest.mark.parametrize("kind", [NMF, OrthogonalNMF, SemanticNMF])
+def test_planted_topics_are_found(kind, init):
+    X, M, topic = planted(seed=3)
+    model = kind(3, init=init, n_iter=200, random_state=1)
+    (model.fit(X, M) if kind is SemanticNMF else model.fit(X))
+    assert normalized_mutual_info_score(topic, model.labels_) > 0.9
+    words = [f"{i % 3}-{i}" for i in range(40)]
+    for column in model.top_words(8, words):
+        assert len({word[0] for word in column}) == 1
+
+
+def test_orthogonal_factors_approach_orthogonality():
+    X, _, _ = planted()
+
+    def overlap(Z):
+        Z = Z / np.linalg.norm(Z, axis=0)
+        return (Z.T @ Z - np.eye(3)).max()
+
+    free = NMF(3, n_iter=100, tol=0, solver="multiplicative").fit(X)
+    model = OrthogonalNMF(3, n_iter=200).fit(X)
+    assert overlap(model.document_factors_) < 0.5 * overlap(free.document_factors_)
+
+
+def test_hals_reaches_the_multiplicative_objective_in_fewer_rounds():
+    X, _, _ = planted()
+    slow = NMF(5, solver="multiplicative", n_iter=100, tol=0).fit(X)
+    fast = NMF(5, solver="hals", n_iter=30, tol=0).fit(X)
+    assert fast.objective_[-1] <= slow.objective_[-1] * 1.005
+
+
+def test_transform_of_the_same_documents_lowers_the_loss():
+    X, _, _ = planted()
+    model = NMF(3, solver="multiplicative", n_iter=20, tol=0).fit(X)
+    Z = model.transform(X)
+    dense, W = X.toarray(), model.word_factors_
+    assert plain.nmf_loss(dense, Z, W) <= plain.nmf_loss(dense, model.document_factors_, W)
+    in_blocks = model.transform(lazy(X, CHUNKS["ragged"]))
+    assert isinstance(in_blocks, da.Array)
+    np.testing.assert_allclose(np.asarray(in_blocks), Z, rtol=1e-8, atol=1e-10)
+
+
+def test_the_best_of_several_starts_is_kept():
+    X, _, _ = planted(rank=5)
+    alone = [NMF(5, init="random", n_iter=10, tol=0, random_state=0, n_init=n).fit(X) for n in (1, 4)]
+    assert alone[1].objective_[-1] <= alone[0].objective_[-1]
+
+
+# --- blocks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_blocks_do_not_change_the_answer(name, dtype):
+    X, M, _ = planted(dtype=dtype)
+    whole = SemanticNMF(3, n_iter=4).fit(X, M)
+    parts = SemanticNMF(3, n_iter=4).fit(lazy(X, CHUNKS[name]), lazy(M, WORD_CHUNKS[name]))
+    assert isinstance(parts.document_factors_, da.Array)
+    assert parts.document_factors_.dtype == whole.document_factors_.dtype == dtype
+    compare = (
+        np.testing.assert_array_equal if name == "whole" else _close(1e-3 if dtype == np.float32 else 1e-9)
+    )
+    compare(np.asarray(parts.document_factors_), whole.document_factors_)
+    compare(parts.word_factors_, whole.word_factors_)
+    compare(parts.core_, whole.core_)
+    compare(parts.objective_, whole.objective_)
+    np.testing.assert_array_equal(parts.labels_, whole.labels_)
+
+
+def _close(tolerance):
+    return lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", [NMF, OrthogonalNMF])
+def test_blocks_do_not_change_the_rivals(kind):
+    X, _, _ = planted()
+    whole = kind(3, n_iter=10, tol=0).fit(X)
+    parts = kind(3, n_iter=10, tol=0).fit(lazy(X, CHUNKS["ragged"]))
+    np.testing.assert_allclose(
+        np.asarray(parts.document_factors_), whole.document_factors_, rtol=1e-8, atol=1e-10
+    )
+    np.testing.assert_array_equal(parts.labels_, whole.labels_)
+
+
+def test_numpy_scipy_and_dask_give_the_same_bits():
+    X, M, _ = planted()
+    fits = [
+        SemanticNMF(3, n_iter=10).fit(X.toarray(), M.toarray()),
+        SemanticNMF(3, n_iter=10).fit(X.tocoo(), M.tocsc()),
+        SemanticNMF(3, n_iter=10).fit(lazy(X, (60,)), M),
+        SemanticNMF(3, n_iter=10).fit(da.from_array(X.toarray(), chunks=(60, 13)), M.toarray()),
+    ]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(np.asarray(other.document_factors_), fits[0].document_factors_)
+        np.testing.assert_array_equal(other.word_factors_, fits[0].word_factors_)
+
+
+def _fit_in_blocks():
+    X, M, _ = planted()
+    model = SemanticNMF(3, n_iter=3).fit(lazy(X, CHUNKS["ragged"]), lazy(M, WORD_CHUNKS["even"]))
+    return np.asarray(model.document_factors_).tobytes(), model.word_factors_.tobytes()
+
+
+def test_schedulers_and_workers_give_the_same_bits():
+    with dask.config.set(scheduler="synchronous"):
+        expected = _fit_in_blocks()
+    for options in ({"scheduler": "threads", "num_workers": 1}, {"scheduler": "threads", "num_workers": 4}):
+        with dask.config.set(**options):
+            assert _fit_in_blocks() == expected
+
+
+@pytest.mark.cluster
+def test_a_cluster_gives_the_same_bits():
+    from distributed import Client, LocalCluster
+
+    with dask.config.set(scheduler="synchronous"):
+        expected = _fit_in_blocks()
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster):
+        assert _fit_in_blocks() == expected
+
+
+def test_a_large_matrix_in_memory_is_cut_into_blocks():
+    X, _, _ = planted()
+    cut = row_blocks.row_blocks(X, name="X", block_memory=4000)
+    assert cut.numblocks[0] > 2
+    np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 3, 4, 5, 16, 17, 60])
+def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
+    X, _, _ = planted()
+    rows = (1,) * (n_blocks - 1) + (60 - n_blocks + 1,)
+    found = row_blocks.total(blocks.inspect, lazy(X, rows), shape=(1, 45))
+    np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X))
+
+
+def test_rows_are_taken_in_the_order_asked_for():
+    X, _, _ = planted()
+    rows = np.array([59, 0, 8, 7, 38, 39])
+    found = row_blocks.take_rows(lazy(X, CHUNKS["ragged"]), rows)
+    np.testing.assert_array_equal(found.toarray(), X[rows].toarray())
+
+
+# --- resuming ----------------------------------------------------------------------------------------------
+
+
+class Kept:
+    """A checkpoint that keeps arrays, and stops after so many."""
+
+    def __init__(self, stop_after=10**9):
+        self.arrays, self.made, self.stop_after = {}, [], stop_after
+
+    def __call__(self, name, make):
+        if name not in self.arrays:
+            if len(self.made) >= self.stop_after:
+                raise KeyboardInterrupt(name)
+            self.made.append(name)
+            array = make()
+            self.arrays[name] = (np.asarray(array), array.chunks)
+        values, chunks = self.arrays[name]
+        return da.from_array(values, chunks=chunks)
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks):
+    X, M, _ = planted()
+    if in_blocks:
+        X, M = lazy(X, CHUNKS["even"]), lazy(M, WORD_CHUNKS["even"])
+    expected = SemanticNMF(3, n_iter=25).fit(X, M)
+    n_states = 5 * 4  # five arrays at the start and after rounds 10, 20 and 25
+    for stop in (3, 12, 19):
+        kept = Kept(stop)
+        with pytest.raises(KeyboardInterrupt):
+            SemanticNMF(3, n_iter=25, checkpoint=kept).fit(X, M)
+        kept.stop_after, kept.made = n_states, []
+        again = SemanticNMF(3, n_iter=25, checkpoint=kept).fit(X, M)
+        assert len(kept.made) == n_states - stop
+        np.testing.assert_array_equal(
+            np.asarray(again.document_factors_), np.asarray(expected.document_factors_)
+        )
+        np.testing.assert_array_equal(again.word_factors_, expected.word_factors_)
+        np.testing.assert_array_equal(again.objective_, expected.objective_)
+
+
+# --- bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_bad_values_are_refused(in_blocks):
+    X, M, _ = planted()
+    for bad, message in ((-1.0, "1 negative"), (np.nan, "1 NaN"), (np.inf, "1 NaN or infinite")):
+        spoilt = X.copy()
+        spoilt.data[5] = bad
+        spoilt = lazy(spoilt, CHUNKS["ragged"]) if in_blocks else spoilt
+        for fit in (NMF(3).fit, OrthogonalNMF(3).fit, lambda X: SemanticNMF(3).fit(X, M)):
+            with pytest.raises(ValueError, match=f"X holds {message}"):
+                fit(spoilt)
+        words = M.copy()
+        words.data[5] = bad
+        with pytest.raises(ValueError, match=f"M holds {message}"):
+            SemanticNMF(3).fit(X, words)
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_an_empty_document_and_an_unused_word_are_reported_and_kept_out(in_blocks):
+    X, M, _ = planted()
+    X = X.toarray()
+    X[4], X[:, 7] = 0, 0
+    X = lazy(csr_array(X), CHUNKS["ragged"]) if in_blocks else X
+    for kind in (NMF, OrthogonalNMF, SemanticNMF):
+        model = kind(3, n_iter=30)
+        with pytest.warns(UserWarning, match="1 of 60 documents hold no word"), np.errstate(all="raise"):
+            model.fit(X, M) if kind is SemanticNMF else model.fit(X)
+        assert (model.n_empty_documents_, model.n_unused_words_) == (1, 1)
+        assert model.labels_[4] == -1
+        assert (np.delete(model.labels_, 4) >= 0).all()
+        assert not np.asarray(model.document_factors_)[4].any()
+        assert np.isfinite(model.word_factors_).all()
+        assert kind is SemanticNMF or not model.word_factors_[7].any()
+
+
+def test_a_matrix_of_zeros_is_refused_as_X_and_allowed_as_M():
+    X, M, _ = planted()
+    with pytest.raises(ValueError, match="None of the 60 documents"):
+        NMF(3).fit(csr_array((60, 40)))
+    model = SemanticNMF(3, n_iter=30).fit(X, csr_array(M.shape))
+    alone = NMF(3, n_iter=30, tol=0, solver="multiplicative").fit(X)
+    assert not model.core_.any()
+    np.testing.assert_allclose(model.word_factors_, alone.word_factors_, rtol=1e-9)
+    np.testing.assert_allclose(model.objective_, alone.objective_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("rank", [0, 61])
+def test_a_rank_out_of_range_is_refused(rank):
+    X, M, _ = planted()
+    for fit in (NMF(rank).fit, OrthogonalNMF(rank).fit, lambda X: SemanticNMF(rank).fit(X, M)):
+        with pytest.raises(ValueError, match=rf"^{rank} components .* ask for 1 to 60"):
+            fit(X)
+
+
+def test_more_components_than_words_are_allowed():
+    X, M, _ = planted(n_words=12)
+    assert SemanticNMF(15, n_iter=10).fit(X, M).word_factors_.shape == (12, 15)
+
+
+def test_M_of_another_vocabulary_is_refused():
+    X, M, _ = planted()
+    with pytest.raises(ValueError, match=r"M has shape \(39, 39\) and X has 40 words"):
+        SemanticNMF(3).fit(X, M[:39][:, :39])
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_an_asymmetric_M_is_refused(in_blocks):
+    X, M, _ = planted()
+    M = M.tolil()
+    M[3, 5] += 1
+    M = lazy(csr_array(M), WORD_CHUNKS["even"]) if in_blocks else csr_array(M)
+    with pytest.raises(ValueError, match="M is not symmetric"):
+        SemanticNMF(3).fit(X, M)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (NMF(3, solver="newton"), "solver is 'newton'"),
+        (NMF(3, init="zeros"), "init is 'zeros'"),
+        (OrthogonalNMF(3, n_iter=0), "n_iter is 0"),
+        (SemanticNMF(3, shift=0.5), "shift is 0.5"),
+        (SemanticNMF(3, semantic_weight=-1), "semantic_weight is -1"),
+    ],
+)
+def test_bad_options_are_refused(model, message):
+    X, M, _ = planted()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, M)
+
+
+def test_bad_shapes_are_refused():
+    X, _, _ = planted()
+    model = NMF(3, n_iter=5, tol=0).fit(X)
+    for bad in (X.toarray()[0], np.empty((0, 4)), [[1.0]]):
+        with pytest.raises(ValueError, match="^X "):
+            NMF(1).fit(bad)
+    with pytest.raises(ValueError, match="X has 39 words and the factorisation 40"):
+        model.transform(X[:, :39])
+    with pytest.raises(ValueError, match="2 words were given for 40 rows"):
+        model.top_words(3, ["a", "b"])
+
+
+def test_convergence_is_a_fact_and_a_warning():
+    X, _, _ = planted()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        done = NMF(3, n_iter=500, tol=1e-6).fit(X)
+    assert done.converged_
+    assert done.n_iter_ < 500
+    with pytest.warns(UserWarning, match="raise n_iter"):
+        assert not NMF(3, n_iter=5, tol=1e-12).fit(X).converged_
+
+
+def test_arguments_stay_untouched():
+    X, M, _ = planted()
+    copies = X.copy(), M.copy()
+    model = SemanticNMF(3, n_iter=5)
+    parameters = clone(model).get_params()
+    model.fit(X, M)
+    assert model.get_params() == parameters
+    for before, after in zip(copies, (X, M), strict=True):
+        np.testing.assert_array_equal(before.data, after.data)
+        np.testing.assert_array_equal(before.indices, after.indices)
+
+
+# --- real text ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def classic(shared):
+    """A quarter of CLASSIC4: counts of words, SPPMI of a 10-word window (log 2 not yet taken), classes."""
+    with lzma.open(shared / "data" / "docclust" / "classic4.jsonl.xz", "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines][::4]
+    tokens = [re.findall(r"[a-z]{2,}", record["text"].lower()) for record in records]
+    words = sorted({word for document in tokens for word in document})
+    place = {word: i for i, word in enumerate(words)}
+    rows = np.repeat(np.arange(len(tokens)), [len(t) for t in tokens])
+    columns = np.array([place[word] for document in tokens for word in document])
+    counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
+    counts.sum_duplicates()
+    kept = choose_words(words, document_frequencies(counts), n_documents=len(tokens), min_documents=3)
+    X = tf_idf(select_words(counts, kept), dtype=np.float64)
+    position = np.full(len(words), -1)
+    position[kept] = np.arange(kept.size)
+    known = position[columns] >= 0
+    M = window_pmi(position[columns][known], rows[known], kept.size)
+    return X, M, np.array([record["label"] for record in records])
+
+
+def window_pmi(ids, document, n_words, window=10):
+    counts = csr_array((n_words, n_words))
+    for gap in range(1, window + 1):
+        same = document[:-gap] == document[gap:]
+        pair = (ids[:-gap][same], ids[gap:][same])
+        counts = counts + csr_array((np.ones(same.sum()), pair), shape=counts.shape)
+    counts = (counts + counts.T).tocoo()
+    sums = counts.sum(axis=1)
+    pmi = np.log(counts.data * sums.sum() / (sums[counts.row] * sums[counts.col]))
+    kept = pmi > 0
+    return csr_array((pmi[kept], (counts.row[kept], counts.col[kept])), shape=counts.shape)
+
+
+def test_on_real_text_the_objective_falls_and_semantics_help(classic):
+    X, M, classes = classic
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        semantic = SemanticNMF(4, n_iter=60).fit(X, M)
+        alone = NMF(4, n_iter=60, tol=0, solver="multiplicative").fit(X)
+    for model in (semantic, alone):
+        steps = np.diff(model.objective_)
+        assert (steps <= 1e-12 * model.objective_[0]).all()
+    better, worse = (normalized_mutual_info_score(classes, m.labels_) for m in (semantic, alone))
+    assert better > worse + 0.05

@@ -1,0 +1,55 @@
+"""The factorisations written plainly and slowly, dense, straight from the formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def divide(a, b):
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
+def nmf_round(X, Z, W):
+    """Lee & Seung (2001)."""
+    Z = Z * divide(X @ W, Z @ W.T @ W)
+    return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
+
+
+def hals_round(X, Z, W, sweeps):
+    """Column by column, every other column fixed."""
+    Z, W = Z.copy(), W.copy()
+    for factor, other, target in ((Z, W, X), (W, Z, X.T)):
+        for _ in range(sweeps):
+            for r in range(factor.shape[1]):
+                rest = target - factor @ other.T + np.outer(factor[:, r], other[:, r])
+                factor[:, r] = np.maximum(rest @ other[:, r] / (other[:, r] @ other[:, r]), 0)
+    return Z, W
+
+
+def orthogonal_round(X, Z, W):
+    """Yoo & Choi (2008)."""
+    Z = Z * divide(X @ W, Z @ W.T @ X.T @ Z)
+    return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
+
+
+def semantic_round(X, M, Z, W, S, weight):  # noqa: PLR0917 - the formula's letters
+    """Ailem, Salah & Nadif (2017), equation 7, with the weight on M."""
+    Z = Z * divide(X @ W, Z @ W.T @ W)
+    W = W * divide(X.T @ Z + 2 * weight * M @ W @ S, W @ (2 * weight * S @ W.T @ W @ S + Z.T @ Z))
+    S = S * divide(W.T @ M @ W, W.T @ W @ S @ W.T @ W)
+    return Z, W, S
+
+
+def nmf_loss(X, Z, W):
+    return 0.5 * np.linalg.norm(X - Z @ W.T) ** 2
+
+
+def semantic_loss(X, M, Z, W, S, weight):  # noqa: PLR0917 - the formula's letters
+    return nmf_loss(X, Z, W) + weight * 0.5 * np.linalg.norm(M - W @ S @ W.T) ** 2
+
+
+def spherical_kmeans_round(X, centroids):
+    """One assignment and one move of the centroids, unit rows, no cluster empty."""
+    labels = (X @ centroids.T).argmax(axis=1)
+    sums = np.array([X[labels == r].sum(axis=0) for r in range(len(centroids))])
+    return labels, sums / np.linalg.norm(sums, axis=1, keepdims=True)
