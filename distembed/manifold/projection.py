@@ -35,6 +35,10 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row from which on a threshold graph is refused: 12 GB a million rows."""
+DIRECT_SIDE = 8192
+"""Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""
+PANEL = 512
+"""Columns of XᵀX computed at a time."""
 SVD_PASSES = 6
 """Products with XᵀX for the singular vectors of `solver="eigen"`."""
 RANK_SHARE = 1e-10
@@ -68,7 +72,8 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
     svd_components : int, optional
         Of "eigen": singular vectors of X kept. Default: all, which X must be small for.
     tol, max_iter : float, int
-        Of the regression: stop when every ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖.
+        Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
+        ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖.
     random_state : int
     block_memory : int
         Bytes of one task of the search for neighbours.
@@ -447,19 +452,55 @@ def _deflated_eigenpairs(
 
 
 def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter: int) -> Solution:
-    """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k), by conjugate gradients scaled by the columns."""
+    """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k).
+
+    By Cholesky where X has a side of `DIRECT_SIDE` or less, else by conjugate gradients scaled by the
+    columns.
+    """
     if not alpha > 0:
         raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
     transposed = transpose_row_blocks(rows).persist()
+    Y = da.from_array(targets, chunks=-1)
+    if min(rows.shape) <= DIRECT_SIDE:
+        return _direct_ridge(rows, transposed, Y, alpha)
     chunks = ((1,) * rows.numblocks[0], (rows.shape[1],))
     squares = rows.map_blocks(
         blocks.squared_column_lengths, chunks=chunks, dtype=np.float64, meta=np.empty((0, 0))
     )
     diagonal = squares.sum(axis=0, split_every=8).compute() + alpha
-    right = sparse_times(transposed, da.from_array(targets, chunks=-1)).persist()
+    right = sparse_times(transposed, Y).persist()
     return conjugate_gradients(
         NormalMatrix(rows, transposed, alpha), right, diagonal=diagonal, tol=tol, max_iter=max_iter
     )
+
+
+def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
+    """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
+    if rows.shape[1] <= rows.shape[0]:
+        right = sparse_times(transposed, Y).compute()
+        W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
+    else:
+        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), Y.compute(), alpha)
+        W = sparse_times(transposed, da.from_array(dual, chunks=-1)).compute()
+    return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
+
+
+def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
+    """Return XᵀX, (m × m), a panel of columns at a time."""
+    m = rows.shape[1]
+    products = np.empty((m, m))
+    for first in range(0, m, PANEL):
+        last = min(first + PANEL, m)
+        panel = rows.map_blocks(
+            blocks.dense_columns,
+            first=first,
+            last=last,
+            chunks=(rows.chunks[0], (last - first,)),
+            dtype=np.float64,
+            meta=np.empty((0, 0)),
+        )
+        products[:, first:last] = sparse_times(transposed, panel).compute()
+    return products
 
 
 class _Span(NamedTuple):

@@ -96,6 +96,17 @@ def squared_column_lengths(block: sp.csr_array) -> Float64s:
     return np.bincount(block.indices, squares, block.shape[1]).astype(np.float64)[None]
 
 
+def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
+    """Return some neighbouring columns of one row block, dense, in C order."""
+    return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
+
+
+def solve_ridge(products: Float64s, right: Float64s, alpha: float) -> Float64s:
+    """Return (P + alpha I)^-1 B for P = XᵀX (m × m), which is overwritten."""
+    products.flat[:: len(products) + 1] += alpha
+    return scipy.linalg.solve(products, right, assume_a="pos", overwrite_a=True)
+
+
 def locality_directions(X: Float64s, affinity: sp.csr_array, k: int) -> tuple[Float64s, Float64s]:
     r"""Return the k smallest λ of XᵀLX w = λ XᵀDX w, rising, and their w (r × k) with wᵀXᵀDXw = 1.
 

@@ -6,12 +6,12 @@ Methods, Instruments & Computers 28 (1996).
 
 from __future__ import annotations
 
-from typing import Any
-
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
+
+from distembed.weighting.documents import document_frequencies, entropy_weights
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -61,40 +61,15 @@ def column_entropies(matrix: da.Array) -> Float64s:
 
     .. math:: H_j = -\sum_i p_{ij} \log p_{ij}, \quad p_{ij} = x_{ij} / \sum_i x_{ij}
 
-    scipy.stats.entropy(X, axis=0) is the equivalent for a dense array.
+    scipy.stats.entropy(X, axis=0) is the equivalent for a dense array. `documents.select_words` takes the
+    columns chosen.
 
     Raises
     ------
     ValueError
         If a value is negative, NaN or infinite.
     """
-    sums = da.map_blocks(
-        _entropy_sums,
-        matrix,
-        chunks=((1,) * matrix.numblocks[0], (2,), (matrix.shape[1],)),
-        new_axis=2,
-        dtype=np.float64,
-        meta=np.empty((0, 0, 0)),
-    )
-    totals, logs = sums.sum(axis=0, split_every=8).compute()
-    if not np.isfinite(logs).all():
-        raise ValueError("the matrix holds a negative, NaN or infinite value; give counts or weights >= 0")
-    used = totals > 0
-    entropies = np.zeros(len(totals))
-    entropies[used] = np.log(totals[used]) - logs[used] / totals[used]
-    return np.maximum(entropies, 0.0)
-
-
-def _entropy_sums(block: Any) -> Float64s:
-    """Return (1, 2, m): the sums of x and of x log x of each column; NaN where a value is no weight."""
-    values = block.data.astype(np.float64)
-    good = np.isfinite(values) & (values >= 0)
-    logs = np.zeros_like(values)
-    np.log(values, out=logs, where=good & (values > 0))
-    terms = np.where(good, values * logs, np.nan)
-    m = block.shape[1]
-    sums = [np.bincount(block.indices, v, m).astype(np.float64) for v in (values, terms)]
-    return np.stack(sums)[None]
+    return (1 - entropy_weights(matrix)) * np.log(matrix.shape[0]) * (document_frequencies(matrix) > 0)
 
 
 def highest_columns(scores: Float64s, n_columns: int) -> Int64s:
@@ -108,20 +83,3 @@ def highest_columns(scores: Float64s, n_columns: int) -> Int64s:
     if not 1 <= n_columns <= len(scores):
         raise ValueError(f"n_columns is {n_columns} of {len(scores)} columns; choose 1 to {len(scores)}")
     return np.sort(np.argsort(-scores, kind="stable")[:n_columns]).astype(np.int64)
-
-
-def select_columns(matrix: da.Array, columns: Int64s) -> da.Array:
-    """Return some columns of a sparse matrix in row blocks, in the order given; lazy."""
-    return matrix.map_blocks(
-        _columns_of,
-        columns=columns,
-        chunks=(matrix.chunks[0], (len(columns),)),
-        dtype=matrix.dtype,
-        meta=csr_array((0, 0), dtype=matrix.dtype),
-    )
-
-
-def _columns_of(block: csr_array, *, columns: Int64s) -> csr_array:
-    chosen = csr_array(block[:, columns])
-    chosen.sort_indices()
-    return chosen

@@ -140,7 +140,10 @@ def test_arpack_finds_every_component(monkeypatch):
 
 @pytest.mark.parametrize("alpha", [0.01, 1.0])
 @pytest.mark.parametrize("wide", [False, True])
-def test_regression_equals_the_oracle(alpha, wide):
+@pytest.mark.parametrize("direct_side", [1000, 5])
+def test_regression_equals_the_oracle(monkeypatch, alpha, wide, direct_side):
+    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
+    monkeypatch.setattr(module, "PANEL", 7)
     X = some_rows(40, 70) if wide else some_rows()
     model = LocalityPreservingProjection(5, n_neighbors=6, alpha=alpha, **TIGHT).fit(sp.csr_array(X))
     W = plain.spectral_regression(X, plain.affinity(X, k=6), 5, alpha)
@@ -186,7 +189,9 @@ def test_eigen_of_dependent_columns():
     same_up_to_sign(one.transform(X), two.transform(twice), 1e-8)
 
 
-def test_kinds_and_chunks_agree():
+@pytest.mark.parametrize("direct_side", [1000, 5])
+def test_kinds_and_chunks_agree(monkeypatch, direct_side):
+    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
     X = some_rows()
     model = LocalityPreservingProjection(4, n_neighbors=5, **TIGHT)
     expected = model.fit_transform(X)
@@ -207,7 +212,9 @@ def test_new_rows_are_projected_like_old_ones():
     np.testing.assert_array_equal(model.transform(X[7:9]), model.transform(X)[7:9])
 
 
-def test_bits_do_not_depend_on_the_scheduler():
+@pytest.mark.parametrize("direct_side", [1000, 5])
+def test_bits_do_not_depend_on_the_scheduler(monkeypatch, direct_side):
+    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
     X = in_blocks(some_rows(400, 30), (100,) * 4)
     model = LocalityPreservingProjection(6, n_neighbors=8)
     with dask.config.set(scheduler="synchronous"):
@@ -339,7 +346,8 @@ def test_bad_graphs(monkeypatch):
         LocalityPreservingProjection(3, n_neighbors=5, solver="eigen").fit(X)
 
 
-def test_regression_that_stops_early_says_so():
+def test_regression_that_stops_early_says_so(monkeypatch):
+    monkeypatch.setattr(module, "DIRECT_SIDE", 5)
     with pytest.warns(RuntimeWarning, match="stopped after 2 iterations"):
         model = LocalityPreservingProjection(3, n_neighbors=5, max_iter=2).fit(some_rows())
     assert not model.converged_

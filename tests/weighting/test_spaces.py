@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import scipy.stats
 
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.weighting.spaces import column_entropies, hal_space, highest_columns, select_columns
+from distembed.weighting.documents import select_words
+from distembed.weighting.spaces import column_entropies, hal_space, highest_columns
 
 
 def blocks_of(dense, chunks):
@@ -49,7 +50,7 @@ def test_choice_of_columns():
     counts = some_counts(12, 9)
     chosen = highest_columns(np.array([0.1, 0.5, 0.5, 0.3, 0.5]), 2)
     assert chosen.tolist() == [1, 2]
-    lazy = select_columns(blocks_of(counts, (5, 7)), chosen)
+    lazy = select_words(blocks_of(counts, (5, 7)), chosen)
     assert lazy.shape == (12, 2)
     assert np.array_equal(lazy.compute().toarray(), counts[:, chosen])
 
