@@ -5,9 +5,8 @@ Sets of associations, priming and relations are scored by `distembed.evaluation.
 Conventions, the same for every set:
 
 - A word of a set is looked up in lower case (`lowercase=False`: as written), then with blanks as underscores.
-- `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has
-similarity 0, an
-  analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score tells
+- `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
+  0, an analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score tells
   known and total items, because scores of different vocabularies compare only on the same items: see
   `compare`.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.

@@ -1,20 +1,17 @@
 """Files of word-level evaluation sets, plain or `.xz`, recognised by what stands in them.
 
-==============
-=====================================================================================================
-similarity     `word1 word2 score`, tabs or blanks, `#` comments (gensim's wordsim353.tsv); CSV
-`,word1,word2,similarity` analogy        `a a2 b b2`, with or without `: section` lines
-(questions-words.txt);
-               CSV `,type,word1,word2,word3,target`
-synonym        `question | answer | distractor | ...`, the answer first
-categorization CSV `,category,word`
-outlier        CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
-association    tabs, columns CUE, TARGET and FSG of the University of South Florida norms
-priming        CSV, columns TargetWord, Prime, Relation1, Relation2 and the priming effects in ms at 200 and
-               1200 ms of the Semantic Priming Project
-relations      CSV `,word1,word2,relation`, or tabs `word1 word2 label`
-==============
-=====================================================================================================
+- similarity: `word1 word2 score`, tabs or blanks, `#` comments (gensim's wordsim353.tsv); CSV
+  `,word1,word2,similarity`
+- analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
+  `,type,word1,word2,word3,target`
+- synonym: `question | answer | distractor | ...`, the answer first
+- categorization: CSV `,category,word`
+- outlier: CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
+- association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
+  that are no words are dropped
+- priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
+  priming effects in ms at 200 and 1200 ms
+- relations: CSV `,word1,word2,relation`, or tabs `word1 word2 label`; pairs of relation `?` are dropped
 """
 
 from __future__ import annotations
