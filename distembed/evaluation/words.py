@@ -6,8 +6,8 @@ Conventions, the same for every set:
 
 - A word of a set is looked up in lower case (`lowercase=False`: as written), then with blanks as underscores.
 - `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
-  0, an analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score tells
-  known and total items, because scores of different vocabularies compare only on the same items: see
+  0, an analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score
+  tells known and total items, because scores of different vocabularies compare only on the same items: see
   `compare`.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
 - Intervals are bootstrap percentiles over items, 95 %, from one seed.
