@@ -1,12 +1,13 @@
 """Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories, outliers.
 
+Sets of associations, priming and relations are scored by `distembed.evaluation.priming`.
+
 Conventions, the same for every set:
 
 - A word of a set is looked up in lower case (`lowercase=False`: as written), then with blanks as underscores.
-- `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has
-similarity 0, an
-  analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score tells
-  known and total items, because scores of different vocabularies compare only on the same items: see
+- `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
+  0, an analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score
+  tells known and total items, because scores of different vocabularies compare only on the same items: see
   `compare`.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
 - Intervals are bootstrap percentiles over items, 95 %, from one seed.
@@ -18,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import dask
 import numpy as np
@@ -26,10 +27,25 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from distembed.evaluation import blocks
+from distembed.evaluation.priming import evaluate_associations, evaluate_priming, evaluate_relations
+from distembed.evaluation.scoring import (
+    Policy,
+    Score,
+    Unknown,
+    bootstrap_interval,
+    known_cosines,
+    mean_score,
+    row_table,
+    unit_rows,
+    word_rows,
+)
 from distembed.evaluation.wordsets import (
     AnalogySet,
+    AssociationSet,
     CategorySet,
     OutlierSet,
+    PrimingSet,
+    RelationSet,
     SimilaritySet,
     SynonymSet,
     WordSet,
@@ -38,37 +54,9 @@ from distembed.evaluation.wordsets import (
 from distembed.execution import one_blas_thread
 from distembed.vectors import WordVectors
 
-Unknown = Literal["skip", "zero"]
-
-N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of its width
-MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
 BLOCK_MEMORY = 64 << 20  # bytes of cosines a task holds
 MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
 MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
-
-
-class Policy(NamedTuple):
-    """How words are looked up, what happens to unknown ones, and the seed of what is random."""
-
-    lowercase: bool = True
-    unknown: Unknown = "skip"
-    seed: int = 0
-
-    def __str__(self) -> str:
-        return f"{'lower case' if self.lowercase else 'case kept'}, unknown {self.unknown}"
-
-
-class Score(NamedTuple):
-    """One number on one set; `interval` None where none is computed, `value` NaN where nothing is known."""
-
-    set: str
-    task: str
-    metric: str
-    value: float
-    known: int
-    total: int
-    policy: str
-    interval: tuple[float, float] | None
 
 
 def evaluate(
@@ -100,7 +88,7 @@ def evaluate(
     -------
     list of Score
         In the order of the sets; two an analogy set (3CosAdd, 3CosMul) and two an outlier set (accuracy,
-        OPP).
+        OPP); for priming, associations and relations see `distembed.evaluation.priming`.
 
     Raises
     ------
@@ -155,61 +143,19 @@ def _limited(
     return vectors if restrict is None else vectors.restricted(restrict)
 
 
-def _rows(vectors: WordVectors, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
-    """Return the row of each word, -1 where it is unknown."""
-    forms = [word.lower() if policy.lowercase else word for word in words]
-    rows = vectors.index(forms)
-    for i in np.flatnonzero(rows < 0):
-        rows[i] = vectors.index(forms[i].replace(" ", "_"))
-    return rows
-
-
-def _row_table(vectors: WordVectors, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
-    """Return the rows (n, k) of n items of k words each."""
-    flat = _rows(vectors, [word for item in items for word in item], policy)
-    return flat.reshape(len(items), -1)
-
-
 # ---------------------------------------------------------------------------------------------- similarity
 
 
 def evaluate_similarity(vectors: WordVectors, pairs: SimilaritySet, policy: Policy) -> list[Score]:
     """Return Spearman's correlation of cosine with human score; pairs are known when both words are."""
-    rows = _row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
-    known = (rows >= 0).all(axis=1)
-    cosines = np.zeros(len(rows))
-    cosines[known] = vectors.similarities(rows[known])
+    rows = row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
+    known, cosines = (rows >= 0).all(axis=1), known_cosines(vectors, rows)
     used = known if policy.unknown == "skip" else np.ones_like(known)
     x, y = cosines[used], pairs.scores[used]
     value = float(blocks.spearman(x, y)) if x.size > 1 else math.nan
-    interval = _interval(lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy)
+    interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy)
     counts = int(known.sum()), len(rows)
     return [Score(pairs.name, "similarity", "spearman", value, *counts, str(policy), interval)]
-
-
-def _interval(
-    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]], n_items: int, policy: Policy
-) -> tuple[float, float] | None:
-    """Return the 95 % percentile interval of a statistic over resampled items (rows of the argument)."""
-    if not 2 < n_items <= MAX_BOOTSTRAP_PAIRS:
-        return None
-    draws = np.random.default_rng(policy.seed).integers(n_items, size=(N_BOOTSTRAP, n_items))
-    values = statistic(draws)
-    low, high = np.nanpercentile(values, [2.5, 97.5]) if np.isfinite(values).any() else (math.nan, math.nan)
-    return None if math.isnan(low) else (float(low), float(high))
-
-
-def _accuracy(
-    word_set: WordSet,
-    task_metric: tuple[str, str],
-    points: NDArray[np.float64],
-    counts: tuple[int, int],
-    policy: Policy,
-) -> Score:
-    """Score the mean of the points; `counts` are the items known and all items."""
-    value = float(points.mean()) if points.size else math.nan
-    interval = _interval(lambda draw: points[draw].mean(axis=1), points.size, policy)
-    return Score(word_set.name, *task_metric, value, *counts, str(policy), interval)
 
 
 # ----------------------------------------------------------------------------------------------- analogies
@@ -222,7 +168,7 @@ def evaluate_analogies(vectors: WordVectors, questions: AnalogySet, policy: Poli
     accuracy where case and vocabulary agree (it upper-cases both sides and takes 300,000 words unless told
     otherwise).
     """
-    rows = _row_table(vectors, questions.questions, policy).reshape(-1, 4)
+    rows = row_table(vectors, questions.questions, policy).reshape(-1, 4)
     known = (rows >= 0).all(axis=1)
     counts = int(known.sum()), len(rows)
     answers = answer_analogies(vectors, rows[known, :3]) if known.any() else None
@@ -232,7 +178,7 @@ def evaluate_analogies(vectors: WordVectors, questions: AnalogySet, policy: Poli
         if answers is not None:
             points[known] = (answers.add_row if metric == "3CosAdd" else answers.mul_row) == rows[known, 3]
         used = points[known] if policy.unknown == "skip" else points
-        scores.append(_accuracy(questions, ("analogy", metric), used, counts, policy))
+        scores.append(mean_score(questions.name, ("analogy", metric), used, counts, policy))
     return scores
 
 
@@ -247,7 +193,7 @@ def answer_analogies(
     depend on the threads.
     """
     distinct, positions = np.unique(questions, return_inverse=True)
-    asked = _unit_rows(vectors, distinct)
+    asked = unit_rows(vectors, distinct)
     positions = positions.reshape(questions.shape).astype(np.int64)
     step = int(np.clip(block_memory // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
     arguments = (asked, positions, questions)
@@ -266,14 +212,7 @@ def _answer_block(
 ) -> blocks.Answers:
     asked, positions, excluded = arguments
     rows = np.arange(start, min(start + step, len(vectors)))
-    return blocks.best_answers(_unit_rows(vectors, rows), asked, positions, excluded, start)
-
-
-def _unit_rows(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return unit vectors (k, d) of rows; zero for a zero vector and for row -1."""
-    norms = np.where(rows >= 0, vectors.norms[rows], 0)[:, None]
-    units = np.zeros((len(rows), vectors.vectors.shape[1]), dtype=np.float32)
-    return np.divide(vectors.vectors[rows], norms, out=units, where=norms > 0)
+    return blocks.best_answers(unit_rows(vectors, rows), asked, positions, excluded, start)
 
 
 # --------------------------------------------------------------------------- synonyms, categories, outliers
@@ -288,13 +227,13 @@ def evaluate_synonyms(vectors: WordVectors, choices: SynonymSet, policy: Policy)
     """
     points = np.array(
         [
-            _choice_credit(vectors, _rows(vectors, [question, *options], policy))
+            _choice_credit(vectors, word_rows(vectors, [question, *options], policy))
             for question, options in zip(choices.questions, choices.options, strict=True)
         ]
     )
     known = points >= 0
     used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
-    return [_accuracy(choices, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
+    return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
 
 
 def _choice_credit(vectors: WordVectors, rows: NDArray[np.int64]) -> float:
@@ -314,7 +253,7 @@ def evaluate_categories(
     scikit-learn's KMeans, the best by inertia of `n_init` seeded starts. On unit vectors its distances
     order as cosines do, so that this is spherical clustering but for the centres' lengths.
     """
-    rows = _rows(vectors, categories.words, policy)
+    rows = word_rows(vectors, categories.words, policy)
     known = rows >= 0
     used = known if policy.unknown == "skip" else np.ones_like(known)
     classes = np.unique(np.array(categories.categories)[used], return_inverse=True)[1].astype(np.int64)
@@ -322,7 +261,7 @@ def evaluate_categories(
     if classes.size and classes.max() > 0:
         kmeans = KMeans(int(classes.max()) + 1, n_init=n_init, random_state=policy.seed)
         with one_blas_thread():
-            clusters = kmeans.fit_predict(_unit_rows(vectors, rows[used])).astype(np.int64)
+            clusters = kmeans.fit_predict(unit_rows(vectors, rows[used])).astype(np.int64)
         value = blocks.purity(clusters, classes)
     counts = int(known.sum()), len(rows)
     return [Score(categories.name, "categorization", "purity", value, *counts, str(policy), None)]
@@ -337,7 +276,7 @@ def evaluate_outliers(vectors: WordVectors, groups: OutlierSet, policy: Policy) 
     its group are. Camacho-Collados and Navigli (2016).
     """
     positions = [
-        _outlier_positions(vectors, _rows(vectors, group, policy), _rows(vectors, outliers, policy))
+        _outlier_positions(vectors, word_rows(vectors, group, policy), word_rows(vectors, outliers, policy))
         for group, outliers in zip(groups.groups, groups.outliers, strict=True)
     ]
     relative = np.array([position for group in positions for position in group])
@@ -345,8 +284,8 @@ def evaluate_outliers(vectors: WordVectors, groups: OutlierSet, policy: Policy) 
     used = relative[known] if policy.unknown == "skip" else np.maximum(relative, 0)
     counts = int(known.sum()), len(relative)
     return [
-        _accuracy(groups, ("outlier", "accuracy"), (used == 1).astype(np.float64), counts, policy),
-        _accuracy(groups, ("outlier", "OPP"), used, counts, policy),
+        mean_score(groups.name, ("outlier", "accuracy"), (used == 1).astype(np.float64), counts, policy),
+        mean_score(groups.name, ("outlier", "OPP"), used, counts, policy),
     ]
 
 
@@ -357,11 +296,11 @@ def _outlier_positions(
     group = group[group >= 0]
     if group.size < 2:
         return [-1.0] * len(outliers)
-    members = _unit_rows(vectors, group)
+    members = unit_rows(vectors, group)
     return [
         -1.0
         if outlier < 0
-        else _position(np.vstack([members, _unit_rows(vectors, np.array([outlier]))])) / group.size
+        else _position(np.vstack([members, unit_rows(vectors, np.array([outlier]))])) / group.size
         for outlier in outliers
     ]
 
@@ -378,6 +317,9 @@ _EVALUATORS: dict[type, Callable[[WordVectors, Any, Policy], list[Score]]] = {
     SynonymSet: evaluate_synonyms,
     CategorySet: evaluate_categories,
     OutlierSet: evaluate_outliers,
+    AssociationSet: evaluate_associations,
+    PrimingSet: evaluate_priming,
+    RelationSet: evaluate_relations,
 }
 
 

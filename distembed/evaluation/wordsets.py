@@ -1,23 +1,26 @@
-"""Files of word-level evaluation sets, recognised by what stands in them.
+"""Files of word-level evaluation sets, plain or `.xz`, recognised by what stands in them.
 
-==============
-=====================================================================================================
-similarity     `word1 word2 score`, tabs or blanks, `#` comments (gensim's wordsim353.tsv); CSV
-`,word1,word2,similarity` analogy        `a a2 b b2`, with or without `: section` lines
-(questions-words.txt);
-               CSV `,type,word1,word2,word3,target`
-synonym        `question | answer | distractor | ...`, the answer first
-categorization CSV `,category,word`
-outlier        CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
-==============
-=====================================================================================================
+- similarity: `word1 word2 score`, tabs or blanks, `#` comments (gensim's wordsim353.tsv); CSV
+  `,word1,word2,similarity`
+- analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
+  `,type,word1,word2,word3,target`
+- synonym: `question | answer | distractor | ...`, the answer first
+- categorization: CSV `,category,word`
+- outlier: CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
+- association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
+  that are no words are dropped
+- priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
+  priming effects in ms at 200 and 1200 ms
+- relations: CSV `,word1,word2,relation`, or tabs `word1 word2 label`; pairs of relation `?` are dropped
 """
 
 from __future__ import annotations
 
 import ast
 import csv
-from collections.abc import Callable, Iterable
+import io
+import lzma
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +72,45 @@ class OutlierSet(NamedTuple):
     outliers: list[tuple[str, ...]]
 
 
-WordSet = SimilaritySet | AnalogySet | SynonymSet | CategorySet | OutlierSet
+class AssociationSet(NamedTuple):
+    """Answers to cues: the share of people who answered cue i with target i, float64 (n,)."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+    strengths: NDArray[np.float64]
+
+
+class PrimingSet(NamedTuple):
+    """Related prime-target pairs, the relations of each, and the priming measured.
+
+    `milliseconds` is float64 (n, 2): reaction time to the target after an unrelated prime minus that after
+    the prime, when it follows the prime by 200 and by 1200 ms; NaN where none was measured.
+    """
+
+    name: str
+    pairs: list[tuple[str, str]]
+    relations: list[tuple[str, ...]]
+    milliseconds: NDArray[np.float64]
+
+
+class RelationSet(NamedTuple):
+    """Word pairs with the relation of each."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+    relations: list[str]
+
+
+WordSet = (
+    SimilaritySet
+    | AnalogySet
+    | SynonymSet
+    | CategorySet
+    | OutlierSet
+    | AssociationSet
+    | PrimingSet
+    | RelationSet
+)
 Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
 
@@ -108,7 +149,8 @@ def _sets_at(path: Path) -> list[WordSet]:
     files = sorted(
         file
         for file in path.rglob("*")
-        if file.suffix in (".txt", ".csv", ".tsv") and "crosslingual" not in file.relative_to(path).parts
+        if file.name.removesuffix(".xz").endswith((".txt", ".csv", ".tsv"))
+        and "crosslingual" not in file.relative_to(path).parts
     )
     found = [word_set for file in files if (word_set := _recognised(file)) is not None]
     if not found:
@@ -121,6 +163,9 @@ def _recognised(path: Path) -> WordSet | None:
     lines = _content_lines(path)
     if not lines:
         return None
+    table = _read_table(path, lines[0][1])
+    if table is not None:
+        return table
     header = tuple(field.strip() for field in next(csv.reader([lines[0][1]])))
     if header in _CSV_READERS:
         return _CSV_READERS[header](path, _csv_rows(path, len(header)))
@@ -133,16 +178,34 @@ def _recognised(path: Path) -> WordSet | None:
     return _read_similarities(path, lines) if n_fields >= 3 and _is_number(_fields(first)[-1]) else None
 
 
+def _read_table(path: Path, first_line: str) -> WordSet | None:
+    """Read a file with named columns among others, or return None."""
+    for (delimiter, columns), reader in _TABLE_READERS.items():
+        if set(columns) <= {field.strip() for field in first_line.split(delimiter)}:
+            return reader(path, _named_rows(path, columns, delimiter))
+    return None
+
+
 def _content_lines(path: Path) -> Lines:
     """Return the lines that are not blank or comments, with their numbers."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _text(path)
     except UnicodeDecodeError as error:
         raise WordSetError(
             f"{path}: byte {error.start} is not UTF-8; convert it: iconv -f LATIN1 -t UTF-8 {path}"
         ) from error
     numbered = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
     return [(number, line) for number, line in numbered if line and not line.startswith("#")]
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file, unpacked where its name ends in .xz."""
+    if path.suffix != ".xz":
+        return path.read_text(encoding="utf-8-sig")
+    try:
+        return lzma.decompress(path.read_bytes()).decode("utf-8-sig")
+    except lzma.LZMAError as error:
+        raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
 
 
 def _fields(line: str) -> list[str]:
@@ -170,7 +233,7 @@ def _read_similarities(path: Path, lines: Lines) -> SimilaritySet:
             raise _bad_line(path, number, line, "two words and a score")
         pairs.append((fields[0], fields[1]))
         scores.append(float(fields[2]))
-    return SimilaritySet(path.stem, pairs, np.array(scores))
+    return SimilaritySet(_stem(path), pairs, np.array(scores))
 
 
 def _read_analogies(path: Path, lines: Lines) -> AnalogySet:
@@ -184,7 +247,7 @@ def _read_analogies(path: Path, lines: Lines) -> AnalogySet:
             raise _bad_line(path, number, line, "four words")
         questions.append((fields[0], fields[1], fields[2], fields[3]))
         sections.append(section)
-    return AnalogySet(path.stem, questions, sections)
+    return AnalogySet(_stem(path), questions, sections)
 
 
 def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
@@ -195,19 +258,35 @@ def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
             raise _bad_line(path, number, line, "question | answer | distractor ...")
         questions.append(question)
         options.append(tuple(choices))
-    return SynonymSet(path.stem, questions, options)
+    return SynonymSet(_stem(path), questions, options)
 
 
 def _csv_rows(path: Path, width: int) -> CsvRows:
     """Return the rows below the header, without the index column, each with its line."""
     rows = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        next(reader)
-        for row in reader:
-            if len(row) != width:
-                raise _bad_line(path, reader.line_num, ",".join(row), f"{width} columns")
-            rows.append((reader.line_num, [field.strip() for field in row[1:]]))
+    reader = csv.reader(io.StringIO(_text(path), newline=""))
+    next(reader)
+    for row in reader:
+        if len(row) != width:
+            raise _bad_line(path, reader.line_num, ",".join(row), f"{width} columns")
+        rows.append((reader.line_num, [field.strip() for field in row[1:]]))
+    return rows
+
+
+def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
+    """Return the fields of the named columns of each row below the header, with its line."""
+    text = io.StringIO(_text(path), newline="")
+    if delimiter == "\t":
+        reader = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(text)
+    header = [field.strip() for field in next(reader)]
+    places = [header.index(column) for column in columns]
+    rows = []
+    for row in reader:
+        if len(row) != len(header):
+            raise _bad_line(path, reader.line_num, delimiter.join(row), f"{len(header)} columns")
+        rows.append((reader.line_num, [row[place].strip() for place in places]))
     return rows
 
 
@@ -215,21 +294,23 @@ def _csv_similarities(path: Path, rows: CsvRows) -> SimilaritySet:
     for number, row in rows:
         if not _is_number(row[2]):
             raise _bad_line(path, number, ",".join(row), "two words and a score")
-    return SimilaritySet(path.stem, [(r[0], r[1]) for _, r in rows], np.array([float(r[2]) for _, r in rows]))
+    return SimilaritySet(
+        _stem(path), [(r[0], r[1]) for _, r in rows], np.array([float(r[2]) for _, r in rows])
+    )
 
 
 def _csv_analogies(path: Path, rows: CsvRows) -> AnalogySet:
-    return AnalogySet(path.stem, [(r[1], r[2], r[3], r[4]) for _, r in rows], [r[0] for _, r in rows])
+    return AnalogySet(_stem(path), [(r[1], r[2], r[3], r[4]) for _, r in rows], [r[0] for _, r in rows])
 
 
 def _csv_categories(path: Path, rows: CsvRows) -> CategorySet:
     distinct = list(dict.fromkeys((row[1], row[0]) for _, row in rows))
-    return CategorySet(path.stem, [word for word, _ in distinct], [category for _, category in distinct])
+    return CategorySet(_stem(path), [word for word, _ in distinct], [category for _, category in distinct])
 
 
 def _csv_outliers(path: Path, rows: CsvRows) -> OutlierSet:
     outliers = [_word_list(path, number, row[1]) for number, row in rows]
-    return OutlierSet(path.stem, [_word_list(path, number, row[2]) for number, row in rows], outliers)
+    return OutlierSet(_stem(path), [_word_list(path, number, row[2]) for number, row in rows], outliers)
 
 
 def _word_list(path: Path, number: int, literal: str) -> tuple[str, ...]:
@@ -242,9 +323,69 @@ def _word_list(path: Path, number: int, literal: str) -> tuple[str, ...]:
     return tuple(word for word in words if word)
 
 
+def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
+    rows = [(number, row) for number, row in rows if row[1]]  # the norms have an answer that was no word
+    for number, row in rows:
+        if not (row[0] and _is_number(row[2]) and 0 <= float(row[2]) <= 1):
+            raise _bad_line(path, number, "\t".join(row), "cue, target and a share between 0 and 1")
+    strengths = np.array([float(row[2]) for _, row in rows])
+    return AssociationSet(_stem(path), [(row[0], row[1]) for _, row in rows], strengths)
+
+
+def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
+    for number, row in rows:
+        if not all(row):
+            raise _bad_line(path, number, "\t".join(row), "two words and their relation")
+    known = [row for _, row in rows if row[2] != "?"]
+    return RelationSet(_stem(path), [(row[0], row[1]) for row in known], [row[2] for row in known])
+
+
+_PRIMING_COLUMNS = (
+    "Prime",
+    "TargetWord",
+    "Relation1",
+    "Relation2",
+    "LDT 200ms RT Priming",
+    "LDT 1200ms RT Priming",
+)
+_RELATION_SPELLINGS = {
+    "fpa": "forward phrasal",
+    "bpa": "backward phrasal",
+    "antonymn": "antonym",
+    "unclassifed": "unclassified",
+}
+"""As written in the file of the Semantic Priming Project: its short names, and its misprints."""
+
+
+def _csv_priming(path: Path, rows: CsvRows) -> PrimingSet:
+    for number, row in rows:
+        if not (row[0] and row[1] and all(_is_number(field) or not field for field in row[4:])):
+            raise _bad_line(path, number, ",".join(row), "prime, target and priming in milliseconds")
+    measured = [[float(field) if field else np.nan for field in row[4:]] for _, row in rows]
+    pairs = [(row[0], row[1]) for _, row in rows]
+    relations = [_relation_names(row[2:4]) for _, row in rows]
+    return PrimingSet(_stem(path), pairs, relations, np.array(measured).reshape(-1, 2))
+
+
+def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
+    names = [field.lower() for field in fields if field] or ["unclassified"]
+    return tuple(dict.fromkeys(_RELATION_SPELLINGS.get(name, name) for name in names))
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".xz").rpartition(".")[0]
+
+
+_TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
+    ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,
+    ("\t", ("word1", "word2", "label")): _relation_set,
+    (",", _PRIMING_COLUMNS): _csv_priming,
+}
+
 _CSV_READERS: dict[tuple[str, ...], Callable[[Path, CsvRows], WordSet]] = {
     ("", "word1", "word2", "similarity"): _csv_similarities,
     ("", "type", "word1", "word2", "word3", "target"): _csv_analogies,
     ("", "category", "word"): _csv_categories,
     ("", "category", "outliers", "words"): _csv_outliers,
+    ("", "word1", "word2", "relation"): _relation_set,
 }

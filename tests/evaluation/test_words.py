@@ -264,7 +264,7 @@ def test_every_set_of_the_collection_is_read(shared):
     assert sizes["EN-ESL-40"] == 40
     assert sizes["bless"] == 217
     assert sizes["outlier-8-8-8"] == 8
-    assert len(sizes) == 22
+    assert len(sizes) == 27
     assert read_word_set(folder / "synonym/EN-ESL-40.txt").options[16][0] == "a hurry"
     assert read_word_set(folder / "analogy/jair.csv").questions[0] == (
         "solar system",

@@ -1,0 +1,110 @@
+"""What every word-level evaluation shares: the policy, the score, words to rows, bootstrap intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.vectors import WordVectors
+
+Unknown = Literal["skip", "zero"]
+
+N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of its width
+MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
+
+
+class Policy(NamedTuple):
+    """How words are looked up, what happens to unknown ones, and the seed of what is random."""
+
+    lowercase: bool = True
+    unknown: Unknown = "skip"
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{'lower case' if self.lowercase else 'case kept'}, unknown {self.unknown}"
+
+
+class Score(NamedTuple):
+    """One number on one set; `interval` None where none is computed, `value` NaN where nothing is known."""
+
+    set: str
+    task: str
+    metric: str
+    value: float
+    known: int
+    total: int
+    policy: str
+    interval: tuple[float, float] | None
+
+
+def word_rows(vectors: WordVectors, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
+    """Return the row of each word, -1 where it is unknown."""
+    forms = [word.lower() if policy.lowercase else word for word in words]
+    rows = vectors.index(forms)
+    for i in np.flatnonzero(rows < 0):
+        rows[i] = vectors.index(forms[i].replace(" ", "_"))
+    return rows
+
+
+def row_table(vectors: WordVectors, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
+    """Return the rows (n, k) of n items of k words each."""
+    flat = word_rows(vectors, [word for item in items for word in item], policy)
+    return flat.reshape(len(items), -1)
+
+
+def known_and_used(rows: NDArray[np.int64], policy: Policy) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which items (n, k) have all their words, and which of them count under the policy."""
+    known = np.asarray((rows >= 0).all(axis=1))
+    return known, known if policy.unknown == "skip" else np.ones(len(rows), dtype=np.bool_)
+
+
+def known_cosines(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cosine of each pair of rows (n, 2); 0 where a word is unknown."""
+    known = (rows >= 0).all(axis=1)
+    cosines = np.zeros(len(rows))
+    cosines[known] = vectors.similarities(rows[known])
+    return cosines
+
+
+def unit_rows(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return unit vectors (k, d) of rows; zero for a zero vector and for row -1."""
+    norms = np.where(rows >= 0, vectors.norms[rows], 0)[:, None]
+    units = np.zeros((len(rows), vectors.vectors.shape[1]), dtype=np.float32)
+    return np.divide(vectors.vectors[rows], norms, out=units, where=norms > 0)
+
+
+def bootstrap_interval(
+    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    n_items: int,
+    policy: Policy,
+    *,
+    max_items: int = MAX_BOOTSTRAP_PAIRS,
+) -> tuple[float, float] | None:
+    """Return the 95 % percentile interval of a statistic over resampled items (rows of the argument)."""
+    if not 2 < n_items <= max_items:
+        return None
+    draws = np.random.default_rng(policy.seed).integers(n_items, size=(N_BOOTSTRAP, n_items))
+    values = statistic(draws)
+    low, high = np.nanpercentile(values, [2.5, 97.5]) if np.isfinite(values).any() else (math.nan, math.nan)
+    return None if math.isnan(low) else (float(low), float(high))
+
+
+def mean_score(
+    set_name: str,
+    task_metric: tuple[str, str],
+    points: NDArray[np.float64],
+    counts: tuple[int, int],
+    policy: Policy,
+    *,
+    max_items: int = MAX_BOOTSTRAP_PAIRS,
+) -> Score:
+    """Score the mean of the points; `counts` are the items known and all items."""
+    value = float(points.mean()) if points.size else math.nan
+    interval = bootstrap_interval(
+        lambda draw: points[draw].mean(axis=1), points.size, policy, max_items=max_items
+    )
+    return Score(set_name, *task_metric, value, *counts, str(policy), interval)

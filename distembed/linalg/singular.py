@@ -1,0 +1,89 @@
+"""The largest singular values of a sparse matrix in row blocks, by the shared eigensolver."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.execution import Checkpoint, persist
+from distembed.linalg.eigen import largest_eigenpairs
+from distembed.linalg.operators import sparse_times, transpose_row_blocks
+from distembed.linalg.solve import NormalMatrix
+
+Floats = NDArray[np.floating]
+
+ZERO_SHARE = 1e-7
+"""Singular values below this share of the largest are rounding error of float32, and set to zero."""
+
+
+class SingularTriplets(NamedTuple):
+    """The largest singular values with their vectors: X = U S Vᵀ.
+
+    Attributes
+    ----------
+    left : Dask array (n, k)
+    values : (k,) float64, falling
+    right : (m, k) array
+    residuals : (k,) float64
+        ``‖XᵀX v - s² v‖ / s_1²``, or with the roles of rows and columns changed where n < m.
+    """
+
+    left: da.Array
+    values: Floats
+    right: Floats
+    residuals: Floats
+
+
+def largest_singular_triplets(
+    matrix: da.Array,
+    k: int,
+    *,
+    n_passes: int = 6,
+    oversampling: int = 10,
+    tol: float | None = None,
+    dtype: Any = np.float32,
+    random_state: int = 0,
+    checkpoint: Checkpoint = persist,
+) -> SingularTriplets:
+    """Find the largest singular values of a sparse matrix (n × m, row blocks) and their vectors.
+
+    By block Krylov on XᵀX, or XXᵀ where there are fewer rows than columns; the vectors of the longer side
+    are the product, so their lengths are the singular values. A component is signed so that the sum of the
+    cubes of its shorter side is positive.
+
+    Raises
+    ------
+    ValueError
+        If k is not between 1 and the smaller dimension.
+    """
+    n, m = matrix.shape
+    if not 1 <= k <= min(n, m):
+        raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
+    transposed = transpose_row_blocks(matrix)
+    near, far = (matrix, transposed) if m <= n else (transposed, matrix)
+    pairs = largest_eigenpairs(
+        NormalMatrix(near, far, 0.0),
+        k,
+        block_size=min(k + oversampling, m, n),
+        n_passes=n_passes,
+        tol=tol,
+        random_state=random_state,
+        dtype=dtype,
+        checkpoint=checkpoint,
+    )
+    images = sparse_times(near, pairs.vectors).persist()
+    values = np.sqrt((images.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute())
+    values[values < ZERO_SHARE * values.max(initial=0.0)] = 0.0
+    long = images * scaled_power(values, -1.0).astype(dtype)
+    short = pairs.vectors * (values > 0)
+    left, right = (long, short) if m <= n else (short, long)
+    residuals = pairs.residuals / max(float(pairs.values.max(initial=0.0)), np.finfo(float).tiny)
+    return SingularTriplets(left.astype(dtype), values, right.astype(dtype).compute(), residuals)
+
+
+def scaled_power(values: Floats, exponent: float) -> Floats:
+    """Return values to a power, 0 where they are 0: a component beyond the rank is a column of zeros."""
+    return np.power(values, exponent, out=np.zeros_like(values), where=values > 0)

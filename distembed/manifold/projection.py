@@ -1,0 +1,563 @@
+"""Locality Preserving Projection of word spaces, with Laplacian eigenmaps and random projection.
+
+D. Jurgens and K. Stevens, Capturing Nonlinear Structure in Word Spaces through Dimensionality Reduction, GEMS
+2010; X. He and P. Niyogi, Locality Preserving Projections, NIPS 2003; spectral regression: D. Cai, X. He and
+J. Han, Spectral Regression for Efficient Regularized Subspace Learning, ICCV 2007.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
+from distembed.linalg.singular import largest_singular_triplets
+from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
+from distembed.manifold import projection_blocks as blocks
+from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
+from distembed.manifold.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+
+Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
+Solver = Literal["spectral_regression", "eigen"]
+Float64s = blocks.Float64s
+
+DENSE_ROWS = 1000
+"""Vertices up to which a dense eigendecomposition takes less than a second."""
+DENSE_SIDE = 2000
+"""Smaller side of X up to which `solver="eigen"` decomposes it whole."""
+MAX_EDGES = 1000
+"""Mean edges of a row from which on a threshold graph is refused: 12 GB a million rows."""
+DIRECT_SIDE = 8192
+"""Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""
+PANEL = 512
+"""Columns of XᵀX computed at a time."""
+SVD_PASSES = 6
+"""Products with XᵀX for the singular vectors of `solver="eigen"`."""
+RANK_SHARE = 1e-10
+"""Singular values below this share of the largest count as zero."""
+
+
+class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
+    r"""Project rows so that neighbours stay near.
+
+    .. math:: \min_w \sum_{ij} S_{ij} (w^T x_i - w^T x_j)^2 \quad\text{given}\quad w^T X^T D X w = 1
+
+    Parameters
+    ----------
+    n_components : int
+    n_neighbors : int
+        Nearest rows by cosine that each row is joined to.
+    affinity : {"cosine", "binary", "gaussian", "polynomial", "local"}
+        Weight of an edge, see `neighborhood_graph`.
+    threshold : float, optional
+        Join rows with a larger cosine instead of the nearest ones.
+    symmetry : {"union", "mutual"}
+        Whether one of two rows must be among the other's nearest, or both.
+    degree : int
+        Of the polynomial affinity.
+    solver : {"spectral_regression", "eigen"}
+        "spectral_regression": the graph's eigenvectors y, then ridge regression of y on the rows, which needs
+        products with X only. "eigen": XᵀLX w = λ XᵀDX w within the span of singular vectors of X; holds n ×
+        svd_components values.
+    alpha : float
+        Ridge of the regression.
+    svd_components : int, optional
+        Of "eigen": singular vectors of X kept. Default: all, which X must be small for.
+    tol, max_iter : float, int
+        Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
+        ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖.
+    random_state : int
+    block_memory : int
+        Bytes of one task of the search for neighbours.
+    checkpoint : Checkpoint
+        Keeps "neighbors" and "eigenmaps", so that a job resumes.
+
+    Attributes
+    ----------
+    components_ : (n_components, n_features) float64
+    eigenvalues_ : (n_components,) float64
+        λ of L y = λ D y, rising, the constant left out; 0 for each connected component beyond the first.
+    graph_ : csr_array (n, n)
+    eigenmaps_ : (n, n_components) float64, or None
+        Laplacian eigenmaps, y; zero for rows without an edge. None with "eigen".
+    zero_rows_ : int64 array
+        Rows of zeros: no edge, and the zero vector.
+    n_graph_components_ : int
+        Connected components of the graph, rows without an edge left out.
+    n_iter_, converged_, residuals_
+        Of the regression.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 300,
+        *,
+        n_neighbors: int = 20,
+        affinity: Affinity = "cosine",
+        threshold: float | None = None,
+        symmetry: Symmetry = "union",
+        degree: int = 2,
+        solver: Solver = "spectral_regression",
+        alpha: float = 0.01,
+        svd_components: int | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        random_state: int = 0,
+        block_memory: int = BLOCK_MEMORY,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.threshold = threshold
+        self.symmetry = symmetry
+        self.degree = degree
+        self.solver = solver
+        self.alpha = alpha
+        self.svd_components = svd_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, y: None = None, *, graph: Any = None) -> LocalityPreservingProjection:  # noqa: ARG002
+        """Learn the projection.
+
+        Parameters
+        ----------
+        X : (n × m) NumPy, SciPy sparse or Dask array, dense or of CSR row blocks
+        y : ignored
+        graph : sparse (n × n), optional
+            A symmetric affinity in place of the neighbourhood graph.
+
+        Raises
+        ------
+        ValueError
+            If an option is unknown, X holds NaN, n_neighbors is not less than the rows that are not zero,
+            more components are wanted than X or the graph has, or the graph is not a symmetric affinity.
+
+        Warns
+        -----
+        UserWarning
+            If X has rows of zeros.
+        RuntimeWarning
+            If the regression does not converge.
+        """
+        self._check_options(X)
+        self.zero_rows_ = _zero_rows(X)
+        with one_blas_thread():
+            self.graph_ = self._neighborhood(X) if graph is None else _checked_graph(graph, X.shape[0])
+            if self.solver == "eigen":
+                self._fit_eigen(X)
+            else:
+                self._fit_regression(X)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
+        if X.shape[1] != self.components_.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns; the components have {self.components_.shape[1]}")
+        projected = sparse_times(row_blocks(X), da.from_array(self.components_.T, chunks=-1))
+        return projected if isinstance(X, da.Array) else projected.compute()
+
+    def _check_options(self, X: Any) -> None:
+        if self.solver not in ("spectral_regression", "eigen"):
+            raise ValueError(f"solver is {self.solver!r}; give 'spectral_regression' or 'eigen'")
+        most = min(X.shape[0] - 1, X.shape[1])
+        if not 1 <= self.n_components <= most:
+            raise ValueError(
+                f"n_components is {self.n_components} for an X of {X.shape[0]} x {X.shape[1]}: "
+                f"choose 1 to {most}"
+            )
+
+    def _neighborhood(self, X: Any) -> sp.csr_array:
+        return neighborhood_graph(
+            X,
+            n_neighbors=self.n_neighbors,
+            threshold=self.threshold,
+            affinity=self.affinity,
+            symmetry=self.symmetry,
+            degree=self.degree,
+            block_memory=self.block_memory,
+            checkpoint=self.checkpoint,
+        )
+
+    def _fit_regression(self, X: Any) -> None:
+        maps = laplacian_eigenmaps(
+            self.graph_, self.n_components, random_state=self.random_state, checkpoint=self.checkpoint
+        )
+        solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
+        self.eigenvalues_ = maps.eigenvalues
+        self.eigenmaps_: Float64s | None = maps.vectors
+        self.n_graph_components_ = maps.n_graph_components
+        self.components_ = solution.vectors.compute().T
+        self.n_iter_, self.converged_, self.residuals_ = (
+            solution.n_iter,
+            solution.converged,
+            solution.residuals,
+        )
+
+    def _fit_eigen(self, X: Any) -> None:
+        used = np.flatnonzero(self.graph_.sum(axis=1))
+        graph = self.graph_[used][:, used]
+        span = _span(X[used], self.svd_components, self.random_state)
+        if span.left.shape[1] < self.n_components:
+            raise ValueError(
+                f"n_components is {self.n_components} but the rows joined by the graph have rank "
+                f"{span.left.shape[1]}: choose at most that"
+            )
+        self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
+        projection = span.right @ (directions / span.values[:, None])
+        signs = np.where(((span.left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
+        self.components_, self.eigenmaps_ = (projection * signs).T, None
+        self.n_graph_components_ = int(components(graph).max()) + 1
+        self.n_iter_, self.converged_, self.residuals_ = 1, True, np.zeros(self.n_components)
+
+
+def _zero_rows(X: Any) -> blocks.Int64s:
+    rows = np.flatnonzero(~row_is_used(X, "cosine"))
+    if rows.size:
+        warnings.warn(
+            f"{rows.size} rows of X are zero, first rows {rows[:5].tolist()}: they have no neighbours and "
+            "get the zero vector",
+            UserWarning,
+            stacklevel=3,
+        )
+    return rows
+
+
+def _checked_graph(graph: Any, n_rows: int) -> sp.csr_array:
+    graph = sp.csr_array(graph).astype(np.float64)
+    if graph.shape != (n_rows, n_rows):
+        raise ValueError(f"the graph has shape {graph.shape}; X has {n_rows} rows")
+    if graph.nnz and (not np.isfinite(graph.data).all() or graph.data.min() < 0):
+        raise ValueError("the graph has a weight that is negative, NaN or infinite; give weights >= 0")
+    if abs(graph - graph.T).sum() > 1e-9 * graph.sum():
+        raise ValueError("the graph is not symmetric; give graph.maximum(graph.T)")
+    return graph
+
+
+# --------------------------------------------------------------------------- the graph
+
+
+def neighborhood_graph(
+    X: Any,
+    *,
+    n_neighbors: int = 20,
+    threshold: float | None = None,
+    affinity: Affinity = "cosine",
+    symmetry: Symmetry = "union",
+    degree: int = 2,
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+) -> sp.csr_array:
+    """Return the symmetric affinity (n × n) of rows that are near by cosine c.
+
+    - "binary": 1;
+    - "cosine": c, at least 1e-6;
+    - "gaussian": exp(-2 (1 - c) / h), h the mean of 2 (1 - c), the squared distance of unit rows;
+    - "polynomial": ((1 + c) / 2)^degree;
+    - "local": the Gaussian with the rows' own widths; nearest neighbours only.
+
+    Rows of zeros have no edge.
+
+    Parameters
+    ----------
+    X : (n × m) NumPy, SciPy sparse or Dask array
+    threshold : float, optional
+        Join rows with c > threshold (0 to 1) instead of the n_neighbors nearest.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, n_neighbors is not less than the rows that are not zero, the threshold is not
+        between 0 and 1 or joins more than `MAX_EDGES` a row, or X holds NaN.
+    """
+    if affinity not in ("cosine", "binary", "gaussian", "polynomial", "local"):
+        raise ValueError(
+            f"affinity is {affinity!r}; choose one of cosine, binary, gaussian, polynomial, local"
+        )
+    if threshold is not None:
+        if affinity == "local":
+            raise ValueError("affinity 'local' needs nearest neighbours; leave threshold out")
+        return _reweighted(_threshold_graph(X, threshold, block_memory), affinity, degree)
+    search = partial(
+        neighbor_affinity, X, n_neighbors, symmetry=symmetry, block_memory=block_memory, checkpoint=checkpoint
+    )
+    if affinity == "polynomial":
+        return _reweighted(search(affinity="cosine"), affinity, degree)
+    return search(affinity=affinity)
+
+
+def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_array:
+    """Return a graph of cosines with the weights of another affinity."""
+    cosines = np.clip(graph.data, -1, 1)
+    if affinity == "binary":
+        weights = np.ones_like(cosines)
+    elif affinity == "polynomial":
+        weights = ((1 + cosines) / 2) ** degree
+    elif affinity == "gaussian":
+        squares = 2 * (1 - cosines)
+        width = squares.mean() if squares.size else 1.0
+        weights = np.exp(-squares / width) if width > 0 else np.ones_like(squares)
+    else:
+        weights = cosines
+    weights = np.maximum(weights, LEAST_AFFINITY)
+    return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
+
+
+def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_array:
+    """Return the cosines above a threshold, (n × n), no diagonal."""
+    if not 0 <= threshold < 1:
+        raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
+    kept = np.flatnonzero(row_is_used(X, "cosine"))
+    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory)
+    found = sp.csr_array(_threshold_tiles(rows, threshold).compute())
+    found.setdiag(0)
+    found.eliminate_zeros()
+    pairs = found.maximum(found.T).tocoo()
+    n = X.shape[0]
+    return sp.csr_array((pairs.data, (kept[pairs.row], kept[pairs.col])), shape=(n, n))
+
+
+def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
+    return da.blockwise(
+        _threshold_tile,
+        "ij",
+        rows,
+        "id",
+        rows,
+        "jd",
+        threshold=threshold,
+        align_arrays=False,
+        dtype=np.float64,
+        meta=sp.csr_array((0, 0), dtype=np.float64),
+    )
+
+
+def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_array:
+    # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
+    return blocks.pairs_above(X[0], Z[0], threshold, MAX_EDGES * max(X[0].shape[0], Z[0].shape[0]))
+
+
+# --------------------------------------------------------------------------- its eigenvectors
+
+
+class Eigenmaps(NamedTuple):
+    """Eigenvectors of a graph.
+
+    Attributes
+    ----------
+    vectors : (n, k) float64
+        y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge.
+    eigenvalues : (k,) float64
+        λ, rising, from 0 to 2.
+    n_graph_components : int
+    """
+
+    vectors: Float64s
+    eigenvalues: Float64s
+    n_graph_components: int
+
+
+def laplacian_eigenmaps(
+    graph: sp.csr_array,
+    k: int,
+    *,
+    random_state: int = 0,
+    tol: float = 1e-8,
+    checkpoint: Checkpoint = persist,
+) -> Eigenmaps:
+    """Return the k smallest solutions of L y = λ D y, the constant one left out.
+
+    A graph of c connected components has λ = 0 c times: the first c - 1 vectors tell the components apart,
+    the largest first. Up to `DENSE_ROWS` vertices by numpy.linalg.eigh, above by ARPACK.
+    sklearn.manifold.SpectralEmbedding is the equivalent for connected graphs.
+
+    Parameters
+    ----------
+    graph : CSR (n × n), a symmetric affinity
+    checkpoint : keeps "eigenmaps": y, and λ below it
+
+    Raises
+    ------
+    ValueError
+        If k is not between 1 and the number of vertices with an edge, less one.
+
+    References
+    ----------
+    Belkin & Niyogi 2003, Laplacian eigenmaps for dimensionality reduction and data representation.
+    """
+    used = np.flatnonzero(graph.sum(axis=1))
+    if not 1 <= k < used.size:
+        raise ValueError(
+            f"{k} eigenvectors are wanted but {used.size} vertices have an edge: choose 1 to {used.size - 1}"
+        )
+    inner = sp.csr_array(graph[used][:, used])
+    labels = components(inner)
+
+    def make() -> da.Array:
+        with one_blas_thread():
+            values, vectors = _nontrivial(blocks.normalized_graph(inner, labels), k, random_state, tol)
+        spread = np.zeros((graph.shape[0] + 1, k))
+        spread[used], spread[-1] = vectors, values
+        return da.from_array(spread, chunks=-1)
+
+    kept = checkpoint("eigenmaps", make).compute()
+    return Eigenmaps(kept[:-1], kept[-1], int(labels.max()) + 1)
+
+
+def _nontrivial(
+    graph: blocks.NormalizedGraph, k: int, random_state: int, tol: float
+) -> tuple[Float64s, Float64s]:
+    """Return λ (k,) and y (n × k)."""
+    first = blocks.component_vectors(graph, k)
+    others, rest = _deflated_eigenpairs(graph, k - first.shape[1], random_state, tol)
+    vectors = np.column_stack([first, rest]) / graph.roots[:, None]
+    signs = np.where((vectors**3).sum(axis=0) < 0, -1.0, 1.0)
+    return np.concatenate([np.zeros(first.shape[1]), others]), vectors * signs
+
+
+def _deflated_eigenpairs(
+    graph: blocks.NormalizedGraph, k: int, random_state: int, tol: float
+) -> tuple[Float64s, Float64s]:
+    """Return the k smallest non-trivial λ, rising, and their orthonormal z (n × k)."""
+    n = graph.matrix.shape[0]
+    if k == 0:
+        return np.zeros(0), np.zeros((n, 0))
+    product = partial(blocks.deflated_product, graph)
+    if n <= max(DENSE_ROWS, 3 * k):
+        values, vectors = np.linalg.eigh(product(np.eye(n)))
+        values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]
+    else:
+        start = np.random.default_rng(random_state).standard_normal(n)
+        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
+        values, vectors = eigsh(operator, k, which="LA", v0=start, ncv=max(2 * k + 1, k + 60), tol=tol)
+        order = np.argsort(-values, kind="stable")
+        values, vectors = values[order], vectors[:, order]
+    return np.maximum(2 - values, 0.0), vectors
+
+
+# --------------------------------------------------------------------------- the projection
+
+
+def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter: int) -> Solution:
+    """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k).
+
+    By Cholesky where X has a side of `DIRECT_SIDE` or less, else by conjugate gradients scaled by the
+    columns.
+    """
+    if not alpha > 0:
+        raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
+    transposed = transpose_row_blocks(rows).persist()
+    Y = da.from_array(targets, chunks=-1)
+    if min(rows.shape) <= DIRECT_SIDE:
+        return _direct_ridge(rows, transposed, Y, alpha)
+    chunks = ((1,) * rows.numblocks[0], (rows.shape[1],))
+    squares = rows.map_blocks(
+        blocks.squared_column_lengths, chunks=chunks, dtype=np.float64, meta=np.empty((0, 0))
+    )
+    diagonal = squares.sum(axis=0, split_every=8).compute() + alpha
+    right = sparse_times(transposed, Y).persist()
+    return conjugate_gradients(
+        NormalMatrix(rows, transposed, alpha), right, diagonal=diagonal, tol=tol, max_iter=max_iter
+    )
+
+
+def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
+    """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
+    if rows.shape[1] <= rows.shape[0]:
+        right = sparse_times(transposed, Y).compute()
+        W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
+    else:
+        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), Y.compute(), alpha)
+        W = sparse_times(transposed, da.from_array(dual, chunks=-1)).compute()
+    return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
+
+
+def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
+    """Return XᵀX, (m × m), a panel of columns at a time."""
+    m = rows.shape[1]
+    products = np.empty((m, m))
+    for first in range(0, m, PANEL):
+        last = min(first + PANEL, m)
+        panel = rows.map_blocks(
+            blocks.dense_columns,
+            first=first,
+            last=last,
+            chunks=(rows.chunks[0], (last - first,)),
+            dtype=np.float64,
+            meta=np.empty((0, 0)),
+        )
+        products[:, first:last] = sparse_times(transposed, panel).compute()
+    return products
+
+
+class _Span(NamedTuple):
+    """X = left diag(values) rightᵀ, up to the directions left out."""
+
+    left: Float64s
+    values: Float64s
+    right: Float64s
+
+
+def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
+    if n_directions is None:
+        if min(X.shape) > DENSE_SIDE:
+            raise ValueError(
+                f"solver 'eigen' needs svd_components for an X of {X.shape[0]} x {X.shape[1]}: give a "
+                "number, or use solver 'spectral_regression'"
+            )
+        X = X.compute() if isinstance(X, da.Array) else X
+        dense = X.toarray() if sp.issparse(X) else np.asarray(X)
+        left, values, right = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
+    else:
+        found = largest_singular_triplets(
+            row_blocks(X), n_directions, dtype=np.float64, random_state=random_state, n_passes=SVD_PASSES
+        )
+        left, values, right = found.left.compute(), found.values, found.right.T
+    kept = values > RANK_SHARE * values.max(initial=0.0)
+    return _Span(left[:, kept], values[kept], right[kept].T)
+
+
+def random_projection(
+    X: Any, n_components: int, *, random_state: int = 0, density: float | None = None
+) -> Any:
+    r"""Return X R, (n × k): each feature is a sparse random vector of signs, and rows are sums of features.
+
+    .. math:: E \|x R\|^2 = \|x\|^2, \quad R_{jc} = \pm 1/\sqrt{k\,\text{density}} \text{ or } 0
+
+    sklearn.random_projection.SparseRandomProjection is the equivalent; random indexing (Kanerva et al. 2000)
+    is this on counts. Features are drawn one after the other, so that those in front keep their
+    vectors when more come behind.
+
+    Parameters
+    ----------
+    X : (n × m) NumPy, SciPy sparse or Dask array
+    density : float, optional
+        Share of non-zero cells of R; default 1/√m (Li, Hastie & Church 2006).
+
+    Raises
+    ------
+    ValueError
+        If n_components is under 1 or the density is not in (0, 1].
+    """
+    n_features = X.shape[1]
+    density = 1 / np.sqrt(n_features) if density is None else density
+    if n_components < 1 or not 0 < density <= 1:
+        raise ValueError(f"n_components is {n_components} and density {density}; give 1 or more, and (0, 1]")
+    generator = np.random.default_rng(random_state)
+    R = blocks.random_signs(n_features, n_components, density, generator)
+    with one_blas_thread():
+        projected = sparse_times(row_blocks(X), da.from_array(R, chunks=-1))
+        return projected if isinstance(X, da.Array) else projected.compute()

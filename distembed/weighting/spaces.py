@@ -1,0 +1,85 @@
+"""Word spaces assembled from counts: the two halves of HAL, and the choice of columns by their entropy.
+
+Lund and Burgess, Producing high-dimensional semantic spaces from lexical co-occurrence, Behavior Research
+Methods, Instruments & Computers 28 (1996).
+"""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from distembed.weighting.documents import document_frequencies, entropy_weights
+
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+
+def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
+    """Return the two halves of HAL side by side: words after a word, then words before it.
+
+    Parameters
+    ----------
+    following : Dask array (n, n) of csr_array row blocks
+        How often column j stands after row i: `count_cooccurrences(..., window=10, direction="left",
+        weighting="ramp")`.
+    preceding : Dask array (n, n) of csr_array row blocks
+        Its transpose, in the same row chunks: `transpose_row_blocks(following)`, or counts with
+        direction="right".
+
+    Returns
+    -------
+    Dask array (n, 2n) of csr_array row blocks, lazy
+
+    Raises
+    ------
+    ValueError
+        If the halves differ in shape or in row chunks.
+    """
+    if following.shape != preceding.shape or following.chunks[0] != preceding.chunks[0]:
+        raise ValueError(
+            f"the halves have shapes {following.shape} and {preceding.shape} in row chunks "
+            f"{following.chunks[0]} and {preceding.chunks[0]}; give counts and their transpose"
+        )
+    dtype = np.result_type(following.dtype, preceding.dtype)
+    chunks = (following.chunks[0], (following.shape[1] + preceding.shape[1],))
+    return da.map_blocks(
+        _beside, following, preceding, chunks=chunks, dtype=dtype, meta=csr_array((0, 0), dtype=dtype)
+    )
+
+
+def _beside(left: csr_array, right: csr_array) -> csr_array:
+    joined = csr_array(hstack([left, right], format="csr"))
+    joined.sort_indices()
+    return joined
+
+
+def column_entropies(matrix: da.Array) -> Float64s:
+    r"""Return the entropy of each column over the rows, float64 (m,), in nats; 0 for an empty column.
+
+    .. math:: H_j = -\sum_i p_{ij} \log p_{ij}, \quad p_{ij} = x_{ij} / \sum_i x_{ij}
+
+    scipy.stats.entropy(X, axis=0) is the equivalent for a dense array. `documents.select_words` takes the
+    columns chosen.
+
+    Raises
+    ------
+    ValueError
+        If a value is negative, NaN or infinite.
+    """
+    return (1 - entropy_weights(matrix)) * np.log(matrix.shape[0]) * (document_frequencies(matrix) > 0)
+
+
+def highest_columns(scores: Float64s, n_columns: int) -> Int64s:
+    """Return the columns with the highest scores, rising by number; of equal ones those that come first.
+
+    Raises
+    ------
+    ValueError
+        If n_columns is not between 1 and the number of columns.
+    """
+    if not 1 <= n_columns <= len(scores):
+        raise ValueError(f"n_columns is {n_columns} of {len(scores)} columns; choose 1 to {len(scores)}")
+    return np.sort(np.argsort(-scores, kind="stable")[:n_columns]).astype(np.int64)

@@ -1,0 +1,275 @@
+"""Normed priming, priming effects and separation against a plain oracle; their files; bad sets."""
+
+from __future__ import annotations
+
+import lzma
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.metrics import roc_auc_score
+
+from distembed.evaluation import priming_blocks
+from distembed.evaluation.priming import priming_by_relation
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import evaluate, evaluate_sets
+from distembed.evaluation.wordsets import (
+    AssociationSet,
+    PrimingSet,
+    RelationSet,
+    WordSetError,
+    find_word_sets,
+    read_word_set,
+)
+from distembed.vectors import WordVectors
+from tests.references import priming as plain
+
+N_WORDS = 40
+KEPT, ALL = Policy(), Policy(unknown="zero")
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(3)
+    return WordVectors([f"w{i}" for i in range(N_WORDS)], rng.normal(size=(N_WORDS, 5)))
+
+
+@pytest.fixture(scope="module")
+def table(vectors):
+    return dict(zip(vectors.words, vectors.vectors, strict=True))
+
+
+def some_norms(seed, n_pairs=120, n_words=N_WORDS):
+    rng = np.random.default_rng(seed)
+    pairs = {(f"w{a}", f"w{b}") for a, b in rng.integers(n_words, size=(n_pairs, 2)) if a != b}
+    return {pair: float(share) for pair, share in zip(sorted(pairs), rng.random(len(pairs)), strict=True)}
+
+
+def association_set(shares):
+    return AssociationSet("norms", list(shares), np.array(list(shares.values())))
+
+
+# ------------------------------------------------------------------------------------------ normed priming
+
+
+@given(st.integers(0, 10**6), st.integers(2, 60))
+def test_strengths_equal_the_oracle(seed, n_pairs):
+    shares = some_norms(seed, n_pairs, 9)
+    if not shares:
+        return
+    pairs = np.array([[int(word[1:]) for word in pair] for pair in shares])
+    ours = priming_blocks.associative_strengths(pairs[:, 0], pairs[:, 1], np.array(list(shares.values())))
+    np.testing.assert_allclose(np.transpose(ours), list(plain.strengths(shares).values()), atol=1e-14)
+
+
+def test_normed_priming_equals_the_oracle(vectors, table):
+    shares = some_norms(1) | {("w1", "nobody"): 0.5, ("nobody", "w1"): 0.1}
+    scores = evaluate_sets(vectors, [association_set(shares)])
+    for measure, score in enumerate(scores):
+        value, n_cues = plain.normed_priming(table, shares, measure)
+        assert score.value == pytest.approx(value, abs=1e-12)
+        assert (score.known, score.total) == (n_cues, len({a for a, _ in shares}))
+        assert score.interval[0] < score.value < score.interval[1]
+    assert [score.metric for score in scores] == ["S1 spearman", "S2 spearman", "S3 spearman"]
+
+
+def test_vectors_made_from_strengths_are_perfect():
+    """Plant the norms: the cosine of a cue with its targets falls as its strength does."""
+    angles = np.array([0.0, 0.1, 0.5, 0.9, 1.3])
+    vectors = WordVectors("abcde", np.column_stack([np.cos(angles), np.sin(angles)]))
+    shares = {("a", "b"): 0.4, ("a", "c"): 0.3, ("a", "d"): 0.2, ("a", "e"): 0.1}
+    assert [score.value for score in evaluate_sets(vectors, [association_set(shares)])] == [1.0] * 3
+    worst = {pair: 1 - share for pair, share in shares.items()}
+    assert evaluate_sets(vectors, [association_set(worst)])[0].value == -1.0
+
+
+def test_cues_without_a_correlation(vectors):
+    shares = {("w1", "w2"): 0.5, ("w1", "w3"): 0.5, ("w1", "w4"): 0.5, ("w5", "w6"): 0.3, ("x", "y"): 0.1}
+    skipped = evaluate_sets(vectors, [association_set(shares)], KEPT)[0]
+    assert np.isnan(skipped.value)
+    assert (skipped.known, skipped.total, skipped.interval) == (0, 3, None)
+    counted = evaluate_sets(vectors, [association_set(shares)], ALL)[0]
+    assert (counted.value, counted.known, counted.total) == (0.0, 1, 3)
+
+
+# ---------------------------------------------------------------------------------------- semantic priming
+
+
+def priming_set(pairs, relations, seed=0):
+    milliseconds = np.random.default_rng(seed).normal(20, 30, size=(len(pairs), 2))
+    return PrimingSet("spp", pairs, relations, milliseconds)
+
+
+def test_priming_effect_equals_the_oracle(vectors, table):
+    pairs = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w4", "nobody")]
+    relations = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 7
+    rows = {row.relation: row for row in priming_by_relation(vectors, priming_set(pairs, relations))}
+    for relation in ("synonym", "antonym"):
+        mine = [
+            pair for pair, names in zip(pairs, relations, strict=True)
+            if relation in names and "nobody" not in pair
+        ]  # fmt: skip
+        row = rows[relation]
+        assert (row.related, row.unrelated, row.effect) == pytest.approx(
+            plain.priming_effect(table, mine), abs=1e-6
+        )
+        assert row.interval[0] < row.effect < row.interval[1]
+    assert (rows["antonym"].known, rows["antonym"].total) == (9, 10)
+    assert (rows["synonym"].known, rows["synonym"].total) == (15, 15)
+    assert rows["synonym"].milliseconds[0] == pytest.approx(
+        priming_set(pairs, relations).milliseconds[:15, 0].mean()
+    )
+
+
+def test_correlation_with_milliseconds(vectors, table):
+    pairs = [(f"w{i}", f"w{i + 20}") for i in range(20)]
+    cosines = [plain.cosine(table[a], table[b]) for a, b in pairs]
+    milliseconds = np.column_stack([np.array(cosines) * 50, -np.array(cosines)])
+    milliseconds[0, 1] = np.nan
+    scores = evaluate_sets(vectors, [PrimingSet("spp", pairs, [("synonym",)] * 20, milliseconds)])
+    early, late = (score for score in scores if score.task == "priming")
+    assert (early.metric, early.value, early.known) == ("200 ms spearman", pytest.approx(1.0), 20)
+    assert (late.metric, late.value, late.known) == ("1200 ms spearman", pytest.approx(-1.0), 19)
+
+
+def test_a_relation_of_one_pair_has_no_unrelated(vectors):
+    scores = evaluate_sets(vectors, [priming_set([("w1", "w2")], [("action",)])])
+    assert [np.isnan(score.value) for score in scores] == [False, True, True, True, True]
+    (row,) = priming_by_relation(vectors, priming_set([("x", "y")], [("action",)]))
+    assert np.isnan(row.related)
+    assert (row.known, row.total, row.interval) == (0, 1, None)
+
+
+# ----------------------------------------------------------------------------------------------- relations
+
+few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
+
+
+@given(
+    hnp.arrays(float, st.integers(1, 9), elements=few_values),
+    hnp.arrays(float, st.integers(1, 9), elements=few_values),
+)
+def test_chance_of_larger_is_the_area_under_the_curve(values, others):
+    expected = roc_auc_score([1] * len(values) + [0] * len(others), np.concatenate([values, others]))
+    assert priming_blocks.chance_of_larger(values, others) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("control", ["random", None])
+def test_separation_equals_the_oracle(vectors, table, control):
+    rng = np.random.default_rng(7)
+    names = np.array(["hyper", "mero", "random" if control else "IsA"])
+    pairs = [(f"w{a}", f"w{b}", str(names[r])) for a, b, r in rng.integers([9, N_WORDS, 3], size=(150, 3))]
+    given_set = RelationSet("r", [pair[:2] for pair in pairs], [pair[2] for pair in pairs])
+    scores = {score.metric: score for score in evaluate_sets(vectors, [given_set])}
+    assert len(scores) == (2 if control else 3)
+    for relation in ("hyper", "mero"):
+        score = scores[f"{relation} over {control or 'others'}"]
+        assert score.value == pytest.approx(plain.separation(table, pairs, relation, control), abs=1e-12)
+        assert score.interval[0] < score.value < score.interval[1]
+
+
+def test_antonymy_tells_opposites_from_synonyms():
+    vectors = WordVectors("abcx", [[1, 0], [1, 0.1], [0, 1], [1, 1]])
+    pairs = RelationSet("e", [("a", "b"), ("a", "c"), ("a", "x")], ["Antonym", "Synonym", "IsA"])
+    scores = {score.metric: score.value for score in evaluate_sets(vectors, [pairs])}
+    assert scores["Antonym over Synonym"] == 1.0
+    assert scores["Synonym over others"] == 0.0
+    assert scores["IsA over others"] == 0.5
+
+
+def test_no_known_pair(vectors):
+    pairs = RelationSet("r", [("x", "y"), ("x", "z")], ["hyper", "random"])
+    (score,) = evaluate_sets(vectors, [pairs])
+    assert np.isnan(score.value)
+    assert (score.known, score.total, score.interval) == (0, 1, None)
+    assert evaluate_sets(vectors, [pairs], ALL)[0].value == 0.5
+
+
+# --------------------------------------------------------------------------------------------------- files
+
+NORMS = "CUE\tTARGET\tFSG\tBSG\nA\tB\t.5\t\nA\tB's \"C\t.25\t.1\nA\t\t.1\t\n"
+SPP = (
+    "TargetWord,Prime,Relation1,Relation2,LDT 200ms RT Priming,LDT 1200ms RT Priming\n"
+    "hot,COLD,antonymn,,12.5,\nrose,FLOWER,,fpa,3,-4\n"
+)
+
+
+def test_files(tmp_path):
+    (tmp_path / "norms.tsv.xz").write_bytes(lzma.compress(NORMS.encode()))
+    (tmp_path / "spp.csv").write_text(SPP)
+    (tmp_path / "bless.csv").write_text(",word1,word2,relation\n0,a,b,coord\n1,a,c,?\n")
+    (tmp_path / "root9.tsv").write_text("word1\tword2\tlabel\na\tb\thyper\n")
+    bless, norms, root9, spp = find_word_sets(tmp_path)
+    assert norms.pairs == [("A", "B"), ("A", "B's \"C")]
+    assert (norms.name, norms.strengths.tolist()) == ("norms", [0.5, 0.25])
+    assert (spp.pairs, spp.relations) == (
+        [("COLD", "hot"), ("FLOWER", "rose")],
+        [("antonym",), ("forward phrasal",)],
+    )
+    np.testing.assert_equal(spp.milliseconds, [[12.5, np.nan], [3, -4]])
+    assert bless == RelationSet("bless", [("a", "b")], ["coord"])
+    assert root9 == RelationSet("root9", [("a", "b")], ["hyper"])
+
+
+BAD = {
+    "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
+    "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected 3 columns"),
+    "label.tsv": ("word1\tword2\tlabel\na\tb\t \n", r"line 2: .*expected two words and their relation"),
+    "ms.csv": (SPP.replace("12.5", "slow"), r"line 2: .*expected prime, target and priming in milliseconds"),
+    "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(tmp_path, name):
+    text, message = BAD[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(WordSetError, match=message):
+        read_word_set(tmp_path / name)
+
+
+def test_broken_xz(tmp_path):
+    whole = lzma.compress(NORMS.encode() * 50)
+    for data in (whole[: len(whole) // 2], b"CUE\tTARGET\tFSG\n"):
+        (tmp_path / "norms.tsv.xz").write_bytes(data)
+        with pytest.raises(WordSetError, match=r"norms\.tsv\.xz is not a whole xz file"):
+            read_word_set(tmp_path / "norms.tsv.xz")
+
+
+# ---------------------------------------------------------------------------------------------- real data
+
+
+def test_real_sets(shared):
+    folder = shared / "data/wordeval"
+    norms = read_word_set(folder / "association/usf_free_association.tsv.xz")
+    assert len(norms.pairs) == 72_155 - 2  # two answers are no words
+    assert len({cue for cue, _ in norms.pairs}) == 5017
+    spp = read_word_set(folder / "priming/spp_assoc-related_181205.csv")
+    assert len(spp.pairs) == 1661
+    assert sum("antonym" in names for names in spp.relations) == 184
+    bless = read_word_set(folder / "relations/bless-relations.csv")
+    assert len(bless.pairs) == 26_553 - 3  # three have no relation
+    strengths = priming_blocks.associative_strengths(
+        *np.unique(np.array(norms.pairs), return_inverse=True)[1].reshape(-1, 2).T, norms.strengths
+    )
+    shares = dict(zip(norms.pairs, norms.strengths.tolist(), strict=True))
+    i = norms.pairs.index(("ABSENCE", "PRESENCE"))
+
+    def s2(a, b):
+        return shares.get((a, b), 0.0) + shares.get((b, a), 0.0)
+
+    cues = {cue for cue, _ in shares}
+    expected = sum(s2("ABSENCE", c) * s2(c, "PRESENCE") for c in cues)
+    assert strengths.S3[i] == pytest.approx(strengths.S2[i] + expected)
+
+
+def test_pretrained_vectors_beat_chance_by_far(shared):
+    vectors = WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
+    folder = shared / "data/wordeval"
+    scores = {(s.set, s.metric): s for s in evaluate(vectors, [folder / "association", folder / "relations"])}
+    assert scores["usf_free_association", "S3 spearman"].interval[0] > 0.2
+    assert scores["usf_free_association", "S3 spearman"].known == 1741
+    assert scores["bless-relations", "coord over random"].interval[0] > 0.75
+    assert evaluate(vectors, folder / "relations") == evaluate(vectors, folder / "relations")

@@ -1,0 +1,86 @@
+"""LSA against scikit-learn and NumPy; all kinds of input; ranks and bad input."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import TruncatedSVD
+
+from distembed.factorization.lsa import LSA
+from distembed.linalg.operators import row_blocks
+
+
+def sparse_matrix(n, m, seed=0, density=0.2):
+    return sp.random_array((n, m), density=density, rng=np.random.default_rng(seed), format="csr")
+
+
+def same_up_to_sign(a, b, atol):
+    signs = np.sign((a * b).sum(axis=0))
+    np.testing.assert_allclose(a * signs, b, atol=atol)
+
+
+@pytest.mark.parametrize("shape", [(80, 50), (50, 80)])
+@pytest.mark.parametrize("exponent", [1.0, 0.0])
+def test_equals_truncated_svd(shape, exponent):
+    X = sparse_matrix(*shape)
+    ours = LSA(6, exponent=exponent, dtype=np.float64, n_passes=5)
+    vectors = ours.fit_transform(X)
+    theirs = TruncatedSVD(6, algorithm="arpack", random_state=0)
+    expected = theirs.fit_transform(X)
+    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=1e-10)
+    same_up_to_sign(vectors, expected * theirs.singular_values_ ** (exponent - 1), 1e-8)
+    same_up_to_sign(ours.components_.T, theirs.components_.T, 1e-8)
+    same_up_to_sign(ours.transform(X), vectors, 1e-8)
+    assert ours.residuals_.max() < 1e-8
+
+
+@pytest.mark.parametrize("chunks", [(80,), (40, 40), (37, 43), (1,) * 80])
+def test_chunks_and_kinds_agree(chunks):
+    X = sparse_matrix(80, 30)
+    expected = LSA(4, dtype=np.float64).fit_transform(X)
+    lazy = da.from_array(X.toarray(), chunks=(chunks, -1)).map_blocks(sp.csr_array, meta=sp.csr_array((0, 0)))
+    found = LSA(4, dtype=np.float64).fit(lazy)
+    assert isinstance(found.transform(lazy), da.Array)
+    same_up_to_sign(found.transform(lazy).compute(), expected, 1e-8)
+    same_up_to_sign(LSA(4, dtype=np.float64).fit_transform(X.toarray()), expected, 1e-8)
+
+
+def test_float32_is_close_on_a_falling_spectrum():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 20)) * 0.8 ** np.arange(20) @ rng.normal(size=(20, 200))
+    ours = LSA(10).fit(X)
+    assert ours.components_.dtype == np.float32
+    np.testing.assert_allclose(ours.singular_values_, np.linalg.svd(X)[1][:10], rtol=1e-4)
+
+
+def test_fewer_directions_than_components():
+    X = sp.csr_array(np.outer(np.arange(1.0, 9), np.ones(7)))
+    ours = LSA(3, dtype=np.float64)
+    vectors = ours.fit_transform(X)
+    assert ours.singular_values_[0] == pytest.approx(np.linalg.norm(X.toarray()))
+    assert ours.singular_values_[1:].tolist() == [0, 0]
+    assert np.array_equal(vectors[:, 1:], np.zeros((8, 2)))
+    assert np.isfinite(LSA(3, exponent=0.0).fit_transform(X)).all()
+    assert not LSA(3).fit_transform(sp.csr_array((8, 7))).any()
+
+
+def test_threads_equal_the_synchronous_scheduler():
+    import dask
+
+    X = row_blocks(sparse_matrix(400, 60), values_per_block=500)
+    assert X.numblocks[0] > 3
+    with dask.config.set(scheduler="synchronous"):
+        one = LSA(5).fit_transform(X).compute()
+    with dask.config.set(scheduler="threads"):
+        two = LSA(5).fit_transform(X).compute()
+    assert np.array_equal(one, two)
+
+
+def test_bad_input():
+    X = sparse_matrix(8, 5)
+    with pytest.raises(ValueError, match="n_components is 6 but the matrix is 8 x 5: choose 1 to 5"):
+        LSA(6).fit(X)
+    with pytest.raises(ValueError, match="X has 8 columns; the components have 5"):
+        LSA(2).fit(X).transform(X.T)

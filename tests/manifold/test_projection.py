@@ -1,0 +1,372 @@
+"""Projection against plain dense solutions; kinds, chunks, schedulers; disconnected graphs and bad input."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.manifold import SpectralEmbedding
+
+from distembed.manifold import projection as module
+from distembed.manifold.projection import (
+    LocalityPreservingProjection,
+    laplacian_eigenmaps,
+    neighborhood_graph,
+    random_projection,
+)
+from tests.references import projection as plain
+
+TIGHT = {"tol": 1e-12, "max_iter": 5000}
+
+
+def some_rows(n=60, m=12, seed=0, density=0.5):
+    rng = np.random.default_rng(seed)
+    rows = rng.random((n, m)) * (rng.random((n, m)) < density)
+    rows[:, 0] += 0.1  # no row of zeros
+    return rows
+
+
+def two_islands(seed=0):
+    """Return rows in two orthogonal parts, 25 and 20, so that their graph falls apart."""
+    parts = [some_rows(25, 8, seed), some_rows(20, 6, seed + 1)]
+    return sp.block_diag(parts, format="csr").toarray()
+
+
+def same_up_to_sign(a, b, atol):
+    signs = np.sign((a * b).sum(axis=0))
+    np.testing.assert_allclose(a * signs, b, atol=atol)
+
+
+def in_blocks(X, chunks):
+    meta = sp.csr_array((0, 0), dtype=X.dtype)
+    return da.from_array(X, chunks=(chunks, -1)).map_blocks(sp.csr_array, meta=meta)
+
+
+# --------------------------------------------------------------------------------------------- the graph
+
+
+@pytest.mark.parametrize("kind", ["cosine", "binary", "polynomial"])
+@pytest.mark.parametrize("limit", [{"n_neighbors": 4}, {"threshold": 0.8}])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_graph_equals_the_oracle(kind, limit, sparse):
+    X = some_rows()
+    graph = neighborhood_graph(sp.csr_array(X) if sparse else X, affinity=kind, **limit)
+    expected = plain.affinity(X, k=limit.get("n_neighbors"), threshold=limit.get("threshold"), kind=kind)
+    np.testing.assert_allclose(graph.toarray(), expected, atol=1e-12)
+
+
+def test_gaussian_falls_with_distance():
+    X = some_rows()
+    cosine = neighborhood_graph(X, threshold=0.7)
+    gaussian = neighborhood_graph(X, threshold=0.7, affinity="gaussian")
+    squares = 2 * (1 - cosine.data)
+    np.testing.assert_allclose(gaussian.data, np.exp(-squares / squares.mean()))
+    nearest = neighborhood_graph(X, n_neighbors=5, affinity="gaussian")
+    assert np.array_equal(nearest.indices, neighborhood_graph(X, n_neighbors=5).indices)
+
+
+@pytest.mark.parametrize("chunks", [(60,), (30, 30), (23, 37), (1,) * 60])
+def test_threshold_graph_for_any_chunks(chunks):
+    X = some_rows()
+    lazy = neighborhood_graph(in_blocks(X, chunks), threshold=0.75, block_memory=2**12)
+    np.testing.assert_allclose(lazy.toarray(), neighborhood_graph(X, threshold=0.75).toarray(), atol=1e-12)
+
+
+def test_zero_rows_have_no_edge():
+    X = some_rows()
+    X[[3, 59]] = 0
+    for limit in ({"threshold": 0.5}, {"n_neighbors": 6}):
+        graph = neighborhood_graph(sp.csr_array(X), **limit)
+        assert graph.shape == (60, 60)
+        assert graph[[3, 59]].nnz == graph[:, [3, 59]].nnz == 0
+
+
+# ------------------------------------------------------------------------------------------ its eigenvectors
+
+
+@pytest.mark.parametrize("dense_rows", [1000, 5])
+def test_eigenmaps_equal_the_oracle(monkeypatch, dense_rows):
+    monkeypatch.setattr(module, "DENSE_ROWS", dense_rows)
+    graph = neighborhood_graph(some_rows(), n_neighbors=5)
+    found = laplacian_eigenmaps(graph, 6)
+    values, vectors = plain.eigenmaps(graph.toarray(), 6)
+    np.testing.assert_allclose(found.eigenvalues, values, atol=1e-10)
+    same_up_to_sign(found.vectors, vectors, 1e-7)
+    assert found.n_graph_components == 1
+
+
+def test_eigenmaps_equal_scikit_learn():
+    graph = neighborhood_graph(some_rows(), n_neighbors=5)
+    theirs = SpectralEmbedding(3, affinity="precomputed", random_state=0).fit_transform(graph.toarray())
+    ours = laplacian_eigenmaps(graph, 3).vectors
+    same_up_to_sign(ours / np.linalg.norm(ours, axis=0), theirs / np.linalg.norm(theirs, axis=0), 1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(2, 7), min_size=1, max_size=5), st.data())
+def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
+    rng = np.random.default_rng(seed)
+    parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
+    S = sp.block_diag([part + part.T for part in parts], format="csr").toarray()
+    n = len(S)
+    k = data.draw(st.integers(1, n - 1))
+    found = laplacian_eigenmaps(sp.csr_array(S), k)
+    D = np.diag(S.sum(axis=1))
+    np.testing.assert_allclose((D - S) @ found.vectors, D @ found.vectors * found.eigenvalues, atol=1e-9)
+    np.testing.assert_allclose(found.vectors.T @ D @ found.vectors, np.eye(k), atol=1e-9)
+    np.testing.assert_allclose(found.vectors.T @ D.sum(axis=1), 0, atol=1e-9)
+    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(S, k)[0], atol=1e-9)
+    assert found.n_graph_components == len(sizes)
+
+
+def test_arpack_finds_every_component(monkeypatch):
+    monkeypatch.setattr(module, "DENSE_ROWS", 5)
+    islands = neighborhood_graph(
+        sp.block_diag([some_rows(30, 6, seed) for seed in range(4)], format="csr"), n_neighbors=4
+    )
+    found = laplacian_eigenmaps(islands, 6)
+    assert found.n_graph_components == 4
+    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(islands.toarray(), 6)[0], atol=1e-8)
+    assert found.eigenvalues[2] == 0
+    assert found.eigenvalues[3] > 1e-4
+
+
+# ------------------------------------------------------------------------------------------- the projection
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("direct_side", [1000, 5])
+def test_regression_equals_the_oracle(monkeypatch, alpha, wide, direct_side):
+    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
+    monkeypatch.setattr(module, "PANEL", 7)
+    X = some_rows(40, 70) if wide else some_rows()
+    model = LocalityPreservingProjection(5, n_neighbors=6, alpha=alpha, **TIGHT).fit(sp.csr_array(X))
+    W = plain.spectral_regression(X, plain.affinity(X, k=6), 5, alpha)
+    same_up_to_sign(model.components_.T, W, 1e-7)
+    same_up_to_sign(model.transform(X), X @ W, 1e-7)
+    assert model.converged_
+    assert model.residuals_.max() <= 1e-12
+
+
+def test_eigen_equals_the_oracle():
+    X = some_rows() - 0.4  # the constant is not in the span
+    model = LocalityPreservingProjection(5, n_neighbors=6, solver="eigen").fit(X)
+    values, W = plain.projection(X, plain.affinity(X, k=6), 5)
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10)
+    same_up_to_sign(model.components_.T, W, 1e-8)
+
+
+def test_both_solvers_agree_where_both_are_defined():
+    """With as many features as rows and no ridge, regression is exact: X w = y solves equation 2."""
+    X = np.random.default_rng(4).normal(size=(30, 45))
+    eigen = LocalityPreservingProjection(4, n_neighbors=5, solver="eigen").fit(X)
+    regression = LocalityPreservingProjection(4, n_neighbors=5, alpha=1e-9, **TIGHT).fit(X)
+    np.testing.assert_allclose(eigen.eigenvalues_, regression.eigenvalues_, atol=1e-7)
+    same_up_to_sign(eigen.transform(X), regression.transform(X), 1e-5)
+    same_up_to_sign(regression.transform(X), regression.eigenmaps_, 1e-5)
+
+
+def test_eigen_within_some_singular_vectors():
+    X = some_rows() - 0.4
+    U, s, V = np.linalg.svd(X, full_matrices=False)
+    few = LocalityPreservingProjection(3, n_neighbors=6, solver="eigen", svd_components=7).fit(X)
+    values, _ = plain.projection(U[:, :7] * s[:7], plain.affinity(X, k=6), 3)
+    np.testing.assert_allclose(few.eigenvalues_, values, atol=1e-6)
+    np.testing.assert_allclose(few.components_ @ V[7:].T, 0, atol=1e-6)
+
+
+def test_eigen_of_dependent_columns():
+    X = some_rows() - 0.4
+    twice = np.column_stack([X, X[:, 0] + X[:, 1], np.zeros(60)])
+    one = LocalityPreservingProjection(4, n_neighbors=6, solver="eigen").fit(X)
+    graph = one.graph_
+    two = LocalityPreservingProjection(4, solver="eigen").fit(twice, graph=graph)
+    same_up_to_sign(one.transform(X), two.transform(twice), 1e-8)
+
+
+@pytest.mark.parametrize("direct_side", [1000, 5])
+def test_kinds_and_chunks_agree(monkeypatch, direct_side):
+    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
+    X = some_rows()
+    model = LocalityPreservingProjection(4, n_neighbors=5, **TIGHT)
+    expected = model.fit_transform(X)
+    for other in (
+        sp.csr_array(X),
+        sp.csr_matrix(X),
+        da.from_array(X, chunks=(20, 5)),
+        in_blocks(X, (23, 37)),
+    ):
+        found = model.fit_transform(other)
+        assert isinstance(found, da.Array) == isinstance(other, da.Array)
+        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-8)
+
+
+def test_new_rows_are_projected_like_old_ones():
+    X = some_rows()
+    model = LocalityPreservingProjection(4, n_neighbors=5).fit(sp.csr_array(X))
+    np.testing.assert_array_equal(model.transform(X[7:9]), model.transform(X)[7:9])
+
+
+@pytest.mark.parametrize("direct_side", [1000, 5])
+def test_bits_do_not_depend_on_the_scheduler(monkeypatch, direct_side):
+    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
+    X = in_blocks(some_rows(400, 30), (100,) * 4)
+    model = LocalityPreservingProjection(6, n_neighbors=8)
+    with dask.config.set(scheduler="synchronous"):
+        one = model.fit_transform(X).compute()
+    with dask.config.set(scheduler="threads"):
+        assert np.array_equal(one, model.fit_transform(X).compute())
+
+
+def test_checkpoints_are_asked_again():
+    kept, made = {}, []
+
+    def checkpoint(name, make):
+        if name not in kept:
+            made.append(name)
+            kept[name] = make().persist()
+        return kept[name]
+
+    X = some_rows()
+    model = LocalityPreservingProjection(4, n_neighbors=5, checkpoint=checkpoint)
+    first = model.fit_transform(X)
+    assert made == ["neighbors", "eigenmaps"]
+    assert np.array_equal(first, model.fit_transform(X))
+    assert made == ["neighbors", "eigenmaps"]
+
+
+def test_neighbours_stay_near():
+    """A curve in thirty dimensions: the first component follows the curve."""
+    t = np.linspace(0, 1, 200)
+    rng = np.random.default_rng(2)
+    centres = rng.normal(size=(12, 30))
+    X = np.exp(-(((t[:, None] - np.linspace(0, 1, 12)) / 0.12) ** 2)) @ centres
+    first = LocalityPreservingProjection(1, n_neighbors=6).fit_transform(X)[:, 0]
+    assert abs(np.corrcoef(first, t)[0, 1]) > 0.95
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+def test_zero_rows_are_named_and_stay_zero():
+    X = some_rows()
+    X[[3, 50]] = 0
+    model = LocalityPreservingProjection(4, n_neighbors=5)
+    with pytest.warns(UserWarning, match=r"2 rows of X are zero, first rows \[3, 50\]"):
+        vectors = model.fit_transform(sp.csr_array(X))
+    assert model.zero_rows_.tolist() == [3, 50]
+    assert not vectors[[3, 50]].any()
+    assert not model.eigenmaps_[[3, 50]].any()
+    assert np.isfinite(vectors).all()
+    others = np.delete(X, [3, 50], axis=0)
+    np.testing.assert_allclose(np.delete(vectors, [3, 50], axis=0), model.fit_transform(others), atol=1e-6)
+
+
+def test_disconnected_graph():
+    X = two_islands()
+    model = LocalityPreservingProjection(3, n_neighbors=4, **TIGHT)
+    vectors = model.fit_transform(X)
+    assert model.n_graph_components_ == 2
+    assert model.eigenvalues_[0] == 0
+    assert np.isfinite(vectors).all()
+    assert np.sign(model.eigenmaps_[:25, 0]).std() == 0
+    assert np.sign(model.eigenmaps_[0, 0]) != np.sign(model.eigenmaps_[30, 0])
+    eigen = LocalityPreservingProjection(3, n_neighbors=4, solver="eigen").fit(X)
+    assert np.isfinite(eigen.components_).all()
+
+
+def test_isolated_vertices_of_a_graph():
+    X = some_rows()
+    graph = neighborhood_graph(X, n_neighbors=5).tolil()
+    graph[7], graph[:, 7] = 0, 0
+    for solver in ("spectral_regression", "eigen"):
+        model = LocalityPreservingProjection(3, solver=solver).fit(X, graph=graph.tocsr())
+        assert np.isfinite(model.transform(X)).all()
+    assert not LocalityPreservingProjection(3).fit(X, graph=graph.tocsr()).eigenmaps_[7].any()
+
+
+def test_more_components_than_the_rank():
+    X = np.outer(np.arange(1.0, 31), np.ones(10)) + np.eye(30, 10) * 0
+    X[:15, 0] = 0
+    vectors = LocalityPreservingProjection(5, n_neighbors=4).fit_transform(X)
+    assert np.isfinite(vectors).all()
+    assert np.linalg.matrix_rank(vectors, tol=1e-8) <= 2
+    with pytest.raises(ValueError, match="n_components is 5 but the rows joined by the graph have rank 2"):
+        LocalityPreservingProjection(5, n_neighbors=4, solver="eigen").fit(X)
+
+
+def spoiled(place, value):
+    X = some_rows()
+    X[place] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    ("options", "X", "message"),
+    [
+        ({"n_components": 13}, some_rows(), "n_components is 13 for an X of 60 x 12: choose 1 to 12"),
+        ({"n_components": 0}, some_rows(), "choose 1 to 12"),
+        ({"n_neighbors": 60}, some_rows(), "k = 60 must be 1 to that many"),
+        ({"threshold": 1.5}, some_rows(), "threshold is 1.5; a cosine from 0 up to 1"),
+        ({"threshold": 0.999999}, some_rows(), "3 eigenvectors are wanted but 0 vertices have an edge"),
+        ({"affinity": "linear"}, some_rows(), "affinity is 'linear'; choose one of cosine"),
+        ({"affinity": "local", "threshold": 0.5}, some_rows(), "'local' needs nearest neighbours"),
+        ({"solver": "lobpcg"}, some_rows(), "solver is 'lobpcg'; give"),
+        ({"alpha": 0.0}, some_rows(), "alpha is 0.0; give a ridge above 0"),
+        ({}, spoiled((4, 4), np.nan), "NaN or infinity"),
+    ],
+)
+def test_bad_input(options, X, message):
+    model = LocalityPreservingProjection(**({"n_components": 3, "n_neighbors": 5} | options))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+
+
+def test_bad_graphs(monkeypatch):
+    X, model = some_rows(), LocalityPreservingProjection(3)
+    graph = neighborhood_graph(X, n_neighbors=5)
+    with pytest.raises(ValueError, match=r"the graph has shape \(5, 5\); X has 60 rows"):
+        model.fit(X, graph=graph[:5][:, :5])
+    with pytest.raises(ValueError, match="negative"):
+        model.fit(X, graph=-graph)
+    with pytest.raises(ValueError, match="not symmetric"):
+        model.fit(X, graph=sp.triu(graph))
+    with pytest.raises(ValueError, match="X has 5 columns; the components have 12"):
+        model.fit(X, graph=graph).transform(X[:, :5])
+    monkeypatch.setattr(module, "MAX_EDGES", 5)
+    with pytest.raises(ValueError, match=r"threshold 0\.1 joins 3\d\d\d pairs of 60 rows with 60; raise it"):
+        neighborhood_graph(X, threshold=0.1)
+    monkeypatch.setattr(module, "DENSE_SIDE", 5)
+    with pytest.raises(ValueError, match="needs svd_components for an X of 60 x 12"):
+        LocalityPreservingProjection(3, n_neighbors=5, solver="eigen").fit(X)
+
+
+def test_regression_that_stops_early_says_so(monkeypatch):
+    monkeypatch.setattr(module, "DIRECT_SIDE", 5)
+    with pytest.warns(RuntimeWarning, match="stopped after 2 iterations"):
+        model = LocalityPreservingProjection(3, n_neighbors=5, max_iter=2).fit(some_rows())
+    assert not model.converged_
+    assert model.residuals_.max() > 1e-6
+
+
+# ---------------------------------------------------------------------------------------- random projection
+
+
+def test_random_projection_keeps_lengths():
+    X = sp.csr_array(some_rows(50, 400))
+    vectors = random_projection(X, 300, random_state=1)
+    ratios = np.linalg.norm(vectors, axis=1) / np.linalg.norm(X.toarray(), axis=1)
+    assert 0.7 < ratios.min() < ratios.max() < 1.3
+    lazy = random_projection(in_blocks(X.toarray(), (20, 30)), 300, random_state=1)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_allclose(lazy.compute(), vectors, atol=1e-12)
+    assert not np.array_equal(vectors, random_projection(X, 300, random_state=2))
+    with pytest.raises(ValueError, match="n_components is 0"):
+        random_projection(X, 0)
+    with pytest.raises(ValueError, match="density 2"):
+        random_projection(X, 3, density=2)
