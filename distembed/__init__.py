@@ -6,9 +6,10 @@ The data path, and the module of each step::
     -> token ids   corpus.tokenizer      Tokenizer, Tokens
     -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
     -> counts      counting              count_cooccurrences, count_document_terms
-    -> association weighting             pmi, ppmi, shifted_ppmi
-    -> vectors     factorization         PSDVec
-    -> vectors     manifold              LatentSemanticImputation
+    -> association weighting             pmi, ppmi, tf-idf, log-entropy
+    -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
+    -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
+                                         FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate
     WordVectors    vectors               neighbours, analogies, and the formats of the field
 
@@ -30,15 +31,31 @@ _HOME = {
     "count_cooccurrences": "counting.cooccurrence",
     "count_document_terms": "counting.documents",
     "PSDVec": "factorization.psdvec",
+    "LSA": "factorization.lsa",
+    "NMF": "factorization.nmf",
+    "OrthogonalNMF": "factorization.nmf",
+    "SemanticNMF": "factorization.nmf",
+    "SphericalKMeans": "factorization.clustering",
     "LatentSemanticImputation": "manifold.imputation",
+    "LocalityPreservingProjection": "manifold.projection",
+    "FeaturePreservingEmbedding": "manifold.alignment",
+    "SemisupervisedAlignment": "manifold.alignment",
     "evaluate": "evaluation.words",
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
 }
 
 __all__ = [
+    "LSA",
+    "NMF",
+    "FeaturePreservingEmbedding",
     "LatentSemanticImputation",
+    "LocalityPreservingProjection",
+    "OrthogonalNMF",
     "PSDVec",
+    "SemanticNMF",
+    "SemisupervisedAlignment",
+    "SphericalKMeans",
     "Tokenizer",
     "Vocabulary",
     "WordVectors",
@@ -58,8 +75,13 @@ if TYPE_CHECKING:
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
     from distembed.evaluation.words import evaluate
+    from distembed.factorization.clustering import SphericalKMeans
+    from distembed.factorization.lsa import LSA
+    from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
     from distembed.factorization.psdvec import PSDVec
+    from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
+    from distembed.manifold.projection import LocalityPreservingProjection
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
 

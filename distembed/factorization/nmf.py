@@ -190,7 +190,7 @@ def _document_loss(squares: float, XZ: Floats, ZZ: Floats, W: Floats) -> Floats:
     return np.array([[blocks.document_loss(squares, XZ, ZZ, W)]])
 
 
-def _joint_loss(  # noqa: PLR0917 - the arrays a lift hands over are positional
+def _joint_loss(
     squares: tuple[float, float], weight: float, XZ: Floats, ZZ: Floats, W: Floats, MW: Floats, S: Floats
 ) -> Floats:
     semantic = blocks.word_loss(squares[1], MW, W, S)

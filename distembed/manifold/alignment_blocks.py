@@ -89,7 +89,7 @@ def solve_shifted(
     return Solution(values, np.divide(left, scale, out=np.zeros_like(left), where=scale > 0), steps)
 
 
-def _conjugate_step(  # noqa: PLR0917 - the state of one iteration, changed in place
+def _conjugate_step(
     laplacian: Any,
     weights: Float64s,
     order: int,

@@ -37,6 +37,7 @@ from distembed.counting.cooccurrence import (
     merge_partials,
 )
 from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import Score
 from distembed.factorization.psdvec import PSDVec, sliced
 from distembed.pipeline.config import Job
 from distembed.pipeline.progress import Reporter
@@ -363,13 +364,10 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
-def scores_of(workspace: Workspace) -> list[evaluation.Score]:
+def scores_of(workspace: Workspace) -> list[Score]:
     """Return the scores of a finished workspace."""
     rows = json.loads(workspace.read_bytes("evaluation.json"))
-    return [
-        evaluation.Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
-        for row in rows
-    ]
+    return [Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows]
 
 
 SYSTEMS: dict[str, tuple[StageSpec, ...]] = {

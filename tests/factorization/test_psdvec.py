@@ -232,7 +232,7 @@ BAD_OPTIONS = [
     ({"solver": "exact"}, "solver is 'exact'"),
     ({"n_iter": 0}, "n_iter is 0"),
     ({"weight_cutoff": "half"}, "weight_cutoff is 'half'"),
-    ({"n_core": 60, "ridge": (1, 2), "bands": (10, 10)}, "sizes add up to 30"),
+    ({"n_core": 60, "ridge": (1, 2), "bands": (10, 10, 10)}, "one ridge for each band"),
     ({"n_core": 60, "ridge": (1, 2)}, "one ridge for each band"),
 ]
 

@@ -32,7 +32,7 @@ def orthogonal_round(X, Z, W):
     return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
 
 
-def semantic_round(X, M, Z, W, S, weight):  # noqa: PLR0917 - the formula's letters
+def semantic_round(X, M, Z, W, S, weight):
     """Ailem, Salah & Nadif (2017), equation 7, with the weight on M."""
     Z = Z * divide(X @ W, Z @ W.T @ W)
     W = W * divide(X.T @ Z + 2 * weight * M @ W @ S, W @ (2 * weight * S @ W.T @ W @ S + Z.T @ Z))
@@ -44,7 +44,7 @@ def nmf_loss(X, Z, W):
     return 0.5 * np.linalg.norm(X - Z @ W.T) ** 2
 
 
-def semantic_loss(X, M, Z, W, S, weight):  # noqa: PLR0917 - the formula's letters
+def semantic_loss(X, M, Z, W, S, weight):
     return nmf_loss(X, Z, W) + weight * 0.5 * np.linalg.norm(M - W @ S @ W.T) ** 2
 
 
