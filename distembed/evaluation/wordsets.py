@@ -276,8 +276,8 @@ def _csv_rows(path: Path, width: int) -> CsvRows:
 def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
     """Return the fields of the named columns of each row below the header, with its line."""
     text = io.StringIO(_text(path), newline="")
-    quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    reader = csv.reader(text, delimiter=delimiter, quoting=quoting)
+    tabbed = delimiter == "\t"
+    reader = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE) if tabbed else csv.reader(text)
     header = [field.strip() for field in next(reader)]
     places = [header.index(column) for column in columns]
     rows = []

@@ -10,10 +10,10 @@ import difflib
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from dask.utils import parse_bytes
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
 """A size in bytes, written `268435456` or `"256MiB"`."""
@@ -87,6 +87,14 @@ class PSDVecSection(Section):
     background_weight: float = Field(default=0.0, ge=0, le=1)
     solver: Literal["krylov", "dense"] = "krylov"
     random_state: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _core_spans_the_components(self) -> Self:
+        if self.n_core is not None and self.n_components > self.n_core:
+            raise ValueError(
+                f"n_components = {self.n_components} is more than n_core = {self.n_core}; lower it, or raise n_core"
+            )
+        return self
 
 
 class EvaluationSection(Section):
@@ -192,6 +200,8 @@ def _first_fault(error: ValidationError) -> str:
         return f"unknown key {where}; {hint}"
     if fault["type"] == "missing":
         return f"{where} is required and not there; add it"
+    if fault["type"] == "value_error" and isinstance(fault["input"], dict):
+        return f"{where}: {fault['ctx']['error']}"
     return f"{where} = {fault['input']!r} is not allowed: {fault['msg'].lower()}"
 
 

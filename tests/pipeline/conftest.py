@@ -40,7 +40,7 @@ sets = ["{{gensim}}/test/test_data/wordsim353.tsv"]
 words = ["city", "music"]
 n_map_words = 50
 [resources]
-block_memory = "1MiB"
+block_memory = "4MiB"
 workers = 2
 """
 

@@ -19,6 +19,8 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
+from .conftest import digest, distembed
+
 pytestmark = pytest.mark.cluster
 
 CERTIFICATES = Path(__file__).resolve().parents[2] / "deploy" / "tls" / "certificates.sh"
@@ -111,7 +113,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             "--nthreads",
             "1",
             "--memory-limit",
-            "512MiB",
+            "1GiB",
             "--local-directory",
             str(here),
         ]
@@ -130,6 +132,16 @@ def test_a_task_runs_over_tls(cluster: Cluster) -> None:
         (worker,) = client.scheduler_info()["workers"].values()
         assert worker["nthreads"] == 1
         assert all(address.startswith("tls://") for address in (worker["nanny"], *client.has_what()))
+
+
+def test_a_job_over_tls_does_not_change_a_bit(
+    cluster: Cluster, job: Path, finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    options = ["--scheduler", cluster.address, *tls_options(cluster.folder, "client")]
+    done = distembed("run", str(job), "--workspace", str(workspace), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == finished[1]
 
 
 def test_worker_runs_one_blas_thread(cluster: Cluster) -> None:
