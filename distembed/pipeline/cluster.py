@@ -22,6 +22,7 @@ from distributed.security import Security
 from threadpoolctl import threadpool_limits
 
 SAMPLE_SECONDS = 0.2
+WORKER_SECONDS = 120
 
 
 class OneBlasThread(WorkerPlugin):
@@ -136,8 +137,18 @@ class Workers:
 
     def _adopt(self, client: Client) -> None:
         self.client = self._resources.enter_context(client)
-        client.register_plugin(OneBlasThread())
-        client.wait_for_workers(1, timeout=120)
+        try:
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
+            client.register_plugin(OneBlasThread())
+        except TimeoutError:
+            raise ConnectionError(
+                f"no worker joined {client.scheduler.address} within {WORKER_SECONDS} s; "
+                f"start some with: dask worker {client.scheduler.address} --nthreads 1"
+            ) from None
+        except ModuleNotFoundError as error:
+            raise ConnectionError(
+                f"a worker cannot import {error.name}; install distembed there too"
+            ) from None
 
     def memory(self) -> tuple[int, int]:
         """Return the resident bytes of the largest process and of all processes of the run together."""

@@ -19,7 +19,7 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
-from .conftest import digest, distembed
+from .conftest import digest, distembed, environment
 
 pytestmark = pytest.mark.cluster
 
@@ -54,12 +54,12 @@ def security(folder: Path, name: str = "client") -> Security:
 @contextmanager
 def dask_process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a dask command in a session of its own, and stop all of that session in the end."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    environment["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    variables = {**environment(), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    variables["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
     command = [sys.executable, "-m", "dask", *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, env=environment, start_new_session=True, cwd=log.parent
+            command, stdout=output, stderr=output, env=variables, start_new_session=True, cwd=log.parent
         )
     try:
         yield process
