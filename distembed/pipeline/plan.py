@@ -6,6 +6,7 @@ are estimated from the sizes of the input files and from Zipf's law.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,26 +20,29 @@ from distembed.storage.workspace import Workspace
 MAX_TASKS = 100_000
 """More tasks than this keep the scheduler busier than the workers (1.4 ms a task)."""
 
-EXPANSION = {".bz2": 4.2, ".xz": 4.0, ".zst": 3.8, ".gz": 3.0, ".parquet": 2.0}
+EXPANSION = {".bz2": 3.6, ".xz": 3.85, ".zst": 3.8, ".gz": 3.0, ".parquet": 2.0}
 """Bytes of text a byte of a compressed file holds, measured on English Wikipedia text."""
 
-BYTES_PER_TOKEN = {"mediawiki": 10.5, "text": 6.2}
+BYTES_PER_TOKEN = {"mediawiki": 13.5, "text": 6.2}
 """Bytes of raw input a token takes: wikitext holds markup, plain text little more than its words."""
 
 ZIPF_SHIFT = 2.7
 """Mandelbrot's shift of the rank: the share of the word of rank r falls as 1 / (r + 2.7)."""
 
-WORKER_BYTES = 300 * 2**20
-"""Resident bytes of a worker that has loaded the package and holds no data."""
+WORKER_BYTES = 500 * 2**20
+"""Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
+
+REPETITION = 0.5
+"""Distinct pairs of English text over those of independent words (10.3 M of 20.7 M: 20 M tokens, window 3)."""
 
 PART_DICTIONARY_BYTES = 100 * 2**20
 """Bytes of the word tables of one part, and of one range of the merge of all."""
 
-CORE_FIRST_PASSES, CORE_PASSES = 4, 2
+CORE_FIRST_PASSES, CORE_PASSES = 16, 2
 """Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
 
-SCRATCH_FACTOR = 4.0
-"""Peak bytes of a task over the bytes of its block: the block, its sorted copy, and what is written."""
+SCRATCH_FACTOR = 8.0
+"""Peak bytes of a task over those of its block, measured: counts, their transpose, both merged, what is written."""
 
 
 class Sizes(NamedTuple):
@@ -83,13 +87,24 @@ class Plan(NamedTuple):
             f"{format_bytes(s.task_bytes):>14}"
             for s in self.stages
         ]
-        limit = format_bytes(self.job.resources.memory_limit)
         return (
             head
             + "\n".join(rows)
-            + f"\nmemory limit a worker: {limit}, of which the program itself takes "
-            + (format_bytes(WORKER_BYTES))
+            + (
+                f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
+                f"{format_bytes(self.job.resources.memory_limit)}; "
+                f"{self.n_workers} threads of one process: {format_bytes(self.process_bytes(self.n_workers))}"
+            )
         )
+
+    @property
+    def n_workers(self) -> int:
+        """Return how many workers the job asks for, by default one a core."""
+        return self.job.resources.workers or os.cpu_count() or 1
+
+    def process_bytes(self, n_threads: int) -> int:
+        """Return the peak bytes of a process that runs so many tasks at once."""
+        return WORKER_BYTES + n_threads * max(stage.task_bytes for stage in self.stages)
 
     def check(self) -> None:
         """Refuse a plan that cannot fit.
@@ -126,8 +141,7 @@ def zipf_counts(n_words: int, n_tokens: int) -> np.ndarray:
 def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins: int = 400) -> int:
     """Estimate the distinct ordered pairs within `window` places, as if words were drawn independently.
 
-    P(pair i, j is seen) = 1 - exp(-window c_i c_j / N). Real text repeats itself: this is an upper estimate,
-    by a factor of 1.5 to 2.5 on English Wikipedia.
+    P(pair i, j is seen) = 1 - exp(-window c_i c_j / N). Real text repeats itself: see `REPETITION`.
     """
     counts = np.sort(np.asarray(counts, dtype=float))[::-1]
     total = counts.sum()
@@ -156,11 +170,11 @@ def _sizes(job: Job, workspace: Workspace | None) -> Sizes:
         counts = workspace.table("vocabulary")["count"].to_numpy().astype(float)  # type: ignore[union-attr]
     else:
         counts = zipf_counts(_estimated_words(job, n_tokens), n_tokens)
-    n_nonzero = (
-        int(done["cooccurrence"].facts["n_nonzero"])
-        if "cooccurrence" in done
-        else expected_pairs(counts, job.counting.window * (2 if job.counting.direction == "symmetric" else 1))
-    )
+    sides = 2 if job.counting.direction == "symmetric" else 1
+    if "cooccurrence" in done:
+        n_nonzero = int(done["cooccurrence"].facts["n_nonzero"])
+    else:
+        n_nonzero = int(REPETITION * expected_pairs(counts, job.counting.window * sides))
     return Sizes(sum(size.values()), len(splits), n_tokens, len(counts), n_nonzero, "cooccurrence" in done)
 
 
@@ -202,7 +216,7 @@ def _psdvec_stages(job: Job, sizes: Sizes) -> tuple[StagePlan, ...]:
             n_blocks * (2 * passes + 6 * options.n_iter),
             (passes + 3 * options.n_iter) * 2 * core_pairs,
             2 * core_pairs + 2 * passes * dense,
-            int(SCRATCH_FACTOR * largest_block) + 2 * dense,
+            int(SCRATCH_FACTOR * largest_block) + 3 * dense,
         ),
         StagePlan(
             "vectors",

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import distembed as de
+from distembed.pipeline.config import load_job
+from distembed.pipeline.runner import plan_job
 
 from .conftest import dask_cluster, digest, distembed
 
@@ -57,9 +59,15 @@ def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
+def test_memory_stays_below_the_plan(job: Path, finished: tuple[Path, str, str]) -> None:
+    plan = plan_job(load_job(job, workspace=str(finished[0])))
+    stages = de.Workspace.open(str(finished[0])).stages().values()
+    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= plan.process_bytes(plan.n_workers)
+
+
 def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
     done = distembed(
-        "run", str(job), "--workspace", str(tmp_path / "w"), "--set", "resources.memory_limit='310MiB'"
+        "run", str(job), "--workspace", str(tmp_path / "w"), "--set", "resources.memory_limit='510MiB'"
     )
     assert done.returncode == 1
     assert "resources.block_memory" in done.stderr
