@@ -8,6 +8,7 @@ import fsspec
 import numpy as np
 
 from distembed.evaluation import words as evaluation
+from distembed.evaluation.scoring import Score
 from distembed.pipeline import report, stages
 from distembed.pipeline.config import Job
 from distembed.storage.workspace import Workspace
@@ -75,21 +76,41 @@ def _sections(job: Job, workspace: Workspace, vectors: WordVectors) -> list[repo
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     n_map = min(job.report.n_map_words, len(vectors))
     return [
-        report.score_table(stages.scores_of(workspace)),
+        _score_section(stages.scores_of(workspace)),
         report.neighbor_table(neighbors(job, vectors)),
         report.word_map(vectors.words[:n_map], vectors.vectors[:n_map], method="tsne", max_words=n_map),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
         report.count_sparsity(row_nonzeros, len(counts)),
-        report.stage_table(_stage_rows(workspace)),
+        report.stage_table(_stage_rows(job, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 
 
-def _stage_rows(workspace: Workspace) -> list[report.Stage]:
+def _score_section(scores: list[Score]) -> report.Section:
+    """Show the scores; the policy, the same for all, stands once in the title."""
+    policies = ", ".join(dict.fromkeys(score.policy for score in scores))
+    rows = [
+        {
+            "set": score.set,
+            "task": score.task,
+            "metric": score.metric,
+            "value": score.value,
+            "known": score.known,
+            "total": score.total,
+            "interval": score.interval,
+        }
+        for score in scores
+    ]
+    return report.score_table(rows, title=f"Evaluation ({policies})" if policies else "Evaluation")
+
+
+def _stage_rows(job: Job, workspace: Workspace) -> list[report.Stage]:
     rows = []
-    for name, manifest in workspace.stages().items():
+    done = workspace.stages()
+    for name in (spec.name for spec in stages.of(job)):
+        manifest = done[name]
         records = manifest.outputs.values()
         size = sum(
             file.size for record in records for block in record.blocks for file in block.files.values()

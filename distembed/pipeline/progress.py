@@ -92,7 +92,7 @@ class TerminalReporter:
     def _print_line(self, task: str, done: int, total: int) -> None:
         now = time.monotonic()
         began = self._began.setdefault(task, now)
-        if now - self._last.setdefault(task, now) < PLAIN_LINE_SECONDS:
+        if done == total or now - self._last.setdefault(task, now) < PLAIN_LINE_SECONDS:
             return
         self._last[task] = now
         left = f", about {(now - began) / done * (total - done):.0f} s left" if done else ""
