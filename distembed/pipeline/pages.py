@@ -29,6 +29,13 @@ def write_report(job: Job, workspace: Workspace) -> str:
     return target
 
 
+def existing_report(job: Job, workspace: Workspace) -> str:
+    """Return where the report is; write it if it is not there."""
+    target = workspace.path(REPORT)
+    fs, path = fsspec.url_to_fs(target)
+    return target if fs.exists(path) else write_report(job, workspace)
+
+
 def closing_text(job: Job, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbours of the job's words and the place of the report."""
     vectors = stages.judged_vectors(job, workspace)

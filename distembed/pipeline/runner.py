@@ -58,7 +58,7 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
             if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew)
         ]
         reporter.close()
-        where = pages.write_report(job, workspace)
+        where = pages.write_report(job, workspace) if ran else pages.existing_report(job, workspace)
         text = pages.closing_text(job, workspace, where)
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
