@@ -23,7 +23,7 @@ Method: TypeAlias = Callable[[Floats, Floats], Any]
 NEIGHBOR_COUNTS = (2, 5, 8, 10, 15, 20, 30)
 """Table 1 of the paper."""
 
-RIDGES = tuple(10.0 ** np.arange(-6, 3))
+RIDGES = tuple(10.0 ** np.arange(-4, 4))
 """Ridges tried, in units of the kernel's mean diagonal; the leave-one-out error chooses."""
 
 
@@ -185,9 +185,8 @@ def nearest_one(X: Floats, Y: Floats) -> Floats:
 def linear_map(X: Floats, Y: Floats) -> Floats:
     """Fill in a least-squares map of X with a ridge chosen by the leave-one-out error."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
-    centred = X - X[known].mean(axis=0)
     with one_blas_thread():
-        out[~known] = _ridge_map(centred @ centred[known].T, known, Y)
+        out[~known] = _ridge_map(X @ X[known].T, known, Y)
     return out
 
 
@@ -201,13 +200,16 @@ def kernel_ridge(X: Floats, Y: Floats) -> Floats:
 
 
 def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
-    """Return the unknown rows by kernel ridge regression about the mean of the known ones.
+    """Return the unknown rows by kernel ridge regression with an intercept.
 
     Parameters
     ----------
     kernel : shape (n, p), of all rows with the known ones
     """
     mean = Y[known].mean(axis=0)
+    # centred in the feature space on the known rows: the intercept is then their mean
+    kernel = kernel - kernel[known].mean(axis=0)
+    kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
     unit = inside.trace() / len(inside)
     errors, solutions = zip(*(_left_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
@@ -218,11 +220,13 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
 def _left_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
     """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
 
-    The error of row i is dual_i / ((K + ridge I)^-1)_ii: no row has to be left out for it.
+    With C = (K + ridge I)^-1 and K centred, the hat matrix with its intercept is 11'/p + I - ridge C, and the
+    error of row i is its residual over 1 - hat_ii: no row has to be left out for it.
     """
     inverse = solve(kernel + ridge * np.eye(len(kernel)), np.eye(len(kernel)), assume_a="pos")
     dual = inverse @ targets
-    return float(((dual / inverse.diagonal()[:, None]) ** 2).sum()), dual
+    freedom = ridge * inverse.diagonal() - 1 / len(kernel)
+    return float(((ridge * dual / freedom[:, None]) ** 2).sum()), dual
 
 
 BASELINES: Mapping[str, Method] = {

@@ -59,7 +59,7 @@ def imputed(X, Y, **options):
 
 
 def accuracies(vectors, labels):
-    found = evaluation.neighbor_label_accuracy(vectors, labels)
+    found = evaluation.neighbor_label_accuracy(vectors, labels, n_neighbors=(1, *evaluation.NEIGHBOR_COUNTS))
     return "  ".join(f"{value:.3f}" for value in found.values())
 
 
@@ -84,7 +84,7 @@ def test_table_1(shared, domain, space):
     Y = company_vectors(shared, domain, space)
     known = ~np.isnan(Y[:, 0])
     labels = np.array(domain.labels)
-    print(f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = {evaluation.NEIGHBOR_COUNTS}")
+    print(f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {evaluation.NEIGHBOR_COUNTS}")
     print("before        ", accuracies(Y[known], labels[known]))
     for weights in ("simplex", "normalise_after"):
         after = imputed(domain.matrix, Y, weights=weights)

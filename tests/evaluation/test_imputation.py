@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -101,12 +101,21 @@ def test_a_linear_truth_is_found_by_the_linear_map():
 
 def test_the_leave_one_out_error_is_the_one_of_leaving_one_out():
     X, Y = problem(n=20)
-    kernel = X @ X.T
-    error, dual = evaluation._left_one_out(kernel, 0.3, Y)
-    model = KernelRidge(alpha=0.3, kernel="precomputed")
-    left_out = cross_val_predict(model, kernel, Y, cv=LeaveOneOut())
+    centred, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    error, dual = evaluation._left_one_out(centred @ centred.T, 0.3, targets)
+    model = Ridge(alpha=0.3)
+    left_out = cross_val_predict(model, X, Y, cv=LeaveOneOut())
     assert error == pytest.approx(((left_out - Y) ** 2).sum())
-    np.testing.assert_allclose(dual, model.fit(kernel, Y).dual_coef_)
+    np.testing.assert_allclose(centred.T @ dual, model.fit(X, Y).coef_.T)
+
+
+def test_a_map_with_nothing_to_learn_is_the_mean():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 80)), 3 + rng.standard_normal((60, 4))
+    Y[:20] = np.nan
+    mean = Y[20:].mean(axis=0)
+    for method in (evaluation.linear_map, evaluation.kernel_ridge):
+        assert np.abs(method(X, Y)[:20] - mean).max() < 0.5
 
 
 def test_the_mean_of_nearest_is_a_mean():
