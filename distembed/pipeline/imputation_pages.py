@@ -158,7 +158,9 @@ def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> lis
     if any(table["label"]):
         drawings["The same map by label"] = [table["label"][row] or "none" for row in rows]
     return [
-        report.word_map(words, matrix, title=title, method="tsne", max_words=len(rows), groups=groups)
+        report.word_map(
+            words, matrix, title=title, method="tsne", max_words=len(rows), groups=groups, noun="name"
+        )
         for title, groups in drawings.items()
     ]
 
