@@ -128,11 +128,33 @@ class LatentSemanticImputation(BaseEstimator):
             If rows to impute are joined to no known one; its `rows` names them.
         """
         self._check_options()
-        Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
+        known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), len(X))  # before the long work
+        if graph is None:
+            self.fit_graph(X)
+        else:
+            self.set_graph(graph)
+        return self.fit_weights(X).fit_vectors(Y)
+
+    def fit_graph(self, X: Any) -> LatentSemanticImputation:
+        """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`."""
+        self._check_options()
         rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
-        known = known_rows(Y, rows.shape[0])
         with one_blas_thread():
-            self.graph_ = self._build_graph(rows) if graph is None else _own_graph(graph, rows.shape[0])
+            self.graph_ = self._build_graph(rows)
+        return self
+
+    def set_graph(self, graph: Any) -> LatentSemanticImputation:
+        """Take a graph learnt before, or one's own; see `fit`."""
+        self.graph_ = sp.csr_array(graph, copy=True)
+        self.graph_.sum_duplicates()
+        return self
+
+    def fit_weights(self, X: Any) -> LatentSemanticImputation:
+        """Learn `weights_` and `certificate_` on the graph: the second third of `fit`."""
+        self._check_options()
+        rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
+        _check_graph(self.graph_, rows.shape[0])
+        with one_blas_thread():
             self.weights_, self.certificate_ = reconstruction_weights(
                 rows,
                 self.graph_,
@@ -141,6 +163,19 @@ class LatentSemanticImputation(BaseEstimator):
                 block_memory=self.block_memory,
                 checkpoint=self.checkpoint,
             )
+        return self
+
+    def set_weights(self, weights: Any) -> LatentSemanticImputation:
+        """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one."""
+        self.weights_ = sp.csr_array(weights)
+        return self
+
+    def fit_vectors(self, Y: Any) -> LatentSemanticImputation:
+        """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`."""
+        self._check_options()
+        Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
+        known = known_rows(Y, self.weights_.shape[0])
+        with one_blas_thread():
             self._solve(Y, known)
         return self
 
@@ -238,15 +273,12 @@ def known_rows(Y: Any, n_rows: int) -> Any:
     return known
 
 
-def _own_graph(graph: Any, n_rows: int) -> sp.csr_array:
-    """Return a user's graph in this module's form."""
-    graph = sp.csr_array(graph, copy=True)
-    graph.sum_duplicates()
+def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
+    """Refuse a graph that is not of n_rows rows, or has rows among their own neighbours."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
     if graph.nnz and (graph.indices == np.repeat(np.arange(n_rows), np.diff(graph.indptr))).any():
         raise ValueError("the graph has rows among their own neighbours: clear its diagonal")
-    return graph
 
 
 # --------------------------------------------------------------------------- weights

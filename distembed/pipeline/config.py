@@ -32,7 +32,7 @@ class Section(BaseModel):
 class JobSection(Section):
     """`[job]`: what is run and where its workspace is."""
 
-    system: Literal["psdvec"] = "psdvec"
+    system: Literal["psdvec", "imputation"] = "psdvec"
     title: str = "distembed job"
     workspace: str = Field(min_length=1)
 
@@ -97,6 +97,56 @@ class PSDVecSection(Section):
         return self
 
 
+class DomainSection(Section):
+    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.tables`."""
+
+    path: str = Field(min_length=1)
+    name_column: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    transform: Literal["none", "return_correlation"] = "none"
+    first: str | None = None
+    last: str | None = None
+    standardise: bool = False
+    names: str | None = None
+    names_from: str = "from"
+    names_to: str = "to"
+    names_label: str | None = None
+    label_column: str | None = None
+
+
+class KnownSection(Section):
+    """`[known]`: the vectors there are, a vector file or a table with a column of names."""
+
+    path: str = Field(min_length=1)
+    format: Literal["auto", "vectors", "table"] = "auto"
+    name_column: str | None = None
+    drop: tuple[str, ...] = ()
+    max_words: int | None = Field(default=None, ge=1)
+    keep_others: bool = True
+
+
+class MatchingSection(Section):
+    """`[matching]`: which differences of spelling two names may have and still be one."""
+
+    ignore_case: bool = False
+    ignore_underscores: bool = True
+
+
+class ImputationSection(Section):
+    """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
+
+    min_degree: int = Field(default=8, ge=1)
+    solver: Literal["krylov", "power"] = "krylov"
+    tol: float = Field(default=1e-6, gt=0)
+    max_iter: int = Field(default=10_000, ge=1)
+    weights: Literal["simplex", "normalise_after"] = "simplex"
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    neighbors: Literal["exact", "approximate"] = "exact"
+    lazy: bool = False
+    floor: float = Field(default=0.1, gt=0)
+
+
 class EvaluationSection(Section):
     """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
 
@@ -122,17 +172,62 @@ class ResourcesSection(Section):
 
 
 class Job(Section):
-    """A whole job file; `made_with` is what a run writes into the copy in its workspace, and is not read."""
+    """What every job file has; `made_with` is what a run writes into the copy in its workspace, and is not read."""
 
     job: JobSection
+    report: ReportSection = ReportSection()
+    resources: ResourcesSection = ResourcesSection()
+    made_with: dict[str, str] = Field(default={}, exclude=True)
+
+    def located(self, folder: Path) -> Self:  # noqa: ARG002 - a job without inputs is as it is
+        """Return the job with its inputs looked up from the folder of its file."""
+        return self
+
+
+class PSDVecJob(Job):
+    """A job of `system = "psdvec"`: a corpus in, word vectors out."""
+
     corpus: CorpusSection
     vocabulary: VocabularySection = VocabularySection()
     counting: CountingSection = CountingSection()
     psdvec: PSDVecSection = PSDVecSection()
     evaluation: EvaluationSection = EvaluationSection()
-    report: ReportSection = ReportSection()
-    resources: ResourcesSection = ResourcesSection()
-    made_with: dict[str, str] = Field(default={}, exclude=True)
+
+    def located(self, folder: Path) -> Self:
+        """Return the job with its inputs looked up from the folder of its file."""
+        paths = tuple(locate(path, folder) for path in self.corpus.paths)
+        sets = tuple(locate(path, folder) for path in self.evaluation.sets)
+        return self.model_copy(
+            update={
+                "corpus": self.corpus.model_copy(update={"paths": paths}),
+                "evaluation": self.evaluation.model_copy(update={"sets": sets}),
+            }
+        )
+
+
+class ImputationJob(Job):
+    """A job of `system = "imputation"`: a domain table and known vectors in, the missing vectors out."""
+
+    domain: DomainSection
+    known: KnownSection
+    matching: MatchingSection = MatchingSection()
+    imputation: ImputationSection = ImputationSection()
+
+    def located(self, folder: Path) -> Self:
+        """Return the job with its inputs looked up from the folder of its file."""
+        names = None if self.domain.names is None else locate(self.domain.names, folder)
+        domain = {"path": locate(self.domain.path, folder), "names": names}
+        known = {"path": locate(self.known.path, folder)}
+        return self.model_copy(
+            update={
+                "domain": self.domain.model_copy(update=domain),
+                "known": self.known.model_copy(update=known),
+            }
+        )
+
+
+JOBS: dict[str, type[Job]] = {"psdvec": PSDVecJob, "imputation": ImputationJob}
+"""The sections of each system."""
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -167,11 +262,19 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
         _override(tree, setting)
     if workspace is not None:
         tree.setdefault("job", {})["workspace"] = workspace
+    model = _model_of(tree)
     try:
-        job = Job.model_validate(tree)
+        job = model.model_validate(tree)
     except ValidationError as error:
-        raise JobError(f"{path}: {_first_fault(error)}") from None
-    return _resolve(job, path.parent)
+        raise JobError(f"{path}: {_first_fault(error, model)}") from None
+    return job.located(path.parent)
+
+
+def _model_of(tree: dict[str, Any]) -> type[Job]:
+    """Return the model of the system a file asks for; where there is no such system, one that will say so."""
+    section = tree.get("job")
+    system = section.get("system", "psdvec") if isinstance(section, dict) else "psdvec"
+    return JOBS.get(system, PSDVecJob) if isinstance(system, str) else PSDVecJob
 
 
 def _override(tree: dict[str, Any], setting: str) -> None:
@@ -188,13 +291,13 @@ def _override(tree: dict[str, Any], setting: str) -> None:
     tree.setdefault(section, {})[name] = parsed
 
 
-def _first_fault(error: ValidationError) -> str:
+def _first_fault(error: ValidationError, job: type[Job]) -> str:
     """Say the first fault of a job in one sentence, with the nearest key where one is unknown."""
     fault = error.errors()[0]
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         *parents, unknown = (str(part) for part in fault["loc"])
-        known = list(_model_at(tuple(parents)).model_fields)
+        known = list(_model_at(job, tuple(parents)).model_fields)
         nearest = difflib.get_close_matches(unknown, known, n=1, cutoff=0.4)
         hint = f"did you mean {nearest[0]}?" if nearest else f"the keys here are {', '.join(known)}"
         return f"unknown key {where}; {hint}"
@@ -205,21 +308,13 @@ def _first_fault(error: ValidationError) -> str:
     return f"{where} = {fault['input']!r} is not allowed: {fault['msg'].lower()}"
 
 
-def _model_at(parents: tuple[str, ...]) -> type[BaseModel]:
-    model: type[BaseModel] = Job
+def _model_at(job: type[Job], parents: tuple[str, ...]) -> type[BaseModel]:
+    model: type[BaseModel] = job
     for name in parents:
         annotation = model.model_fields[name].annotation
         candidates = [annotation, *get_args(annotation)]
         model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
     return model
-
-
-def _resolve(job: Job, folder: Path) -> Job:
-    corpus = job.corpus.model_copy(update={"paths": tuple(locate(p, folder) for p in job.corpus.paths)})
-    sets = tuple(locate(p, folder) for p in job.evaluation.sets)
-    return job.model_copy(
-        update={"corpus": corpus, "evaluation": job.evaluation.model_copy(update={"sets": sets})}
-    )
 
 
 def locate(path: str, folder: Path) -> str:

@@ -1,42 +1,30 @@
-"""What the report of a job shows, and the last lines a run prints: read from a finished workspace."""
+"""What the report of a PSDVec job shows, and the last lines its run prints: read from a finished workspace."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import fsspec
 import numpy as np
 
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report, stages
-from distembed.pipeline.config import Job
+from distembed.pipeline.config import PSDVecJob
+from distembed.pipeline.context import StageSpec
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
-REPORT = "report/index.html"
 
-
-def write_report(job: Job, workspace: Workspace) -> str:
-    """Write the report of a finished workspace as one HTML file; return where it is."""
+def page(job: PSDVecJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
     vectors = stages.judged_vectors(job, workspace)
-    page = report.render_report(
+    return report.render_report(
         job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(workspace)
     )
-    target = workspace.path(REPORT)
-    with fsspec.open(target, "w", encoding="utf-8", auto_mkdir=True) as file:
-        file.write(page)
-    return target
 
 
-def existing_report(job: Job, workspace: Workspace) -> str:
-    """Return where the report is; write it if it is not there."""
-    target = workspace.path(REPORT)
-    fs, path = fsspec.url_to_fs(target)
-    return target if fs.exists(path) else write_report(job, workspace)
-
-
-def closing_text(job: Job, workspace: Workspace, where: str) -> str:
+def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbours of the job's words and the place of the report."""
     vectors = stages.judged_vectors(job, workspace)
     scores = stages.scores_of(workspace)
@@ -45,14 +33,18 @@ def closing_text(job: Job, workspace: Workspace, where: str) -> str:
         f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
         for word, found in neighbors(job, vectors).items()
     )
-    ways = (
+    return "\n\n".join(part for part in (table, near, ways_on(workspace, where)) if part)
+
+
+def ways_on(workspace: Workspace, where: str) -> str:
+    """Return where the report is and what to type next."""
+    return (
         f"report     {where}\nvectors    distembed export {workspace.url} --to vectors.txt\n"
         f"neighbours distembed neighbors {workspace.url} WORD ..."
     )
-    return "\n\n".join(part for part in (table, near, ways) if part)
 
 
-def neighbors(job: Job, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
+def neighbors(job: PSDVecJob, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
     """Return the nearest words of each word the job names and the vocabulary knows, else of the first few."""
     words = [word for word in job.report.words if word in vectors] or list(vectors.words[:5])
     n = min(job.report.n_neighbors, len(vectors) - 1)
@@ -78,7 +70,7 @@ def _summary(workspace: Workspace) -> str:
     return f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec; content digest {workspace.digest()}."
 
 
-def _sections(job: Job, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
     counts = np.asarray(workspace.table("vocabulary")["count"])
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     n_map = min(job.report.n_map_words, len(vectors))
@@ -90,7 +82,7 @@ def _sections(job: Job, workspace: Workspace, vectors: WordVectors) -> list[repo
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
         report.count_sparsity(row_nonzeros, len(counts)),
-        report.stage_table(_stage_rows(job, workspace)),
+        report.stage_table(stage_rows(stages.STAGES, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 
@@ -113,10 +105,11 @@ def _score_section(scores: list[Score]) -> report.Section:
     return report.score_table(rows, title=f"Evaluation ({policies})" if policies else "Evaluation")
 
 
-def _stage_rows(job: Job, workspace: Workspace) -> list[report.Stage]:
+def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[report.Stage]:
+    """Return what each stage took and wrote, in the order they ran."""
     rows = []
     done = workspace.stages()
-    for name in (spec.name for spec in stages.of(job)):
+    for name in (spec.name for spec in specs):
         manifest = done[name]
         records = manifest.outputs.values()
         size = sum(

@@ -14,7 +14,8 @@ import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import stages
-from distembed.pipeline.config import Job
+from distembed.pipeline.config import Job, PSDVecJob
+from distembed.pipeline.context import file_stamps
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
@@ -67,20 +68,15 @@ class StagePlan(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A whole plan, and the limit it is held against."""
+    """A whole plan: what is known of the input in a sentence, and the limit the stages are held against."""
 
     job: Job
-    sizes: Sizes
+    sizes: str
     stages: tuple[StagePlan, ...]
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        sizes = self.sizes
-        known = "counted" if sizes.exact else "estimated"
-        head = (
-            f"{self.job.job.title}\n{format_bytes(sizes.input_bytes)} of input in {sizes.n_splits} splits; {known}: "
-            f"{sizes.n_tokens:,} tokens, {sizes.n_words:,} words, {sizes.n_nonzero:,} pairs\n"
-        )
+        head = f"{self.job.job.title}\n{self.sizes}\n"
         rows = [f"{'stage':<14}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [
             f"{s.stage:<14}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
@@ -127,7 +123,7 @@ class Plan(NamedTuple):
             if stage.tasks > MAX_TASKS:
                 raise ValueError(
                     f"stage {stage.stage} would be {stage.tasks:,} tasks, over {MAX_TASKS:,}: "
-                    "raise resources.block_memory or corpus.split_bytes"
+                    "raise resources.block_memory (or corpus.split_bytes)"
                 )
 
 
@@ -154,15 +150,23 @@ def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins:
     return int(widths @ seen @ widths)
 
 
-def plan(job: Job, workspace: Workspace | None = None) -> Plan:
+def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
     """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
     sizes = _sizes(job, workspace)
-    return Plan(job, sizes, _psdvec_stages(job, sizes))
+    return Plan(job, _in_words(sizes), _psdvec_stages(job, sizes))
 
 
-def _sizes(job: Job, workspace: Workspace | None) -> Sizes:
+def _in_words(sizes: Sizes) -> str:
+    known = "counted" if sizes.exact else "estimated"
+    return (
+        f"{format_bytes(sizes.input_bytes)} of input in {sizes.n_splits} splits; {known}: "
+        f"{sizes.n_tokens:,} tokens, {sizes.n_words:,} words, {sizes.n_nonzero:,} pairs"
+    )
+
+
+def _sizes(job: PSDVecJob, workspace: Workspace | None) -> Sizes:
     splits = stages.corpus_of(job).splits
-    size = {stamp[0]: stamp[1] for stamp in stages.stamps(splits)}
+    size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
     estimate = sum(_estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
     n_tokens = int(done["tokens"].facts["n_tokens"]) if "tokens" in done else estimate
@@ -184,14 +188,14 @@ def _estimated_tokens(url: str, n_bytes: int, format_: str) -> int:
     return int(n_bytes * expansion / BYTES_PER_TOKEN[kind])
 
 
-def _estimated_words(job: Job, n_tokens: int) -> int:
+def _estimated_words(job: PSDVecJob, n_tokens: int) -> int:
     """Return how many words a Zipfian text of `n_tokens` holds at least `min_count` times."""
     # the word of rank r is seen about 0.1 n_tokens / r times in English
     frequent = max(1, int(0.1 * n_tokens / job.vocabulary.min_count))
     return min(frequent, job.vocabulary.max_size or frequent)
 
 
-def _psdvec_stages(job: Job, sizes: Sizes) -> tuple[StagePlan, ...]:
+def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
     block = job.resources.block_memory
     options = job.psdvec
     n_core = min(options.n_core or sizes.n_words, sizes.n_words)

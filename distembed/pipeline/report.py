@@ -779,6 +779,7 @@ def word_map(
     method: Literal["pca", "tsne"] = "pca",
     max_words: int = 400,
     groups: Sequence[object] | None = None,
+    noun: str = "most frequent word",
     seed: int = 0,
 ) -> Section:
     """Draw words on the plane by their vectors, the most frequent with their names.
@@ -797,6 +798,8 @@ def word_map(
         Words shown, from the first on.
     groups
         A group for each word, to colour it by.
+    noun
+        What a word is, in the caption.
     seed
         Seed of t-SNE.
 
@@ -820,7 +823,7 @@ def word_map(
         groups=None if groups is None else [groups[i] for i in known],
         xlabel=axes_are[0],
         ylabel=axes_are[1],
-        caption=f"The {_plural(len(known), 'most frequent word')} with a vector.",
+        caption=f"The {_plural(len(known), noun)} with a vector.",
     )
 
 

@@ -10,19 +10,19 @@ import fsspec
 import tomli_w
 
 import distembed
-from distembed.pipeline import pages
-from distembed.pipeline import stages as systems
+from distembed.pipeline import systems
 from distembed.pipeline.cluster import Meter, Workers
 from distembed.pipeline.config import Job
-from distembed.pipeline.plan import Plan, plan
+from distembed.pipeline.context import Context, StageSpec, makes_only_temporaries, read_vectors
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.report import format_bytes, format_seconds
-from distembed.pipeline.stages import Context, StageSpec
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
+REPORT = "report/index.html"
 RECORDED_PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow")
 
 
@@ -49,7 +49,8 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
     """
     reporter = reporter or Silent()
     plan_job(job).check()
-    specs = systems.of(job)
+    system = systems.of(job)
+    specs = system.stages
     with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
         _record(job, workspace)
         ran = [
@@ -58,8 +59,8 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
             if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew)
         ]
         reporter.close()
-        where = pages.write_report(job, workspace) if ran else pages.existing_report(job, workspace)
-        text = pages.closing_text(job, workspace, where)
+        where = _write_report(job, workspace) if ran else _existing_report(job, workspace)
+        text = system.closing(job, workspace, where)
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
@@ -90,8 +91,8 @@ def _run_stage(spec: StageSpec, context: Context, crew: Workers) -> bool:
 def _restore_inputs(spec: StageSpec, context: Context) -> None:
     """Make the temporary outputs of input stages again where they were dropped and are needed once more."""
     done = context.workspace.stages()
-    for needed in systems.of(context.job):
-        if needed.name in spec.inputs and systems.makes_only_temporaries(done[needed.name]):
+    for needed in systems.of(context.job).stages:
+        if needed.name in spec.inputs and makes_only_temporaries(done[needed.name]):
             stage = _open(needed, context.job, context.workspace)
             facts = done[needed.name].facts
             if any(output.dropped for output in done[needed.name].outputs.values()):
@@ -131,7 +132,7 @@ def _record(job: Job, workspace: Workspace) -> None:
 
 def plan_job(job: Job) -> Plan:
     """Return what a job would take; sizes that committed stages know are exact."""
-    return plan(job, _existing(job))
+    return systems.of(job).plan(job, _existing(job))
 
 
 def job_status(job: Job) -> str:
@@ -142,7 +143,7 @@ def job_status(job: Job) -> str:
     done = workspace.stages()
     owner = workspace.writer()
     lines = [f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}"]
-    for spec in systems.of(job):
+    for spec in systems.of(job).stages:
         manifest = done.get(spec.name)
         lines.append(f"  {spec.name:<16}{_spent(dict(manifest.facts)) if manifest else 'not finished'}")
     return "\n".join(lines)
@@ -158,16 +159,31 @@ def verify_job(job: Job) -> tuple[list[str], str]:
     return sentences, "" if problems else workspace.digest()
 
 
+def _write_report(job: Job, workspace: Workspace) -> str:
+    """Write the report of a finished workspace as one HTML file; return where it is."""
+    target = workspace.path(REPORT)
+    with fsspec.open(target, "w", encoding="utf-8", auto_mkdir=True) as file:
+        file.write(systems.of(job).page(job, workspace))
+    return str(target)
+
+
+def _existing_report(job: Job, workspace: Workspace) -> str:
+    """Return where the report is; write it if it is not there."""
+    target = workspace.path(REPORT)
+    fs, path = fsspec.url_to_fs(target)
+    return target if fs.exists(path) else _write_report(job, workspace)
+
+
 def report_job(job: Job) -> str:
     """Write the report of a workspace and return where it is."""
-    return pages.write_report(job, Workspace.open(job.job.workspace))
+    return _write_report(job, Workspace.open(job.job.workspace))
 
 
 def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file or from a workspace."""
     if not Workspace.exists(source):
         return WordVectors.load(source, max_words=max_words)
-    vectors = systems.read_vectors(Workspace.open(source))
+    vectors = read_vectors(Workspace.open(source))
     return vectors if max_words is None else vectors.head(max_words)
 
 

@@ -1,17 +1,13 @@
-"""The stages of each system: what they read, what they write, and what they tell the report.
-
-A stage is a function of a `Context`. It opens its inputs from the workspace, hands them to the estimators, and lets
-the `Stage` of the workspace write every block; everything it does is redone by the block when it is run again.
-"""
+"""The stages of PSDVec: a corpus to tokens, counts, vectors and scores."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -39,10 +35,9 @@ from distembed.counting.cooccurrence import (
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.factorization.psdvec import PSDVec, sliced
-from distembed.pipeline.config import Job
-from distembed.pipeline.progress import Reporter
-from distembed.storage.schema import StageManifest
-from distembed.storage.stage import FileItem, Stage
+from distembed.pipeline.config import PSDVecJob
+from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
+from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
@@ -50,39 +45,7 @@ from distembed.weighting.pmi import marginals
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
 
-class Context(NamedTuple):
-    """What a stage works with."""
-
-    job: Job
-    workspace: Workspace
-    stage: Stage
-    reporter: Reporter
-
-    def progress(self, task: str) -> Callable[[int, int], None]:
-        """Return a callable that tells how many of all blocks are done."""
-        return partial(self.reporter.advance, task)
-
-
-class StageSpec(NamedTuple):
-    """A stage: its name, the stages it reads, the parameters that decide its content, and what runs it."""
-
-    name: str
-    inputs: tuple[str, ...]
-    parameters: Callable[[Job], dict[str, Any]]
-    run: Callable[[Context], dict[str, Any]]
-
-
-def of(job: Job) -> tuple[StageSpec, ...]:
-    """Return the stages of the system a job asks for, in order."""
-    return SYSTEMS[job.job.system]
-
-
-def makes_only_temporaries(manifest: StageManifest) -> bool:
-    """Tell whether nothing of a stage outlives the stages that read it."""
-    return all(output.spec.temporary for output in manifest.outputs.values())
-
-
-def corpus_of(job: Job) -> Corpus:
+def corpus_of(job: PSDVecJob) -> Corpus:
     """Return the corpus a job names, read lazily."""
     section = job.corpus
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
@@ -90,32 +53,12 @@ def corpus_of(job: Job) -> Corpus:
     return read_corpus(section.paths, tokenizer=tokenizer, **options)
 
 
-def _section(*names: str) -> Callable[[Job], dict[str, Any]]:
-    """Return a function that takes the named sections of a job as parameters of a stage."""
-
-    def parameters(job: Job) -> dict[str, Any]:
-        return {name: getattr(job, name).model_dump(mode="json") for name in names}
-
-    return parameters
-
-
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def corpus_parameters(job: Job) -> dict[str, Any]:
+def corpus_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the section of the corpus and, for each file, its size and what tells one version from another."""
-    return {**_section("corpus")(job), "files": [list(stamp) for stamp in stamps(corpus_of(job).splits)]}
-
-
-def stamps(splits: Sequence[Split]) -> list[tuple[str, int, str]]:
-    """Return the URL, size in bytes and version (ETag or time) of each file of a corpus."""
-    found = []
-    for url in dict.fromkeys(split.url for split in splits):
-        fs, path = url_to_fs(url)
-        info = fs.info(path)
-        version = next((str(info[key]) for key in ("ETag", "etag", "mtime") if info.get(key)), "")
-        found.append((url, int(info["size"]), version))
-    return found
+    return {**sections("corpus")(job), "files": file_stamps(split.url for split in corpus_of(job).splits)}
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
@@ -189,14 +132,14 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 # --- token ids -> counts ---------------------------------------------------------------------------------------
 
 
-def counting_options(job: Job) -> CooccurrenceOptions:
+def counting_options(job: PSDVecJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
-def counting_parameters(job: Job) -> dict[str, Any]:
+def counting_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the section of counting and the memory of a block, which lays the grid."""
-    return {**_section("counting")(job), "block_memory": job.resources.block_memory}
+    return {**sections("counting")(job), "block_memory": job.resources.block_memory}
 
 
 def run_partial_counts(ctx: Context) -> dict[str, Any]:
@@ -273,7 +216,7 @@ def _block_row_nonzeros(block: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
 NONCORE_OPTIONS = {"ridge", "bands", "background_weight"}
 
 
-def core_parameters(job: Job) -> dict[str, Any]:
+def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the options of the factorization that its core depends on."""
     return {"psdvec": job.psdvec.model_dump(mode="json", exclude=NONCORE_OPTIONS)}
 
@@ -336,14 +279,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
 
 
-def read_vectors(workspace: Workspace) -> WordVectors:
-    """Return the word vectors of a finished workspace."""
-    return WordVectors(
-        workspace.table("vocabulary")["word"].to_pylist(), workspace.array("vectors").compute()
-    )
-
-
-def judged_vectors(job: Job, workspace: Workspace) -> WordVectors:
+def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
     """Return the word vectors as the evaluation and the report see them."""
     vectors = read_vectors(workspace)
     section = job.evaluation
@@ -370,14 +306,12 @@ def scores_of(workspace: Workspace) -> list[Score]:
     return [Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows]
 
 
-SYSTEMS: dict[str, tuple[StageSpec, ...]] = {
-    "psdvec": (
-        StageSpec("tokens", (), corpus_parameters, run_tokens),
-        StageSpec("vocabulary", ("tokens",), _section("vocabulary"), run_vocabulary),
-        StageSpec("partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts),
-        StageSpec("cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence),
-        StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core),
-        StageSpec("vectors", ("core",), _section("psdvec"), run_vectors),
-        StageSpec("evaluation", ("vectors",), _section("evaluation"), run_evaluation),
-    ),
-}
+STAGES: tuple[StageSpec, ...] = (
+    StageSpec("tokens", (), corpus_parameters, run_tokens),
+    StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary),
+    StageSpec("partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts),
+    StageSpec("cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence),
+    StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core),
+    StageSpec("vectors", ("core",), sections("psdvec"), run_vectors),
+    StageSpec("evaluation", ("vectors",), sections("evaluation"), run_evaluation),
+)

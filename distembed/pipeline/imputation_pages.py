@@ -1,0 +1,171 @@
+"""What the report of an imputation job shows, and the last lines its run prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distembed.pipeline import report
+from distembed.pipeline.config import ImputationJob
+from distembed.pipeline.context import read_vectors
+from distembed.pipeline.imputation_stages import STAGES, stored_sparse
+from distembed.pipeline.pages import stage_rows, ways_on
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+LISTED = 1000
+"""Imputed names whose nearest known ones the report lists, at most."""
+
+
+def page(job: ImputationJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    vectors = read_vectors(workspace)
+    shape = workspace.describe("vectors").spec.shape
+    summary = f"{shape[0]:,} words x {shape[1]} dimensions; content digest {workspace.digest()}."
+    return report.render_report(
+        job.job.title,
+        f"{_counts(workspace)} {summary}",
+        _sections(job, workspace, vectors),
+        facts=_facts(workspace),
+    )
+
+
+def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
+    """Return what matched, how the solution converged, a few imputed names, and where everything is."""
+    vectors = read_vectors(workspace)
+    near = "\n".join(
+        f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
+        for word, found in nearest_known(job, workspace, vectors, n_listed=5).items()
+    )
+    lines = (_counts(workspace), _convergence(workspace), near, ways_on(workspace, where))
+    return "\n\n".join(line for line in lines if line)
+
+
+def nearest_known(
+    job: ImputationJob, workspace: Workspace, vectors: WordVectors, *, n_listed: int = LISTED
+) -> dict[str, list[tuple[str, float]]]:
+    """Return the nearest known names of the imputed ones the job names, and of the first ones."""
+    table = workspace.table("vocabulary").to_pydict()
+    origin = dict(zip(table["word"], table["origin"], strict=True))
+    imputed = [word for word in vectors.words if origin[word] == "imputed"]
+    first = [word for word in job.report.words if origin.get(word) == "imputed"]
+    known = vectors.restricted(word for word in vectors.words if origin[word] == "known")
+    n = min(job.report.n_neighbors, len(known))
+    return {
+        word: [(other, float(cosine)) for other, cosine in known.most_similar(vectors[word], n=n)]
+        for word in list(dict.fromkeys([*first, *imputed]))[:n_listed]
+    }
+
+
+def _facts(workspace: Workspace) -> dict[str, Any]:
+    join = workspace.stages()["join"].facts
+    return {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
+
+
+def _counts(workspace: Workspace) -> str:
+    """Say how many rows were imputed: a table of which nearly all names are known can gain nothing."""
+    join = workspace.stages()["join"].facts
+    return (
+        f"{join['n_names']:,} names: {join['n_known']:,} matched a known vector, {join['n_imputed']:,} were imputed; "
+        f"{join['n_left_out']:,} more were left out of the table; {join['n_unmatched_words']:,} known vectors match "
+        "no name."
+    )
+
+
+def _convergence(workspace: Workspace) -> str:
+    facts = workspace.stages()["vectors"].facts
+    recall = workspace.stages()["graph"].facts["recall"]
+    end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
+    found = "" if recall == 1.0 else f" The neighbour lists hold {recall:.1%} of the true neighbours."
+    return (
+        f"The solution {end} in {facts['n_iter']:,} steps, relative residual {facts['residual']:.1e}.{found}"
+    )
+
+
+def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+    graph, weights = stored_sparse(workspace, "graph"), stored_sparse(workspace, "weights")
+    return [
+        _join_section(workspace),
+        _convergence_section(workspace),
+        *_maps(job, workspace, vectors),
+        report.neighbor_table(
+            nearest_known(job, workspace, vectors), title="Nearest known names of the imputed ones"
+        ),
+        report.histogram(
+            np.diff(graph.indptr),
+            "Neighbours of a name",
+            xlabel="neighbours it is rebuilt from",
+            ylabel="names",
+        ),
+        report.histogram(
+            np.bincount(graph.indices, minlength=graph.shape[0]),
+            "Names rebuilt from a name",
+            xlabel="names that have it among their neighbours",
+            ylabel="names",
+        ),
+        report.histogram(
+            weights.data,
+            "Weights",
+            xlabel="weight of a neighbour",
+            ylabel="edges",
+            x_scale="log",
+            y_scale="log",
+        ),
+        report.stage_table(stage_rows(STAGES, workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+def _join_section(workspace: Workspace) -> report.Section:
+    """Show what matched: names to impute, names left out, known words that are no name."""
+    table = workspace.table("vocabulary").to_pydict()
+    rows = list(zip(table["origin"], table["word"], strict=True))
+    left_out = workspace.table("left_out").to_pylist()
+    lists = {
+        "to impute": [word for origin, word in rows if origin == "imputed"],
+        "left out of the table": [f"{row['name']} ({row['reason']})" for row in left_out],
+        "known words kept that are no name": [word for origin, word in rows if origin == "other"],
+    }
+    shown = [
+        {"what": what, "how many": len(words), "first of them": ", ".join(words[:12]) or "–"}
+        for what, words in lists.items()
+    ]
+    return report.table("Names that matched and that did not", shown, caption=_counts(workspace))
+
+
+def _convergence_section(workspace: Workspace) -> report.Section:
+    facts = workspace.stages()["vectors"].facts
+    worst = workspace.stages()["weights"].facts["worst_certificate"]
+    row = {
+        "steps": facts["n_iter"],
+        "relative residual": facts["residual"],
+        "converged": "yes" if facts["converged"] else "no",
+        "worst optimality of a row's weights": worst,
+        "recall of the neighbour lists": workspace.stages()["graph"].facts["recall"],
+    }
+    return report.table("Convergence", [row], caption=_convergence(workspace))
+
+
+def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+    """Draw names by origin, and by label where the table has labels: one layout, two colourings."""
+    table = workspace.table("vocabulary").to_pydict()
+    rows = _spread(
+        [row for row, origin in enumerate(table["origin"]) if origin != "other"], job.report.n_map_words
+    )
+    words, matrix = [vectors.words[row] for row in rows], vectors.vectors[rows]
+    drawings = {"Map of known and imputed names": [table["origin"][row] for row in rows]}
+    if any(table["label"]):
+        drawings["The same map by label"] = [table["label"][row] or "none" for row in rows]
+    return [
+        report.word_map(
+            words, matrix, title=title, method="tsne", max_words=len(rows), groups=groups, noun="name"
+        )
+        for title, groups in drawings.items()
+    ]
+
+
+def _spread(rows: list[int], n_shown: int) -> list[int]:
+    """Return at most n_shown rows, evenly from first to last."""
+    chosen = np.unique(np.linspace(0, len(rows) - 1, min(n_shown, len(rows))).astype(np.int64))
+    return [rows[i] for i in chosen]

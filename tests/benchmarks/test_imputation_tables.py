@@ -1,0 +1,165 @@
+"""Figures of Latent Semantic Imputation on real data; what they were is in IMPUTATION.md.
+
+Run with `-m slow -s`. Each prints a table; nothing but its shape is asserted.
+"""
+
+from __future__ import annotations
+
+import lzma
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.evaluation import imputation as evaluation
+from distembed.pipeline.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.tables import join, read_domain, read_known
+
+pytestmark = pytest.mark.slow
+
+SPACES = {
+    "google": 300,
+    "glove": 300,
+    "fast": 300,
+    "part": 200,
+    "full": 200,
+}  # components; then label, frequency
+MEGABYTES_OF_TEXT = 20
+
+
+@pytest.fixture(scope="module")
+def domain(shared):
+    folder = shared / "data" / "lsi"
+    return read_domain(
+        DomainSection(
+            path=str(folder / "sp500_close_2015_2018.csv.xz"),
+            name_column="date",
+            transform="return_correlation",
+            first="2016-08-24",
+            last="2018-08-27",
+            names=str(folder / "sp500_token.csv"),
+            names_from="Symbol",
+            names_to="nGram",
+            names_label="Sector",
+        )
+    )
+
+
+def company_vectors(shared, domain, space):
+    """Return Y of the 480 names, NaN where the space does not know them."""
+    size = SPACES[space]
+    path = str(shared / "data" / "lsi" / f"{space}Mat.csv.xz")
+    known = read_known(KnownSection(path=path, drop=(str(size), str(size + 1))))
+    return join(domain, known, MatchingSection()).targets.astype(np.float64)
+
+
+def imputed(X, Y, **options):
+    return de.LatentSemanticImputation(**options).fit(X, Y).vectors_
+
+
+def accuracies(vectors, labels):
+    found = evaluation.neighbor_label_accuracy(vectors, labels, n_neighbors=(1, *evaluation.NEIGHBOR_COUNTS))
+    return "  ".join(f"{value:.3f}" for value in found.values())
+
+
+def show(scores):
+    for row in evaluation.mean_scores(scores):
+        print(
+            f"{row['method']:<28}{row['hidden']:>5}  cosine {row['cosine']:.3f} +- {row['deviation']:.3f}  "
+            f"median rank {row['median_rank']:7.1f}  reciprocal rank {row['reciprocal_rank']:.3f}"
+        )
+
+
+def methods(**options):
+    return {
+        "imputation": lambda X, Y: imputed(X, Y, **options),
+        "imputation, normalise_after": lambda X, Y: imputed(X, Y, weights="normalise_after", **options),
+        **evaluation.BASELINES,
+    }
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_table_1(shared, domain, space):
+    Y = company_vectors(shared, domain, space)
+    known = ~np.isnan(Y[:, 0])
+    labels = np.array(domain.labels)
+    print(f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {evaluation.NEIGHBOR_COUNTS}")
+    print("before        ", accuracies(Y[known], labels[known]))
+    for weights in ("simplex", "normalise_after"):
+        after = imputed(domain.matrix, Y, weights=weights)
+        print(f"{weights:<15}", accuracies(after, labels))
+    print("domain itself ", accuracies(domain.matrix, labels))
+
+
+@pytest.mark.parametrize("space", ["google", "glove", "fast"])
+def test_sensitivity(shared, domain, space):
+    Y = company_vectors(shared, domain, space)
+    for min_degree in (2, 3, 5, 8, 10, 15, 20, 30, 50):
+        after = imputed(domain.matrix, Y, min_degree=min_degree)
+        print(f"{space} min_degree {min_degree:>3}: {accuracies(after, domain.labels)}")
+    for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-6):
+        model = de.LatentSemanticImputation(solver="power", tol=tol).fit(domain.matrix, Y)
+        found = accuracies(model.vectors_, domain.labels)
+        print(f"{space} eta {tol:.0e}: {found}  sweeps {model.n_iter_}, residual {model.residual_:.1e}")
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_hidden_companies(shared, domain, space):
+    Y = company_vectors(shared, domain, space)
+    print(f"\n{space}: 20 % of {(~np.isnan(Y[:, 0])).sum()} known names hidden, 10 draws")
+    show(evaluation.hold_out(domain.matrix, Y, methods()))
+
+
+@pytest.fixture(scope="module")
+def simple_words(shared, tmp_path_factory):
+    """Return LSA and PSDVec vectors of a part of Simple Wikipedia."""
+    from distembed.weighting.documents import tf_idf
+
+    text = tmp_path_factory.mktemp("text") / "simple.txt"
+    source = shared / "data" / "english" / "simplewiki2021-0.txt.xz"
+    with lzma.open(source, "rt", encoding="utf-8") as file:
+        lines = (line for line in file)
+        text.write_text("".join(islice(lines, 2500 * MEGABYTES_OF_TEXT)), encoding="utf-8")
+    documents = de.read_corpus([str(text)], layout="blocks")
+    vocabulary = de.build_vocabulary(documents, min_count=20, max_size=15_000)
+    counts = de.count_cooccurrences(documents, vocabulary, window=5, direction="left")
+    psdvec = de.PSDVec(n_components=100, smoothing=0.1).fit(counts, vocabulary.counts)
+    terms = de.count_document_terms(documents, vocabulary)
+    lsa = de.LSA(n_components=100).fit(tf_idf(terms))
+    return list(vocabulary.words), {
+        "psdvec": np.asarray(psdvec.vectors_),
+        "lsa": np.asarray(lsa.components_).T,
+    }
+
+
+@pytest.mark.parametrize("space", ["psdvec", "lsa"])
+def test_hidden_words(shared, simple_words, space):
+    words, vectors = simple_words
+    glove = de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz", max_words=4196)
+    rows = glove.index(words)
+    X = np.asarray(vectors[space], dtype=np.float64)
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    Y = glove.vectors[rows].astype(np.float64)
+    Y[rows < 0] = np.nan
+    keep = np.flatnonzero(rows >= 0)
+    print(
+        f"\n{space}: {len(words)} words of Simple Wikipedia, {keep.size} with a GloVe vector, a fifth hidden"
+    )
+    show(evaluation.hold_out(X[keep], Y[keep], methods(), seeds=range(10)))
+    print("the same with the words that have no vector as nodes of the graph")
+    show(evaluation.hold_out(X, Y, {"imputation": methods()["imputation"]}, seeds=range(3)))
+
+
+def test_recall_of_approximate_neighbours():
+    pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
+    from distembed.manifold.neighbors import approximate_neighbors
+
+    rng = np.random.default_rng(0)
+    for name, X in {
+        "20,000 x 300 normal (the hardest)": rng.standard_normal((20_000, 300)),
+        "20,000 x 300 of 20 factors": rng.standard_normal((20_000, 20)) @ rng.standard_normal((20, 300)),
+    }.items():
+        _, recall = approximate_neighbors(X.astype(np.float32), 8)
+        print(f"{name}: recall {recall:.4f}")
+        assert recall > 0

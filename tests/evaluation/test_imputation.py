@@ -1,0 +1,125 @@
+"""Labels of neighbours equal scikit-learn's; hidden vectors are found again; baselines equal scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import LeaveOneOut, cross_val_predict, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from distembed.evaluation import imputation as evaluation
+
+
+def problem(n=40, d=5, s=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    Y = X @ rng.standard_normal((d, s)) + 0.01 * rng.standard_normal((n, s))
+    return X, Y
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_label_accuracy_is_scikit_learns(k):
+    rng = np.random.default_rng(k)
+    vectors, labels = rng.standard_normal((60, 4)), rng.choice(list("abc"), 60)
+    theirs = cross_val_score(KNeighborsClassifier(k), vectors, labels, cv=LeaveOneOut()).mean()
+    ours = evaluation.neighbor_label_accuracy(vectors, labels, n_neighbors=[k])
+    assert ours == {k: pytest.approx(theirs)}
+
+
+@pytest.mark.parametrize("counts", [[0], [5], []])
+def test_a_number_of_neighbours_that_cannot_be_is_refused(counts):
+    with pytest.raises(ValueError, match="n_neighbors"):
+        evaluation.neighbor_label_accuracy(np.eye(5), list("aabbc"), n_neighbors=counts)
+
+
+def test_labels_must_be_as_many_as_vectors():
+    with pytest.raises(ValueError, match="5 vectors came with 4 labels"):
+        evaluation.neighbor_label_accuracy(np.eye(5), list("aabb"), n_neighbors=[1])
+
+
+def test_the_published_accuracies(shared):
+    """The vectors of the authors' program give the figures recorded with them."""
+    reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
+    names = shared / "data" / "lsi" / "sp500_token.csv"
+    with names.open(encoding="utf-8", errors="replace") as file:
+        fields = [line.rstrip("\n").rsplit(",", 3) for line in file]
+    sector = {name: label for _, label, _, name in fields}
+    labels = [sector[name] for name in reference["index"]]
+    after = evaluation.neighbor_label_accuracy(reference["PQ_eta1e-06"], labels, n_neighbors=[1, 5, 10])
+    assert [round(value, 3) for value in after.values()] == [0.821, 0.775, 0.752]
+
+
+def test_a_perfect_method_finds_the_truth_and_a_constant_one_does_not():
+    X, Y = problem()
+    Y[:10] = np.nan
+    methods = {"truth": lambda _, __: Y, "constant": lambda _, masked: np.ones_like(masked)}
+    scores = evaluation.hold_out(X, Y, methods, seeds=range(3))
+    rows = {row["method"]: row for row in evaluation.mean_scores(scores)}
+    assert rows["truth"]["cosine"] == pytest.approx(1.0)
+    assert rows["truth"]["median_rank"] == 1.0
+    assert rows["truth"]["hidden"] == 6
+    assert rows["constant"]["median_rank"] > 3
+
+
+def test_hidden_rows_are_nan_and_the_same_for_every_method():
+    X, Y = problem()
+    seen = []
+
+    def spy(_, masked):
+        seen.append(np.isnan(masked).all(axis=1))
+        return np.ones_like(masked)
+
+    evaluation.hold_out(X, Y, {"a": spy, "b": spy}, seeds=[0, 1])
+    assert [mask.sum() for mask in seen] == [8] * 4
+    assert (seen[0] == seen[1]).all()
+    assert (seen[0] != seen[2]).any()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 0.01])
+def test_a_share_that_hides_nothing_or_all_is_refused(share):
+    with pytest.raises(ValueError, match="share"):
+        evaluation.hold_out(*problem(), evaluation.BASELINES, share=share)
+
+
+@pytest.mark.parametrize("name", evaluation.BASELINES)
+def test_a_baseline_leaves_known_rows_and_fills_the_others(name):
+    X, Y = problem()
+    Y[::5] = np.nan
+    out = evaluation.BASELINES[name](X, Y)
+    known = ~np.isnan(Y[:, 0])
+    np.testing.assert_array_equal(out[known], Y[known])
+    assert np.isfinite(out).all()
+
+
+def test_a_linear_truth_is_found_by_the_linear_map():
+    X, Y = problem()
+    truth = Y.copy()
+    Y[::5] = np.nan
+    assert np.abs(evaluation.linear_map(X, Y)[::5] - truth[::5]).max() < 0.1
+
+
+def test_the_leave_one_out_error_is_the_one_of_leaving_one_out():
+    X, Y = problem(n=20)
+    centred, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    error, dual = evaluation._left_one_out(centred @ centred.T, 0.3, targets)
+    model = Ridge(alpha=0.3)
+    left_out = cross_val_predict(model, X, Y, cv=LeaveOneOut())
+    assert error == pytest.approx(((left_out - Y) ** 2).sum())
+    np.testing.assert_allclose(centred.T @ dual, model.fit(X, Y).coef_.T)
+
+
+def test_a_map_with_nothing_to_learn_is_the_mean():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 80)), 3 + rng.standard_normal((60, 4))
+    Y[:20] = np.nan
+    mean = Y[20:].mean(axis=0)
+    for method in (evaluation.linear_map, evaluation.kernel_ridge):
+        assert np.abs(method(X, Y)[:20] - mean).max() < 0.5
+
+
+def test_the_mean_of_nearest_is_a_mean():
+    X = np.array([[0.0], [1.0], [5.0], [0.4]])
+    Y = np.array([[1.0], [3.0], [9.0], [np.nan]])
+    assert evaluation.nearest_mean(X, Y, k=2)[3] == [2.0]
+    assert evaluation.nearest_one(X, Y)[3] == [1.0]

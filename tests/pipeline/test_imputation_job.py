@@ -1,0 +1,196 @@
+"""The imputation job by the command line: on a generated table and on the real prices."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import distembed as de
+from distembed.manifold import imputation
+from distembed.pipeline.cli import cli
+
+from .conftest import distembed as subprocess_distembed
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+JOB = """
+[job]
+system = "imputation"
+workspace = "w"
+[domain]
+path = "domain.csv"
+label_column = "kind"
+[known]
+path = "known.txt"
+[imputation]
+min_degree = 4
+[resources]
+workers = 2
+"""
+N_NAMES, N_KNOWN = 60, 20
+
+
+def run(*words: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def digest(job: Path, workspace: Path) -> str:
+    done = run("verify", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a job whose truth is a smooth map of the table."""
+    folder = tmp_path_factory.mktemp("imputation")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N_NAMES, 3))
+    Y = np.tanh(X @ rng.standard_normal((3, 5))).astype(np.float32)
+    lines = [f"name {i},{'even' if i % 2 == 0 else 'odd'}," + ",".join(map(str, x)) for i, x in enumerate(X)]
+    (folder / "domain.csv").write_text("name,kind,a,b,c\n" + "\n".join(lines) + "\n")
+    words = [f"name_{i}" for i in range(N_KNOWN)] + ["elsewhere"]
+    de.WordVectors(words, Y[: N_KNOWN + 1]).save(folder / "known.txt")
+    (folder / "job.toml").write_text(JOB)
+    return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def finished(job: Path) -> tuple[Path, str]:
+    workspace = job.parent / "finished"
+    done = run("run", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return workspace, done.output
+
+
+def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "60 names: 20 matched a known vector, 40 were imputed" in output
+    assert "1 known vectors match no name" in output
+    assert "converged in" in output
+    assert re.search(r"name 20: name_\d+ \d\.\d+", output)
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Convergence",
+        "Map of known",
+        "by label",
+        "Nearest known",
+        "Neighbours of a name",
+        "Weights",
+    ):
+        assert title in page
+
+
+def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_them(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    target = tmp_path / "all.parquet"
+    assert run("export", finished[0], "--to", target).exit_code == 0
+    exported, known = de.WordVectors.load(target), de.WordVectors.load(job.parent / "known.txt")
+    assert len(exported) == N_NAMES + 1
+    assert exported[known.words].tobytes() == known.vectors.tobytes()
+
+    workspace = de.Workspace.open(finished[0])
+    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
+    model = de.LatentSemanticImputation(min_degree=4).fit(X, Y)
+    assert exported.vectors[:N_NAMES].tobytes() == model.vectors_.tobytes()
+    graph = workspace.array("graph").blocks[0].compute()
+    assert (graph != model.graph_).nnz == 0
+
+
+def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
+    done = run("neighbors", finished[0], "name 20", "-n", "3")
+    assert done.output.startswith("name 20: ")
+
+
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
+    before = digest(job, finished[0])
+    done = run("run", job, "--workspace", finished[0])
+    assert "nothing to do" in done.output
+    assert digest(job, finished[0]) == before
+
+
+def test_one_option_redoes_only_what_depends_on_it(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    assert run("run", job, "--workspace", workspace).exit_code == 0
+    done = run("run", job, "--workspace", workspace, "--set", "imputation.tol=1e-3")
+    assert re.search(r"^vectors +\S+ s", done.output, re.MULTILINE)
+    assert not re.search(r"^(join|graph|weights) +\S+ s", done.output, re.MULTILINE)
+    assert digest(job, workspace) != digest(job, finished[0])
+
+
+@pytest.mark.parametrize("stage", ["minimum_spanning_tree", "reconstruction_weights", "solve_by_krylov"])
+def test_a_run_that_failed_goes_on_to_the_same_bytes(
+    job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the power is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imputation, stage, fail)
+        done = run("run", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 1
+    assert "the power is gone" in done.output
+    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+    assert digest(job, tmp_path / "w") == digest(job, finished[0])
+
+
+def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == digest(job, finished[0])
+
+
+def test_plan_runs_nothing_and_knows_the_sizes(job: Path, tmp_path: Path) -> None:
+    done = run("plan", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 0, done.output
+    assert "60 names x 3 numbers, vectors of 5 components" in done.output
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("domain.path=none.csv", "none.csv"),
+        ("imputation.min_degree=60", "min_degree = 60 needs more rows than the 60"),
+        ("matching.ignore_underscores=false", "no name of the table"),
+        ("domain.drop=['zzz']", "no column 'zzz'"),
+        ("imputation.min_degre=5", "did you mean min_degree?"),
+        ("corpus.paths=['a']", "unknown key corpus"),
+        ("job.system=imputations", "job.system = 'imputations' is not allowed"),
+    ],
+)
+def test_a_fault_is_one_sentence(job: Path, tmp_path: Path, setting: str, message: str) -> None:
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", setting)
+    assert done.exit_code in (1, 2)
+    assert message in done.output.splitlines()[-1]
+
+
+def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> None:
+    words = [f"name_{i}" for i in range(N_NAMES)]
+    rng = np.random.default_rng(0)
+    de.WordVectors(words, rng.standard_normal((N_NAMES, 4))).save(tmp_path / "all.txt")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'all.txt'}'")
+    assert done.exit_code == 0, done.output
+    assert "60 matched a known vector, 0 were imputed" in done.output
+
+
+def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "data" / "lsi"
+    settings = {
+        "domain.path": folder / "sp500_close_2015_2018.csv.xz",
+        "domain.names": folder / "sp500_token.csv",
+        "known.path": folder / "googleMat.csv.xz",
+    }
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}='{value}'")]
+    done = run("run", JOBS / "imputation.toml", "--workspace", tmp_path / "w", *words)
+    assert done.exit_code == 0, done.output
+    assert "480 names: 117 matched a known vector, 363 were imputed; 4 more were left out" in done.output
+    assert "Boston_Scientific: Baxter" in done.output
