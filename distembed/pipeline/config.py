@@ -71,7 +71,9 @@ class CountingSection(Section):
     window: int = Field(default=3, ge=1)
     direction: Literal["left", "right", "symmetric"] = "left"
     weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "flat"
+    draw: int | None = Field(default=None, ge=0)
     subsample: float | None = Field(default=None, gt=0)
+    seed: int = Field(default=0, ge=0)
     outside: Literal["keep", "close"] = "keep"
 
 

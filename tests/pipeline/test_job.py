@@ -8,7 +8,8 @@ import pytest
 
 import distembed as de
 from distembed.pipeline.config import load_job
-from distembed.pipeline.runner import plan_job
+from distembed.pipeline.runner import plan_job, run_job, verify_job
+from distembed.weighting.pmi import marginals, pmi, ppmi, smoothed_target, weights
 
 from .conftest import dask_cluster, digest, distembed
 
@@ -87,6 +88,43 @@ def test_export_and_neighbors_read_the_workspace(finished: tuple[Path, str, str]
     from_workspace = distembed("neighbors", str(finished[0]), "music").stdout
     assert from_file == from_workspace
     assert from_file.startswith("music: ")
+
+
+def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
+    elsewhere = load_job(job, workspace="memory://a-job/w")
+    assert len(run_job(elsewhere).ran) == 7
+    assert verify_job(elsewhere) == ([], finished[1])
+    assert run_job(elsewhere).ran == ()
+
+
+def test_association_is_stored_and_read_as_a_dask_array(
+    finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    counts = de.Workspace.open(str(finished[0])).array("cooccurrence")
+    totals = marginals(counts).rows
+    lazy = {
+        "pmi": pmi(counts),
+        "ppmi": ppmi(counts, context_smoothing=0.75),
+        "shifted_ppmi": ppmi(counts, negative_samples=2),
+        "psdvec_excess": smoothed_target(counts, totals, totals / totals.sum(), smoothing=0.02).excess,
+        "psdvec_weights": weights(counts),
+    }
+    with de.Workspace.create(str(tmp_path / "w"), owner="a test") as workspace:
+        stage = workspace.stage("association", parameters={}, inputs={})
+        for name, array in lazy.items():
+            stage.store(name, array, dims=("word", "context_word"), units="nats", meaning=name)
+        stage.commit()
+    for name, array in lazy.items():
+        stored = de.Workspace.open(str(tmp_path / "w")).array(name)
+        assert stored.chunks == array.chunks
+        for block in range(stored.numblocks[0]):
+            difference = stored.blocks[block].compute() - array.blocks[block].compute()
+            assert abs(difference).sum() == 0
+    assert verify_is_clean(tmp_path / "w")
+
+
+def verify_is_clean(workspace: Path) -> bool:
+    return not de.Workspace.open(str(workspace)).verify()
 
 
 def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp_path: Path) -> None:
