@@ -46,7 +46,7 @@ def times(X: csr_array, W: Floats) -> Floats:
 
 
 @numba.njit(cache=True, nogil=True)
-def _times4(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:  # pragma: no cover
+def _times4(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:
     for i in range(indptr.size - 1):
         s0 = s1 = s2 = s3 = 0.0
         for p in range(indptr[i], indptr[i + 1]):
@@ -59,7 +59,7 @@ def _times4(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:  # 
 
 
 @numba.njit(cache=True, nogil=True)
-def _times8(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:  # pragma: no cover
+def _times8(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:
     for i in range(indptr.size - 1):
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
         for p in range(indptr[i], indptr[i + 1]):
@@ -156,7 +156,7 @@ def coordinate_descent(Z: Floats, XW: Floats, WW: Floats, *, sweeps: int, tolera
 
 
 @numba.njit(cache=True, nogil=True)
-def _coordinate_descent(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float) -> None:  # pragma: no cover
+def _coordinate_descent(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float) -> None:
     rank = WW.shape[0]
     z = np.empty(rank)
     for i in range(Z.shape[0]):

@@ -25,7 +25,7 @@ def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_sparse_times_dense(indptr, indices, data, dense, out):  # type: ignore[no-untyped-def] # pragma: no cover
+def _add_sparse_times_dense(indptr, indices, data, dense, out):  # type: ignore[no-untyped-def]
     for i in range(len(indptr) - 1):
         row = out[i]
         for p in range(indptr[i], indptr[i + 1]):
@@ -59,7 +59,7 @@ def sampled_product(block: csr_array, left: Floats, right: Floats) -> Floats:
 # Reassociation lets the compiler use vector registers for the sum; the order it picks is fixed at compile
 # time, so that the bits are the same in every run.
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def _fill_sampled_product(indptr, indices, left, right, out):  # type: ignore[no-untyped-def] # pragma: no cover
+def _fill_sampled_product(indptr, indices, left, right, out):  # type: ignore[no-untyped-def]
     for i in range(len(indptr) - 1):
         mine = left[i]
         for p in range(indptr[i], indptr[i + 1]):

@@ -102,7 +102,7 @@ class Folder:
             raise FileExistsError(f"{self.path(name)} exists.")
         try:
             self.fs.pipe_file(path, data, mode="create")
-        except NotImplementedError:
+        except NotImplementedError:  # fsspec's word for a store without conditional writes
             self.fs.pipe_file(path, data)
 
     def find(self, name: str = "") -> dict[str, int]:

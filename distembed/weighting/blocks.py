@@ -134,13 +134,13 @@ def smoothed_excess(x: Floats, row_totals: Floats, unigram: Floats, smoothing: f
 
 
 @numba.njit(cache=True, nogil=True)
-def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped-def] # pragma: no cover
+def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped-def]
     """Return D of one pair of words; see `smoothed_excess`."""
     return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill_excess(x, row_totals, unigram, smoothing, out):  # type: ignore[no-untyped-def] # pragma: no cover
+def _fill_excess(x, row_totals, unigram, smoothing, out):  # type: ignore[no-untyped-def]
     for p in range(len(x)):
         out[p] = excess_of_pair(x[p], row_totals[p], unigram[p], smoothing)
 
