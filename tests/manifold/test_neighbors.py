@@ -22,7 +22,9 @@ def cut(request, monkeypatch):
     """Make the grid cut 24 rows into one, three, ragged or 24 blocks."""
     chunk = {"whole": 24, "even": 8, "ragged": 7, "single rows": 1}[request.param]
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
-    monkeypatch.setattr(distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)])
+    monkeypatch.setattr(
+        distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)]
+    )
 
 
 def points(n=24, d=5, seed=0, dtype=np.float64):
@@ -318,12 +320,12 @@ def test_wrong_candidates_do_not_survive(monkeypatch):
     exact = cosine_blocks.approximate_cosines
     noise = np.random.default_rng(1)
 
-    def spoiled(X, Z, *, most_dense):
-        scores = exact(X, Z, most_dense=most_dense)
+    def spoiled(X, Z, *, dense_values):
+        scores = exact(X, Z, dense_values=dense_values)
         return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
 
     monkeypatch.setattr(cosine_blocks, "approximate_cosines", spoiled)
-    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features, most_dense: 0.041)
+    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features: 0.041)
     again = nearest_neighbors(X, 5, metric="cosine").lists.compute()
     assert again.tobytes() == lists.tobytes()
 
