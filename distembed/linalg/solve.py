@@ -32,8 +32,8 @@ Floats = NDArray[np.floating]
 
 SOLVED_TOGETHER = 128
 """Right-hand sides of one block: more save steps, but each step multiplies them by matrices of their number."""
-ROUNDED = 1.5
-"""Factor by which a measured residual may exceed the tolerance that its recurrence reached."""
+MOST_STARTS = 4
+"""Times that the recurrence is begun from the true residual: rounding separates the two."""
 WELL_CONDITIONED = 1e-6
 """Smallest eigenvalue of a scaled Gram matrix from which on one pass makes a block orthonormal to 1e-10."""
 
@@ -117,8 +117,7 @@ def conjugate_gradients(
     residuals = np.concatenate([part.residuals for part in parts])
     n_iter = max(part.n_iter for part in parts)
     vectors = da.concatenate([part.vectors for part in parts], axis=1).rechunk({1: -1})
-    # The recurrence stops at tol; rounding may leave the true residual a little above.
-    converged = bool(np.all(residuals <= ROUNDED * tol))
+    converged = bool(np.all(residuals <= tol))
     if not converged:
         warnings.warn(
             f"block conjugate gradients stopped after {n_iter} iterations at a relative residual of "
@@ -148,13 +147,6 @@ def ridge(matrix: da.Array, right: Any, *, alpha: float, tol: float = 1e-6, max_
     return conjugate_gradients(normal, target.persist(), tol=tol, max_iter=max_iter)
 
 
-def _dots(left: da.Array, right: da.Array) -> da.Array:
-    """Return the dot product of each pair of columns, float64."""
-    chunks = ((1,) * left.numblocks[0], (left.shape[1],))
-    partial = da.map_blocks(blocks.column_dots, left, right, chunks=chunks, dtype=np.float64)
-    return partial.sum(axis=0, split_every=8)
-
-
 class _Factors(NamedTuple):
     """A block Z = Q C with orthonormal columns of Q; columns of zeros where Z has fewer directions."""
 
@@ -163,12 +155,29 @@ class _Factors(NamedTuple):
 
 
 def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int) -> Solution:
-    """Return the solution for one block. The residual is Q S throughout, P the search directions."""
-    lengths = np.sqrt(_dots(right, right).compute())
+    """Return the solution for one block, begun again from the true residual where the recurrence lost it."""
+    lengths = _lengths(right)
     lengths = np.where(lengths > 0, lengths, 1)
+    vectors, left_over, n_iter = da.zeros_like(right), right, 0
+    residuals = _lengths(left_over) / lengths
+    for _ in range(MOST_STARTS):
+        if np.all(residuals <= tol) or n_iter >= max_iter:
+            break
+        change, taken = _descend(matrix, left_over, tol * lengths, max_iter - n_iter)
+        (vectors,) = dask.persist(vectors + change)
+        (left_over,) = dask.persist(right - matrix.apply(vectors))
+        residuals, n_iter = _lengths(left_over) / lengths, n_iter + taken
+    return Solution(vectors, residuals, n_iter, bool(np.all(residuals <= tol)))
+
+
+def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter: int) -> tuple[da.Array, int]:
+    """Return vectors with residuals of the target lengths by their recurrence, and the number of steps.
+
+    The residual is Q S throughout, with orthonormal Q; P are the search directions.
+    """
     basis, sizes = _factors(right)
     directions, vectors, n_iter = basis, da.zeros_like(right), 0
-    while np.any(np.linalg.norm(sizes, axis=0) > tol * lengths) and n_iter < max_iter:
+    while np.any(np.linalg.norm(sizes, axis=0) > target) and n_iter < max_iter:
         (products,) = dask.persist(matrix.apply(directions))
         steps = _inverse(gram(directions, products).compute())
         vectors, left_over = dask.persist(
@@ -178,9 +187,14 @@ def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int
         sizes = turn @ sizes
         (directions,) = dask.persist(basis + times_matrix(directions, turn.T))
         n_iter += 1
-    misfit = right - matrix.apply(vectors)
-    residuals = np.sqrt(_dots(misfit, misfit).compute()) / lengths
-    return Solution(vectors, residuals, n_iter, bool(np.all(residuals <= tol)))
+    return vectors, n_iter
+
+
+def _lengths(vectors: da.Array) -> Floats:
+    """Return the length of each column, float64."""
+    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
+    partial = da.map_blocks(blocks.column_dots, vectors, vectors, chunks=chunks, dtype=np.float64)
+    return np.sqrt(partial.sum(axis=0, split_every=8).compute())
 
 
 def _factors(block: da.Array) -> _Factors:

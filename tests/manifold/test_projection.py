@@ -96,6 +96,7 @@ def test_eigenmaps_equal_the_oracle(monkeypatch, dense_rows):
     values, vectors = plain.eigenmaps(graph.toarray(), 6)
     np.testing.assert_allclose(found.eigenvalues, values, atol=1e-10)
     same_up_to_sign(found.vectors, vectors, 1e-7)
+    assert found.residuals.max() <= 2e-8
     assert found.n_graph_components == 1
 
 
@@ -123,7 +124,7 @@ def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
     assert found.n_graph_components == len(sizes)
 
 
-def test_arpack_finds_every_component(monkeypatch):
+def test_filtered_blocks_find_every_component(monkeypatch):
     monkeypatch.setattr(module, "DENSE_ROWS", 5)
     islands = neighborhood_graph(
         sp.block_diag([some_rows(30, 6, seed) for seed in range(4)], format="csr"), n_neighbors=4
@@ -238,6 +239,15 @@ def test_checkpoints_are_asked_again():
     assert made == ["neighbors", "eigenmaps"]
     assert np.array_equal(first, model.fit_transform(X))
     assert made == ["neighbors", "eigenmaps"]
+
+
+def test_rounds_of_eigenvectors_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "DENSE_ROWS", 5)
+    made = []
+    graph = neighborhood_graph(some_rows(), n_neighbors=5)
+    laplacian_eigenmaps(graph, 4, checkpoint=lambda name, make: made.append(name) or make().persist())
+    assert made[:2] == ["eigenmaps", "basis-1"]
+    assert len(made) > 3
 
 
 def test_neighbours_stay_near():

@@ -1,0 +1,111 @@
+"""CPU seconds and peak memory of neighbours, graph eigenvectors and regression as the number of words grows.
+
+The default size only shows that the benchmark works. The figures, counted from the English texts of the shared data
+(82 M tokens), one size a process because the peak is the process's::
+
+    pytest tests/benchmarks/test_lpp.py -m slow -s -k "documents and 100000"
+    pytest tests/benchmarks/test_lpp.py -m slow -s -k "contexts and 25000"
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+import dask
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import distembed as de
+from distembed.manifold.neighbors import nearest_neighbors
+from distembed.manifold.projection import (
+    LocalityPreservingProjection,
+    laplacian_eigenmaps,
+    neighborhood_graph,
+)
+from distembed.weighting.documents import log_entropy
+
+SIZES = [12_000, 25_000, 50_000, 100_000]
+N_NEIGHBORS, N_COMPONENTS, TOL = 20, 300, 1e-3
+
+
+def clock(name, function):
+    """Run a function and print what it took."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = function()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**30 if sys.platform == "darwin" else 2**20)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    print(
+        f"{name}: {cpu:.0f} s of CPU, {wall:.0f} s wall, peak of the process so far {peak:.2f} GiB",
+        flush=True,
+    )
+    return result
+
+
+def whole(array):
+    blocks = dask.compute(*array.to_delayed().ravel())
+    return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+
+def counted(shared, kind, n, tmp_path):
+    """Return the n most frequent words by documents (log-entropy) or by the contexts of a 5-word window."""
+    files = [str(f) for f in sorted((shared / "data" / "english").glob("*.txt.xz")) if "vocab" not in f.name]
+    tokens = de.read_corpus(files, layout="blocks").tokenize(tmp_path)
+    vocabulary = de.build_vocabulary(tokens, max_size=n)
+    if kind == "contexts":
+        return whole(de.count_cooccurrences(tokens, vocabulary, window=5)).astype(np.float32)
+    rows = sp.csr_array(log_entropy(whole(de.count_document_terms(tokens, vocabulary))).T.tocsr())
+    return sp.csr_array(rows[:, rows.sum(axis=0) > 0]).astype(np.float32)
+
+
+def drawn(n):
+    """Return words whose features fall off as word frequencies do."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(40, 0.05), n) @ rng.dirichlet(np.full(2 * n, 0.02), 40)
+    return sp.csr_array(np.log1p(rng.poisson(2_000 * topics)).astype(np.float32))
+
+
+def measured(X, n_components):
+    nearest_neighbors(X[:60], 3, metric="cosine").lists.compute()  # compiles
+    print(f"{X.shape[0]} x {X.shape[1]}, {X.nnz / 1e6:.1f} M stored values")
+    k = min(N_NEIGHBORS, X.shape[0] - 1)
+    graph = clock("neighbours", lambda: neighborhood_graph(X, n_neighbors=k))
+    maps = clock("eigenvectors", lambda: laplacian_eigenmaps(graph, n_components, tol=TOL**2))
+    print(f"largest residual {maps.residuals.max():.1e}, {maps.n_graph_components} components of the graph")
+
+    def checkpoint(name, make):
+        kept = np.vstack([maps.vectors, maps.eigenvalues, maps.residuals])
+        return dask.array.from_array(kept, chunks=-1) if name == "eigenmaps" else make().persist()
+
+    model = LocalityPreservingProjection(n_components, tol=TOL, checkpoint=checkpoint)
+    clock("regression", lambda: model.fit(X, graph=graph))
+    print(f"{model.n_iter_} steps, largest residual {model.residuals_.max():.1e}")
+    return model
+
+
+def test_small():
+    model = measured(drawn(300), 20)
+    assert model.converged_
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("kind", ["documents", "contexts"])
+def test_growth(shared, tmp_path, kind, n):
+    X = counted(shared, kind, n, tmp_path)
+    if kind == "contexts":  # raw counts are too ill-conditioned for a ridge of 0.01
+        X.data = np.log1p(X.data)
+    assert measured(X, N_COMPONENTS).components_.shape == (N_COMPONENTS, X.shape[1])
+
+
+@pytest.mark.slow
+def test_beside_lpproj():
+    lpproj = pytest.importorskip("lpproj", reason="the dense package to compare with is not installed")
+    X = np.random.default_rng(0).random((5_000, 2_000))
+    clock("lpproj", lambda: lpproj.LocalityPreservingProjection(n_components=100, n_neighbors=20).fit(X))
+    ours = LocalityPreservingProjection(100, solver="eigen", svd_components=1_999)
+    clock("distembed, eigen", lambda: ours.fit(X))
+    clock("distembed, spectral regression", lambda: LocalityPreservingProjection(100).fit(X))
