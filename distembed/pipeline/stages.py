@@ -1,4 +1,7 @@
-"""The stages of PSDVec: a corpus to tokens, counts, vectors and scores."""
+"""The stages of PSDVec: a corpus to tokens, counts, vectors and scores.
+
+The estimator and the evaluation are imported by the stages that use them: scikit-learn takes a second.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
@@ -32,15 +35,16 @@ from distembed.counting.cooccurrence import (
     count_part,
     merge_partials,
 )
-from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
-from distembed.factorization.psdvec import PSDVec, sliced
 from distembed.pipeline.config import PSDVecJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
+
+if TYPE_CHECKING:
+    from distembed.factorization.psdvec import PSDVec
 
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
@@ -223,11 +227,15 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def psdvec_of(ctx: Context) -> PSDVec:
     """Return the estimator of a job, keeping its states in the stage."""
+    from distembed.factorization.psdvec import PSDVec
+
     return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=ctx.stage.checkpoint)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
+    from distembed.factorization.psdvec import sliced
+
     model = psdvec_of(ctx)
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
@@ -250,6 +258,8 @@ def run_core(ctx: Context) -> dict[str, Any]:
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve the noncore words against the core, and put all vectors together."""
+    from distembed.factorization.psdvec import sliced
+
     core = ctx.workspace.array("core_vectors")
     counts = ctx.workspace.array("cooccurrence")
     n_core, n_words = core.shape[0], counts.shape[0]
@@ -292,6 +302,8 @@ def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
+    from distembed.evaluation import words as evaluation
+
     scores = []
     if ctx.job.evaluation.sets:
         scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), ctx.job.evaluation.sets)
