@@ -70,7 +70,7 @@ def finished(job: Path) -> tuple[Path, str]:
 def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
     workspace, output = finished
     assert "60 names: 20 matched a known vector, 40 were imputed" in output
-    assert "1 known vectors match no name" in output
+    assert "1 known vector matches no name" in output
     assert "converged in" in output
     assert re.search(r"name 20: name_\d+ \d\.\d+", output)
     page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
@@ -146,6 +146,34 @@ def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tm
     done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest(job, workspace) == digest(job, finished[0])
+
+
+def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    budget = 4 * N_NAMES**2
+    for folder, disk in (("fits", budget), ("does not", budget - 1)):
+        done = run("run", job, "--workspace", tmp_path / folder, "--set", f"resources.distance_disk={disk}")
+        assert done.exit_code == 0, done.output
+    kept, remade = de.Workspace.open(tmp_path / "fits"), de.Workspace.open(tmp_path / "does not")
+    for output in ("graph", "weights", "vectors"):
+        assert kept.describe(output).digest == remade.describe(output).digest
+        assert kept.describe(output).digest == de.Workspace.open(finished[0]).describe(output).digest
+    X = kept.array("domain").compute()
+    apart = np.linalg.norm(X[:, None] - X[None], axis=-1)
+    np.testing.assert_allclose(kept.array("distances").compute(), apart, rtol=1e-6)
+    assert "distances" not in {name for stage in remade.stages().values() for name in stage.outputs}
+    assert "writes" in run("plan", job, "--set", f"resources.distance_disk={budget}").output
+
+
+def test_the_report_draws_the_convergence(finished: tuple[Path, str]) -> None:
+    table = de.Workspace.open(finished[0]).table("convergence")
+    steps, residuals = np.asarray(table["step"]), np.asarray(table["measure"])
+    np.testing.assert_array_equal(steps, np.arange(1, len(steps) + 1))
+    assert residuals[-1] <= 1e-6 < residuals[0]
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Convergence by step" in page
+    assert f"worst column: {len(steps)} points" in page
 
 
 def test_plan_runs_nothing_and_knows_the_sizes(job: Path, tmp_path: Path) -> None:
