@@ -201,6 +201,60 @@ def test_a_fault_is_one_sentence(job: Path, tmp_path: Path, setting: str, messag
     assert message in done.output.splitlines()[-1]
 
 
+def damaged(folder: Path, what: str) -> tuple[str, Path]:
+    """Write one input with a fault; return the key of the job that names it, and its file."""
+    rows = ["name,kind,a,b,c"] + [f"name {i},x,{i},{i * i % 7},{i % 5}" for i in range(N_NAMES)]
+    words = [f"name_{i} 1 2 3" for i in range(N_KNOWN)]
+    if what == "not a number":
+        rows[4] = "name 3,x,3,,3"
+    elif what == "a name twice":
+        rows[5] = rows[4]
+    elif what == "one row":
+        rows = rows[:2]
+    elif what == "vectors of different length":
+        words[2] = "name_2 1 2"
+    elif what == "a word twice":
+        words[2] = words[1]
+    table = what in ("not a number", "a name twice", "one row")
+    path = folder / ("domain.csv" if table else "known.txt")
+    path.write_text("\n".join(rows if table else words) + "\n")
+    return ("domain.path" if table else "known.path"), path
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("not a number", "no finite number for 1 names, first 'name 3'"),
+        ("a name twice", "the name 'name 3' twice: keep one"),
+        ("one row", "min_degree = 4 needs more rows than the 1"),
+        ("vectors of different length", "known.txt"),
+        ("a word twice", "name_1"),
+    ],
+)
+def test_a_fault_of_an_input_names_file_and_place(job: Path, tmp_path: Path, what: str, message: str) -> None:
+    key, path = damaged(tmp_path, what)
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"{key}='{path}'")
+    assert done.exit_code == 1, done.output
+    assert message in done.output.splitlines()[-1]
+
+
+def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are(
+    job: Path, tmp_path: Path
+) -> None:
+    rows = ["name,kind,a,b,c"] + [f"name {i},x,{i // 2},1,{i // 2 % 5}" for i in range(N_NAMES)]
+    (tmp_path / "domain.csv").write_text("\n".join(rows) + "\n")
+    words = [f"name_{i} {i} {i % 3}" for i in range(N_KNOWN)]
+    words[0] = "name_0 0 0"
+    (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
+    paths = {"domain.path": tmp_path / "domain.csv", "known.path": tmp_path / "known.txt"}
+    settings = [word for key, path in paths.items() for word in ("--set", f"{key}='{path}'")]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    vectors = de.Workspace.open(tmp_path / "w").array("vectors").compute()
+    assert np.isfinite(vectors).all()
+    assert not vectors[0].any()
+
+
 def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> None:
     words = [f"name_{i}" for i in range(N_NAMES)]
     rng = np.random.default_rng(0)
