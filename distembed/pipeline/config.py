@@ -173,6 +173,16 @@ class ResourcesSection(Section):
     memory_limit: Bytes = parse_bytes("2GiB")
 
 
+class ImputationResourcesSection(ResourcesSection):
+    """`[resources]` of an imputation: also the disk that the distances between all names may take.
+
+    Where 4 bytes a pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
+    (the default) they are made again by the block. The graph is the same.
+    """
+
+    distance_disk: Bytes | None = None
+
+
 class Job(Section):
     """What every job file has; `made_with` is what a run writes into the copy in its workspace, and is not read."""
 
@@ -214,6 +224,7 @@ class ImputationJob(Job):
     known: KnownSection
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
+    resources: ImputationResourcesSection = ImputationResourcesSection()
 
     def located(self, folder: Path) -> Self:
         """Return the job with its inputs looked up from the folder of its file."""
