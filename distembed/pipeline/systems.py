@@ -12,6 +12,9 @@ from distembed.pipeline import (
     pages,
     plan,
     stages,
+    topics_pages,
+    topics_plan,
+    topics_stages,
 )
 from distembed.pipeline.config import Job
 from distembed.pipeline.context import StageSpec
@@ -39,6 +42,9 @@ SYSTEMS: dict[str, System] = {
         imputation_plan.imputation_plan,
         imputation_pages.page,
         imputation_pages.closing_text,
+    ),
+    "topics": System(
+        topics_stages.STAGES, topics_plan.topics_plan, topics_pages.page, topics_pages.closing_text
     ),
 }
 
