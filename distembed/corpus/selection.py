@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def _rows(document: NDArray[np.int64], ids: NDArray[np.int32]) -> list[pa.Array]
     """Return ids as rows of one document each, at most 2^16 ids long."""
     change = np.flatnonzero(np.diff(document)) + 1
     bounds = np.concatenate([[0], change, [len(ids)]])
-    pieces = [np.arange(a, b, MAX_ROW_IDS) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    pieces = [np.arange(a, b, MAX_ROW_IDS) for a, b in pairwise(bounds)]
     starts = np.concatenate(pieces)
     offsets = np.append(starts, len(ids)).astype(np.int32)
     rows = pa.ListArray.from_arrays(offsets, pa.array(ids), type=TOKENS_SCHEMA.field("ids").type)

@@ -212,7 +212,6 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
             check_nonnegative(matrix, name="X")
             return np.asarray(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
-
     def transform(self, X: Any) -> Array:
         """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array."""
         with one_blas_thread():

@@ -47,7 +47,7 @@ class CorpusSection(Section):
     errors: Literal["strict", "replace", "ignore"] = "strict"
     namespaces: tuple[int, ...] = (0,)
     redirects: bool = False
-    text_field: str = "text"
+    text_field: str | tuple[str, ...] = "text"
     pattern: str = "unicode"
     lowercase: bool = True
     numbers: bool = False

@@ -30,6 +30,8 @@ NAMES: dict[Method, str] = {
 }
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
+NAME_WORDS = 4
+"""Words that stand for a document without a title."""
 DRAWN_PAIRS = 20_000
 """Pairs of a class whose cosines are drawn in a figure."""
 BINS = np.linspace(0, 1, 41)
@@ -149,16 +151,13 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
     own = results[0]
     found = [
         *(_topic_table(job, result) for result in results),
+        _size_chart(own),
         _score_table(job, workspace),
         _coherence_table(job, workspace),
         _document_table(job, workspace, own),
         *_maps(job, workspace, own),
         _loss_section(results),
         *_cosine_sections(job, workspace, results),
-        report.histogram(
-            np.bincount(own.labels[own.labels >= 0], minlength=own.words.shape[1]),
-            "Documents of a topic", xlabel="documents", ylabel="topics",
-        ),
         report.stage_table(stage_rows(STAGES, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]  # fmt: skip
@@ -181,6 +180,15 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         f"from the counts of {job.coherence.workspace or 'the collection itself'}."
     )
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption)
+
+
+def _size_chart(result: Result) -> report.Section:
+    sizes = {_topic_name(row): row["n_documents"] for row in result.topics}
+    return report.bar_chart(sizes, "Documents of a topic", xlabel="documents")
+
+
+def _topic_name(row: dict[str, Any]) -> str:
+    return f"{row['topic']}: {' '.join(row['words'][:3])}"
 
 
 def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
@@ -223,35 +231,37 @@ def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> rep
     names = _document_names(workspace, np.unique(order))
     labels = workspace.table("documents")["label"].to_pylist()
     rows = [
-        {"topic": topic + 1, "document": names[row], "label": labels[row]}
+        {"topic": topic + 1, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
         for topic, column in enumerate(order.T.tolist())
-        for row in column
     ]
-    if not any(row["label"] for row in rows):
-        rows = [{key: row[key] for key in ("topic", "document")} for row in rows]
     return report.table("Documents of each topic", rows, caption="Those of the largest weight first.")
 
 
+def _with_label(name: str, label: str | None) -> str:
+    return f"{name} ({label})" if label else name
+
+
 def _document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
-    """Return the titles of documents, or their ids and heaviest words where they have none."""
-    table = workspace.table("documents").take(rows)
-    titles, ids = table["title"].to_pylist(), table["id"].to_pylist()
+    """Return the titles of documents, or their heaviest words where they have none."""
+    titles = workspace.table("documents").take(rows)["title"].to_pylist()
     if all(titles):
         return dict(zip(rows.tolist(), titles, strict=True))
     words = workspace.table("vocabulary")["word"].to_pylist()
     weights = _rows_of(workspace.array("tf_idf"), rows)
     heaviest = [
-        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:6]])
+        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:NAME_WORDS]])
         for row in (weights[[place]] for place in range(len(rows)))
     ]
-    return {row: f"{name}: {text}" for row, name, text in zip(rows.tolist(), ids, heaviest, strict=True)}
+    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
 
 
 def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
     """Return some rows of a stored matrix, rising."""
     edges = np.cumsum([0, *matrix.chunks[0]])
     parts = [
-        matrix.blocks[block].compute()[rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]]
+        matrix.blocks[block].compute()[
+            rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]
+        ]
         for block in range(matrix.numblocks[0])
         if ((rows >= edges[block]) & (rows < edges[block + 1])).any()
     ]
@@ -265,12 +275,13 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     rows = filled[np.unique(np.linspace(0, filled.size - 1, count).astype(np.int64))]
     matrix = result.documents[rows]
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    names = {row["topic"] - 1: f"{row['topic']}: {' '.join(row['words'][:3])}" for row in result.topics}
+    names = {row["topic"] - 1: _topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
     if classes is not None:
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
-    titles = [""] * len(rows)
+    called = _document_names(workspace, rows)
+    titles = [called[row] for row in rows.tolist()]
     return [
         report.word_map(
             titles, unit, title=title, method="tsne", max_words=len(rows), groups=groups, noun="document"
@@ -282,7 +293,10 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
 def _loss_section(results: list[Result]) -> report.Section:
     return report.group(
         "Convergence of the best start",
-        [report.objective_curve(result.loss, title=NAMES[result.method], ylabel="loss") for result in results],
+        [
+            report.objective_curve(result.loss, title=NAMES[result.method], ylabel="loss")
+            for result in results
+        ],
     )
 
 
@@ -317,8 +331,11 @@ def _top_word_cosines(result: Result, place: dict[str, int]) -> NDArray[np.float
 def _density(values: dict[str, NDArray[np.float64]], title: str) -> report.Section:
     middle = (BINS[:-1] + BINS[1:]) / 2
     curves = {
-        f"{name}, mean {found.mean():.2f}": (middle, np.histogram(found, BINS)[0] / max(found.size, 1))
+        name: (middle, np.histogram(found, BINS)[0] / max(found.size, 1))
         for name, found in values.items()
         if found.size
     }
-    return report.line_chart(curves, title, xlabel="cosine", ylabel="share of pairs")
+    means = ", ".join(f"{name} {found.mean():.2f}" for name, found in values.items() if found.size)
+    return report.line_chart(
+        curves, title, xlabel="cosine", ylabel="share of pairs", caption=f"Mean: {means}."
+    )

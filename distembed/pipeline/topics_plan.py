@@ -32,7 +32,9 @@ def topics_plan(job: TopicsJob, workspace: Workspace | None = None) -> Plan:
     n_pairs = sizes.n_nonzero
     if "association" in done:
         n_pairs = int(done["association"].facts["n_nonzero"])
-    return Plan(job, f"{sizes_in_words(sizes)}, {n_terms:,} document terms", _stages(job, sizes, n_terms, n_pairs))
+    return Plan(
+        job, f"{sizes_in_words(sizes)}, {n_terms:,} document terms", _stages(job, sizes, n_terms, n_pairs)
+    )
 
 
 def _stages(job: TopicsJob, sizes: Sizes, n_terms: int, n_pairs: int) -> tuple[StagePlan, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.corpus.selection import choose_documents, select_documents
@@ -26,7 +27,7 @@ from distembed.pipeline import stages
 from distembed.pipeline.config import Method, TopicsJob
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.storage.workspace import Workspace
-from distembed.weighting.documents import ENGLISH_STOP_WORDS, choose_words, select_pairs, tf_idf
+from distembed.weighting.documents import choose_words, select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
 
 VALUE_BYTES = 8
@@ -115,7 +116,10 @@ def run_documents(ctx: Context) -> dict[str, Any]:
 
 def _n_nonzero(matrix: da.Array) -> int:
     sizes = matrix.map_blocks(
-        _block_size, chunks=((1,) * matrix.numblocks[0], (1,)), dtype=np.int64, meta=np.empty((0, 0), np.int64)
+        _block_size,
+        chunks=((1,) * matrix.numblocks[0], (1,)),
+        dtype=np.int64,
+        meta=np.empty((0, 0), np.int64),
     )
     return int(sizes.sum().compute())
 
@@ -145,7 +149,7 @@ class PairCounts(NamedTuple):
 
     vocabulary: Vocabulary
     counts: da.Array
-    totals: NDArray[np.float64]
+    totals: NDArray[np.floating[Any]]
 
 
 def pair_counts(workspace: Workspace, url: str | None) -> PairCounts:
@@ -292,7 +296,9 @@ def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
     documents = model.transform(X) if is_kmeans else model.document_factors_
     word_name, document_name = factor_names(ctx.job, method)
     _store_rows(ctx, word_name, words, ("word", "topic"), "Weight of each word in each topic.")
-    _store_rows(ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document.")
+    _store_rows(
+        ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document."
+    )
     if method == "semantic_nmf":
         name = "core" if method == ctx.job.topics.method else f"{method}_core"
         _store_rows(ctx, name, model.core_, ("topic", "other_topic"), "Association of two topics' words.")
@@ -354,7 +360,9 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
     return [
         {"method": method, "start": number, "loss": loss}
         | clustering_scores(classes[known].astype(str), labels[known])._asdict()
-        for number, (loss, labels) in enumerate(zip(losses, labels_of(ctx.job, ctx.workspace, method), strict=True))
+        for number, (loss, labels) in enumerate(
+            zip(losses, labels_of(ctx.job, ctx.workspace, method), strict=True)
+        )
     ]
 
 
@@ -401,9 +409,14 @@ STAGES: tuple[StageSpec, ...] = (
         run_partial_counts,
     ),
     StageSpec("cooccurrence", ("partial_counts",), stages.counting_parameters, stages.run_cooccurrence),
-    StageSpec("association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association),
+    StageSpec(
+        "association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association
+    ),
     StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics),
     StageSpec(
-        "evaluation", ("topics", "cooccurrence", "selection"), reference_parameters("coherence"), run_evaluation
+        "evaluation",
+        ("topics", "cooccurrence", "selection"),
+        reference_parameters("coherence"),
+        run_evaluation,
     ),
 )
