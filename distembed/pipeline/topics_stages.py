@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -198,7 +199,13 @@ def _matrix(ctx: Context, name: str) -> Any:
 
 
 def fitted(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
-    """Return one start of a method, fitted."""
+    """Return one start of a method, fitted; what documents hold no word is said once, by the report."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        return _fit(ctx, method, number, X, M)
+
+
+def _fit(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
     options, seed = ctx.job.topics, ctx.job.topics.random_state + number
     if method == "spherical_kmeans":
         return SphericalKMeans(options.n_topics, n_iter=options.n_iter, random_state=seed).fit(X)
