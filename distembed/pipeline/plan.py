@@ -14,7 +14,7 @@ import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import stages
-from distembed.pipeline.config import Job, PSDVecJob
+from distembed.pipeline.config import Job, PSDVecJob, TopicsJob
 from distembed.pipeline.context import file_stamps
 from distembed.storage.workspace import Workspace
 
@@ -152,11 +152,12 @@ def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins:
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
     """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
-    sizes = _sizes(job, workspace)
-    return Plan(job, _in_words(sizes), _psdvec_stages(job, sizes))
+    sizes = corpus_sizes(job, workspace)
+    return Plan(job, sizes_in_words(sizes), _psdvec_stages(job, sizes))
 
 
-def _in_words(sizes: Sizes) -> str:
+def sizes_in_words(sizes: Sizes) -> str:
+    """Say what is known of the sizes of a corpus."""
     known = "counted" if sizes.exact else "estimated"
     return (
         f"{format_bytes(sizes.input_bytes)} of input in {sizes.n_splits} splits; {known}: "
@@ -164,7 +165,8 @@ def _in_words(sizes: Sizes) -> str:
     )
 
 
-def _sizes(job: PSDVecJob, workspace: Workspace | None) -> Sizes:
+def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Sizes:
+    """Return the sizes of a corpus and of what is counted of it; what committed stages know is exact."""
     splits = stages.corpus_of(job).splits
     size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
@@ -188,7 +190,7 @@ def _estimated_tokens(url: str, n_bytes: int, format_: str) -> int:
     return int(n_bytes * expansion / BYTES_PER_TOKEN[kind])
 
 
-def _estimated_words(job: PSDVecJob, n_tokens: int) -> int:
+def _estimated_words(job: PSDVecJob | TopicsJob, n_tokens: int) -> int:
     """Return how many words a Zipfian text of `n_tokens` holds at least `min_count` times."""
     # the word of rank r is seen about 0.1 n_tokens / r times in English
     frequent = max(1, int(0.1 * n_tokens / job.vocabulary.min_count))

@@ -36,7 +36,7 @@ from distembed.counting.cooccurrence import (
     merge_partials,
 )
 from distembed.evaluation.scoring import Score
-from distembed.pipeline.config import PSDVecJob
+from distembed.pipeline.config import PSDVecJob, TopicsJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
 
-def corpus_of(job: PSDVecJob) -> Corpus:
+def corpus_of(job: PSDVecJob | TopicsJob) -> Corpus:
     """Return the corpus a job names, read lazily."""
     section = job.corpus
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
@@ -60,7 +60,7 @@ def corpus_of(job: PSDVecJob) -> Corpus:
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def corpus_parameters(job: PSDVecJob) -> dict[str, Any]:
+def corpus_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
     """Return the section of the corpus and, for each file, its size and what tells one version from another."""
     return {**sections("corpus")(job), "files": file_stamps(split.url for split in corpus_of(job).splits)}
 
@@ -90,9 +90,9 @@ def _totals(summaries: Any) -> dict[str, Any]:
     return totals
 
 
-def tokens_of(workspace: Workspace) -> Tokens:
+def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
     """Return the token parts of a workspace."""
-    return Tokens(tuple(_prefix(item) for item in workspace.files("tokens")))
+    return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
 
 
 def _prefix(item: FileItem) -> str:
@@ -113,11 +113,12 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.stage.store_table("vocabulary", pa.table(table))
-    ctx.stage.store_table("documents", _documents(tokens))
+    ctx.stage.store_table("documents", documents_of(tokens))
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
-def _documents(tokens: Tokens) -> pa.Table:
+def documents_of(tokens: Tokens) -> pa.Table:
+    """Return id, title, label and tokens of every document."""
     tables = []
     for prefix in tokens.parts:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
@@ -136,18 +137,18 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 # --- token ids -> counts ---------------------------------------------------------------------------------------
 
 
-def counting_options(job: PSDVecJob) -> CooccurrenceOptions:
+def counting_options(job: PSDVecJob | TopicsJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
-def counting_parameters(job: PSDVecJob) -> dict[str, Any]:
+def counting_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
     """Return the section of counting and the memory of a block, which lays the grid."""
     return {**sections("counting")(job), "block_memory": job.resources.block_memory}
 
 
-def run_partial_counts(ctx: Context) -> dict[str, Any]:
-    """Count each part into sorted runs, cut by row block."""
+def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
+    """Count each part of the tokens of a name into sorted runs, cut by row block."""
     options = counting_options(ctx.job)
     vocabulary = vocabulary_of(ctx.workspace)
     blocks = cooccurrence_row_blocks(
@@ -156,7 +157,7 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
         direction=options.direction,
         block_memory=options.block_memory,
     )
-    parts = tokens_of(ctx.workspace).parts
+    parts = tokens_of(ctx.workspace, tokens).parts
     make = partial(_count_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks)
     ctx.stage.store_files(
         "partial_counts", len(parts), make, temporary=True, progress=ctx.progress("partial counts")

@@ -48,7 +48,17 @@ def _imputation() -> System:
     )
 
 
-SYSTEMS: dict[str, Callable[[], System]] = {"psdvec": _psdvec, "imputation": _imputation}
+def _topics() -> System:
+    from distembed.pipeline import topics_plan, topics_stages
+
+    return System(topics_stages.STAGES, topics_plan.topics_plan, "distembed.pipeline.topics_pages")
+
+
+SYSTEMS: dict[str, Callable[[], System]] = {
+    "psdvec": _psdvec,
+    "imputation": _imputation,
+    "topics": _topics,
+}
 
 
 def of(job: Job) -> System:
