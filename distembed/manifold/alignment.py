@@ -107,7 +107,7 @@ class _JointGraphEstimator(BaseEstimator):
                 symmetry=self.symmetry,
                 metric=self.metric,
                 block_memory=self.block_memory,
-                checkpoint=_named(self.checkpoint, f"set{number}"),
+                checkpoint=prefixed(self.checkpoint, f"set{number}"),
             )
             for number, X in enumerate(sets, start=1)
         ]
@@ -115,8 +115,8 @@ class _JointGraphEstimator(BaseEstimator):
         return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
 
 
-def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    """Return the checkpoint that keeps its arrays under names of their own."""
+def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return a checkpoint that keeps its arrays under names that begin with `prefix`."""
 
     def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
         return checkpoint(f"{prefix}-{name}", make)

@@ -12,6 +12,9 @@ from distembed.pipeline import (
     pages,
     plan,
     stages,
+    transfer_pages,
+    transfer_plan,
+    transfer_stages,
 )
 from distembed.pipeline.config import Job
 from distembed.pipeline.context import StageSpec
@@ -39,6 +42,9 @@ SYSTEMS: dict[str, System] = {
         imputation_plan.imputation_plan,
         imputation_pages.page,
         imputation_pages.closing_text,
+    ),
+    "transfer": System(
+        transfer_stages.STAGES, transfer_plan.transfer_plan, transfer_pages.page, transfer_pages.closing_text
     ),
 }
 
