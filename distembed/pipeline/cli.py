@@ -18,8 +18,9 @@ from rich.console import Console
 
 import distembed
 from distembed.pipeline.cluster import TLS, Workers
-from distembed.pipeline.config import Job, JobError, load_job
+from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
+from distembed.pipeline.sections import Job, JobError
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 

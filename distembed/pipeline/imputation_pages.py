@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from distembed.pipeline import report
-from distembed.pipeline.config import ImputationJob
 from distembed.pipeline.context import read_vectors
+from distembed.pipeline.imputation_config import ImputationJob
 from distembed.pipeline.imputation_stages import STAGES, stored_sparse
 from distembed.pipeline.pages import stage_rows, ways_on
 from distembed.storage.workspace import Workspace

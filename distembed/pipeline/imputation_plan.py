@@ -10,8 +10,8 @@ from typing import NamedTuple
 from distembed.manifold.distances import LEAST_ROWS, row_chunk
 from distembed.manifold.imputation import COLUMN_BLOCKS, COLUMN_COPIES
 from distembed.manifold.neighbors import MERGED_AT_ONCE
-from distembed.pipeline.config import ImputationJob
 from distembed.pipeline.context import file_stamps
+from distembed.pipeline.imputation_config import ImputationJob
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.tables import read_domain, read_known
 from distembed.storage.workspace import Workspace

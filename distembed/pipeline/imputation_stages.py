@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from distembed.manifold.distances import distance_rows, row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
-from distembed.pipeline.config import ImputationJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
+from distembed.pipeline.imputation_config import ImputationJob
 from distembed.pipeline.tables import Joined, join, read_domain, read_known
 from distembed.storage.workspace import Workspace
 

@@ -14,8 +14,10 @@ import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import stages
-from distembed.pipeline.config import Job, PSDVecJob, TopicsJob
 from distembed.pipeline.context import file_stamps
+from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.sections import Job
+from distembed.pipeline.topics_config import TopicsJob
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000

@@ -36,8 +36,9 @@ from distembed.counting.cooccurrence import (
     merge_partials,
 )
 from distembed.evaluation.scoring import Score
-from distembed.pipeline.config import PSDVecJob, TopicsJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
+from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.topics_config import TopicsJob
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from distembed.pipeline.config import Job
 from distembed.pipeline.context import StageSpec
+from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 
 
@@ -54,10 +54,17 @@ def _topics() -> System:
     return System(topics_stages.STAGES, topics_plan.topics_plan, "distembed.pipeline.topics_pages")
 
 
+def _transfer() -> System:
+    from distembed.pipeline import transfer_plan, transfer_stages
+
+    return System(transfer_stages.STAGES, transfer_plan.transfer_plan, "distembed.pipeline.transfer_pages")
+
+
 SYSTEMS: dict[str, Callable[[], System]] = {
     "psdvec": _psdvec,
     "imputation": _imputation,
     "topics": _topics,
+    "transfer": _transfer,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from distembed.pipeline.config import TopicsJob
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
     SCRATCH_FACTOR,
@@ -12,6 +11,7 @@ from distembed.pipeline.plan import (
     corpus_sizes,
     sizes_in_words,
 )
+from distembed.pipeline.topics_config import TopicsJob
 from distembed.pipeline.topics_stages import VALUE_BYTES
 from distembed.storage.workspace import Workspace
 

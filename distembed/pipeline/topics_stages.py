@@ -25,8 +25,8 @@ from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.pipeline import stages
-from distembed.pipeline.config import Method, TopicsJob
 from distembed.pipeline.context import Context, StageSpec, sections
+from distembed.pipeline.topics_config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi

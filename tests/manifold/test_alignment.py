@@ -16,9 +16,8 @@ from distembed.manifold.alignment import (
     FeaturePreservingEmbedding,
     SemisupervisedAlignment,
     choose_regularization,
-    correspondence_matrix,
-    propagate_correspondences,
 )
+from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
 from distembed.manifold.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.pipeline.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.imputation_config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables import TableError, join, match_names, read_domain, read_known
 from distembed.vectors import WordVectors
 

@@ -39,9 +39,9 @@ n_words = 8
 workers = 2
 """
 CLASSES = {
-    "sea": "harbour captain sailor anchor vessel mast tide reef".split(),
-    "farm": "tractor harvest barley cattle meadow plough orchard barn".split(),
-    "music": "violin concert melody choir organ sonata tempo chord".split(),
+    "sea": ["harbour", "captain", "sailor", "anchor", "vessel", "mast", "tide", "reef"],
+    "farm": ["tractor", "harvest", "barley", "cattle", "meadow", "plough", "orchard", "barn"],
+    "music": ["violin", "concert", "melody", "choir", "organ", "sonata", "tempo", "chord"],
 }
 N_DOCUMENTS = 60
 IN_BLOCKS = ("--set", "resources.block_memory=16KiB")
@@ -221,7 +221,9 @@ def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> No
     twice = [*every, {**every[1], "id": "again"}]
     (tmp_path / "twice.jsonl").write_text("\n".join(map(json.dumps, twice)) + "\n")
     chosen = ("documents.drop_duplicates=true", f"corpus.paths=['{tmp_path / 'twice.jsonl'}']")
-    settings = [w for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2") for w in ("--set", s)]
+    settings = [
+        w for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2") for w in ("--set", s)
+    ]
     done = run("run", job, "--workspace", tmp_path / "w", *settings)
     assert done.exit_code == 0, done.output
     assert "41 documents (22 left out)" in done.output
@@ -233,12 +235,19 @@ def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> No
 
 def test_association_of_another_workspace(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     """Counts of the same text, aligned by word with fewer words, are those of the text itself."""
-    settings = [f"semantic.workspace='{finished[0]}'", "vocabulary.max_size=20", f"coherence.workspace='{finished[0]}'"]
+    settings = [
+        f"semantic.workspace='{finished[0]}'",
+        "vocabulary.max_size=20",
+        f"coherence.workspace='{finished[0]}'",
+    ]
     words = [word for setting in settings for word in ("--set", setting)]
     done = run("run", job, "--workspace", tmp_path / "w", *words)
     assert done.exit_code == 0, done.output
     here, there = de.Workspace.open(tmp_path / "w"), de.Workspace.open(finished[0])
-    place = [there.table("vocabulary")["word"].to_pylist().index(w) for w in here.table("vocabulary")["word"].to_pylist()]
+    place = [
+        there.table("vocabulary")["word"].to_pylist().index(w)
+        for w in here.table("vocabulary")["word"].to_pylist()
+    ]
     expected = there.array("ppmi").blocks[0].compute().toarray()[np.ix_(place, place)]
     np.testing.assert_allclose(here.array("ppmi").blocks[0].compute().toarray(), expected, rtol=1e-5)
 
@@ -264,7 +273,11 @@ def test_a_fault_is_one_sentence(job: Path, tmp_path: Path, setting: str, messag
 
 def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("ein anderer text\nein anderer text\n")
-    words = [f"corpus.paths=['{tmp_path / 'other.txt'}']", "corpus.label_field=kind", "vocabulary.max_share=1.0"]
+    words = [
+        f"corpus.paths=['{tmp_path / 'other.txt'}']",
+        "corpus.label_field=kind",
+        "vocabulary.max_share=1.0",
+    ]
     words += [f"semantic.workspace='{finished[0]}'", "topics.n_topics=1"]
     done = run("run", job, "--workspace", tmp_path / "w", *(w for s in words for w in ("--set", s)))
     assert done.exit_code == 1
@@ -272,7 +285,9 @@ def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, 
 
 
 def test_the_job_on_its_embedded_input(tmp_path: Path) -> None:
-    pytest.importorskip("gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'")
+    pytest.importorskip(
+        "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
+    )
     done = run("run", JOBS / "topics.toml", "--workspace", tmp_path / "w", "--set", "topics.n_starts=1")
     assert done.exit_code == 0, done.output
     assert "350 documents" in done.output
