@@ -12,6 +12,9 @@ from distembed.pipeline import (
     pages,
     plan,
     stages,
+    wordspaces_pages,
+    wordspaces_plan,
+    wordspaces_stages,
 )
 from distembed.pipeline.config import Job
 from distembed.pipeline.context import StageSpec
@@ -23,13 +26,14 @@ class System(NamedTuple):
     """A system: its stages in order, its plan, its report, and the last lines of a run.
 
     `plan` takes a job and its workspace, if there is one; `page` a job and its finished workspace; `closing` also
-    where the report is.
+    where the report is. A system whose jobs differ in their stages has `stages_of` in place of `stages`.
     """
 
     stages: tuple[StageSpec, ...]
     plan: Callable[[Any, Workspace | None], Plan]
     page: Callable[[Any, Workspace], str]
     closing: Callable[[Any, Workspace, str], str]
+    stages_of: Callable[[Any], tuple[StageSpec, ...]] | None = None
 
 
 SYSTEMS: dict[str, System] = {
@@ -40,9 +44,17 @@ SYSTEMS: dict[str, System] = {
         imputation_pages.page,
         imputation_pages.closing_text,
     ),
+    "wordspaces": System(
+        (),
+        wordspaces_plan.wordspaces_plan,
+        wordspaces_pages.page,
+        wordspaces_pages.closing_text,
+        wordspaces_stages.stages_of,
+    ),
 }
 
 
 def of(job: Job) -> System:
     """Return the system a job asks for."""
-    return SYSTEMS[job.job.system]
+    system = SYSTEMS[job.job.system]
+    return system if system.stages_of is None else system._replace(stages=system.stages_of(job))
