@@ -132,6 +132,16 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
     return [word_set for path in paths for word_set in _sets_at(Path(path))]
 
 
+def words_of(word_set: WordSet) -> set[str]:
+    """Return all words of a set in lower case, blanks as underscores, as they are looked up."""
+    fields = [field for name, field in word_set._asdict().items() if name in _WORD_FIELDS]
+    return {word.lower().replace(" ", "_") for field in fields for word in _flat(field)}
+
+
+def _flat(field: Iterable[str | tuple[str, ...]]) -> list[str]:
+    return [word for item in field for word in ((item,) if isinstance(item, str) else item)]
+
+
 def read_word_set(path: str | Path) -> WordSet:
     """Read one evaluation set; WordSetError where it is of no known format."""
     path = Path(path)
@@ -373,6 +383,8 @@ def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".xz").rpartition(".")[0]
 
+
+_WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")
 
 _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
     ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,

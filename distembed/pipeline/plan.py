@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from dask.utils import format_bytes
@@ -172,12 +172,12 @@ def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Siz
     splits = stages.corpus_of(job).splits
     size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
-    estimate = sum(_estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
+    estimate = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
     n_tokens = int(done["tokens"].facts["n_tokens"]) if "tokens" in done else estimate
     if "vocabulary" in done:
         counts = workspace.table("vocabulary")["count"].to_numpy().astype(float)  # type: ignore[union-attr]
     else:
-        counts = zipf_counts(_estimated_words(job, n_tokens), n_tokens)
+        counts = zipf_counts(estimated_words(job, n_tokens), n_tokens)
     sides = 2 if job.counting.direction == "symmetric" else 1
     if "cooccurrence" in done:
         n_nonzero = int(done["cooccurrence"].facts["n_nonzero"])
@@ -186,13 +186,14 @@ def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Siz
     return Sizes(sum(size.values()), len(splits), n_tokens, len(counts), n_nonzero, "cooccurrence" in done)
 
 
-def _estimated_tokens(url: str, n_bytes: int, format_: str) -> int:
+def estimated_tokens(url: str, n_bytes: int, format_: str) -> int:
+    """Return about how many tokens a file holds, from its size and its compression."""
     kind = "mediawiki" if format_ == "mediawiki" else "text"
     expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
     return int(n_bytes * expansion / BYTES_PER_TOKEN[kind])
 
 
-def _estimated_words(job: PSDVecJob | TopicsJob, n_tokens: int) -> int:
+def estimated_words(job: Any, n_tokens: int) -> int:
     """Return how many words a Zipfian text of `n_tokens` holds at least `min_count` times."""
     # the word of rank r is seen about 0.1 n_tokens / r times in English
     frequent = max(1, int(0.1 * n_tokens / job.vocabulary.min_count))

@@ -34,13 +34,13 @@ class System(NamedTuple):
         return str(import_module(self.pages).closing_text(job, workspace, where))
 
 
-def _psdvec() -> System:
+def _psdvec(job: Any) -> System:  # noqa: ARG001
     from distembed.pipeline import plan, stages
 
     return System(stages.STAGES, plan.psdvec_plan, "distembed.pipeline.pages")
 
 
-def _imputation() -> System:
+def _imputation(job: Any) -> System:  # noqa: ARG001
     from distembed.pipeline import imputation_plan, imputation_stages
 
     return System(
@@ -48,26 +48,34 @@ def _imputation() -> System:
     )
 
 
-def _topics() -> System:
+def _wordspaces(job: Any) -> System:
+    from distembed.pipeline import wordspaces_plan, wordspaces_stages
+
+    stages = wordspaces_stages.stages_of(job)
+    return System(stages, wordspaces_plan.wordspaces_plan, "distembed.pipeline.wordspaces_pages")
+
+
+def _topics(job: Any) -> System:  # noqa: ARG001
     from distembed.pipeline import topics_plan, topics_stages
 
     return System(topics_stages.STAGES, topics_plan.topics_plan, "distembed.pipeline.topics_pages")
 
 
-def _transfer() -> System:
+def _transfer(job: Any) -> System:  # noqa: ARG001
     from distembed.pipeline import transfer_plan, transfer_stages
 
     return System(transfer_stages.STAGES, transfer_plan.transfer_plan, "distembed.pipeline.transfer_pages")
 
 
-SYSTEMS: dict[str, Callable[[], System]] = {
+SYSTEMS: dict[str, Callable[[Any], System]] = {
     "psdvec": _psdvec,
     "imputation": _imputation,
+    "wordspaces": _wordspaces,
     "topics": _topics,
     "transfer": _transfer,
 }
 
 
 def of(job: Job) -> System:
-    """Return the system a job asks for."""
-    return SYSTEMS[job.job.system]()
+    """Return the system a job asks for; the stages of word spaces depend on the job's recipes."""
+    return SYSTEMS[job.job.system](job)
