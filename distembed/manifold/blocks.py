@@ -84,7 +84,8 @@ def _insert(list_: Float64s, value: float, row: float) -> None:
         value < list_[0, at - 1]
         or (value == list_[0, at - 1] and (row < list_[1, at - 1] or list_[1, at - 1] < 0))
     ):
-        list_[:, at] = list_[:, at - 1]
+        list_[0, at] = list_[0, at - 1]
+        list_[1, at] = list_[1, at - 1]
         at -= 1
     list_[0, at] = value
     list_[1, at] = row
@@ -267,41 +268,6 @@ def nearest_in_distances(
 
 
 @njit(cache=True, nogil=True)
-def _scan_cosines(
-    cosines: Float64s, row_groups: Int64s, column_groups: Int64s, column_ids: Int64s, lists: Float64s
-) -> None:
-    """Enter 1 - cosine of every pair of different groups into the rows' lists."""
-    for i in range(cosines.shape[0]):
-        for j in range(cosines.shape[1]):
-            if row_groups[i] != column_groups[j]:
-                distance = max(0.0, 1.0 - cosines[i, j])
-                # Lists hold squared Euclidean distances of unit rows: twice the cosine distance.
-                _insert(lists[i], 2.0 * distance, np.float64(column_ids[j]))
-
-
-def nearest_in_sparse_tile(
-    X: sp.csr_array,
-    row_groups: Int64s,
-    Z: sp.csr_array,
-    column_ids: Int64s,
-    column_groups: Int64s,
-    *,
-    k: int,
-) -> Float64s:
-    """Return what `nearest_in_tile` returns, for sparse rows of unit length (float64).
-
-    SciPy sums a product in the order of the features of the row, so the bits do not depend on the tiles.
-    """
-    lists = empty_lists(X.shape[0], k)
-    transposed = Z.T.tocsr()
-    for i in range(0, X.shape[0], PRODUCT_ROWS):
-        part = slice(i, i + PRODUCT_ROWS)
-        cosines = (X[part] @ transposed).toarray()
-        _scan_cosines(cosines, row_groups[part], column_groups, column_ids, lists[part])
-    return lists
-
-
-@njit(cache=True, nogil=True)
 def merge_lists(lists: Float64s) -> Float64s:
     """Merge lists of the same rows, shape (r, m, 2, k), into one, shape (r, 1, 2, k)."""
     merged = np.full((lists.shape[0], 1, 2, lists.shape[3]), np.inf)
@@ -327,8 +293,15 @@ def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
 
 
 def unit_rows(X: Any) -> Any:
-    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one."""
+    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one.
+
+    Sparse rows get sorted columns, each once.
+    """
     if sp.issparse(X):
+        X = sp.csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
         squares = X.astype(np.float64).multiply(X).sum(axis=1)
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
         return sp.csr_array((X.data / np.repeat(lengths, np.diff(X.indptr)), X.indices, X.indptr), X.shape)

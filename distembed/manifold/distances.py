@@ -6,13 +6,15 @@ also read them where they are kept (`distance_rows`, shared with whoever else wa
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import isqrt
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.manifold import blocks
+from distembed.manifold import blocks, cosine_blocks
 
 Metric = Literal["euclidean", "cosine"]
 
@@ -26,12 +28,23 @@ ROW_BLOCKS = 16
 DISTANCE_COPIES = 4
 # Tiles below this size are dominated by the scheduler, not by the product.
 LEAST_ROWS = 2048
+# Bytes that a task of sparse rows may hold for each stored value: the two blocks of a tile as given and as unit
+# rows, one of them in float32 by columns as well.
+VALUE_BYTES = 32
 
 
 def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
     """Return the rows of one block: from the problem and the memory of a task, never from the workers."""
     in_memory = max(1, block_memory // (ROW_COPIES * max(1, row_bytes)))
     return min(in_memory, max(LEAST_ROWS, -(-n_rows // ROW_BLOCKS)), max(1, n_rows))
+
+
+def rows_of_tile(block_memory: int) -> int:
+    """Return the most rows of a sparse block, which is also the most columns that a tile multiplies densely.
+
+    A float32 tile then takes a quarter of the memory, and the dense columns of its two sides half.
+    """
+    return max(1, isqrt(block_memory // 16))
 
 
 def _as_float(X: Any) -> Any:
@@ -87,8 +100,7 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     sparse = sp.issparse(X) or sp.issparse(getattr(X, "_meta", None))
     if sparse and metric == "euclidean":
         raise ValueError("sparse rows are measured by metric='cosine' only: pass a dense X for 'euclidean'")
-    chunk = row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize if not sparse else 0, block_memory)
-    rows = _in_row_blocks(X, chunk)
+    rows = _sparse_row_blocks(X, block_memory) if sparse else _dense_row_blocks(X, block_memory)
     _check_rows(rows, metric)
     if metric == "cosine":
         meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
@@ -96,17 +108,46 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     return rows
 
 
-def _in_row_blocks(X: Any, chunk: int) -> da.Array:
+def _dense_row_blocks(X: Any, block_memory: int) -> da.Array:
+    chunk = row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize, block_memory)
+    return X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
+
+
+def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
+    """Return sparse rows in blocks bounded in rows and in stored values: frequent words have the fullest rows."""
+    X = X.rechunk({1: -1}) if isinstance(X, da.Array) else sp.csr_array(X)
+    bounds = sparse_bounds(_row_sizes(X), block_memory)
     if isinstance(X, da.Array):
-        return X.rechunk((chunk, -1))
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        parts = [X[i : i + chunk] for i in range(0, X.shape[0], chunk)]
-        meta = sp.csr_array((0, 0), dtype=X.dtype)
-        return da.concatenate(
-            [da.from_array(part, chunks=part.shape, asarray=False, meta=meta) for part in parts]
-        )
-    return da.from_array(X, chunks=(chunk, -1))
+        return X.rechunk((tuple(np.diff(bounds).tolist()), -1))
+    meta = sp.csr_array((0, 0), dtype=X.dtype)
+    parts = [_rows_of(X, first, stop) for first, stop in pairwise(bounds)]
+    return da.concatenate(
+        [da.from_array(part, chunks=part.shape, asarray=False, name=False, meta=meta) for part in parts]
+    )
+
+
+def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
+    """Return where to cut sparse rows with the given numbers of stored values."""
+    return cosine_blocks.row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
+
+
+def _row_sizes(X: Any) -> blocks.Int64s:
+    if not isinstance(X, da.Array):
+        return np.diff(X.indptr)
+    return X.map_blocks(
+        _sizes_column, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64)
+    ).compute()[:, 0]
+
+
+def _sizes_column(block: Any) -> blocks.Int64s:
+    return np.diff(sp.csr_array(block).indptr)[:, None]
+
+
+def _rows_of(X: sp.csr_array, first: int, stop: int) -> sp.csr_array:
+    """Return some neighbouring rows, values and columns not copied."""
+    inside = slice(X.indptr[first], X.indptr[stop])
+    starts = X.indptr[first : stop + 1] - X.indptr[first]
+    return sp.csr_array((X.data[inside], X.indices[inside], starts), shape=(stop - first, X.shape[1]))
 
 
 def pairwise_distances(

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from sklearn.neighbors import NearestNeighbors
 
-from distembed.manifold import blocks, distances, neighbors
+from distembed.manifold import blocks, cosine_blocks, distances, neighbors
 from distembed.manifold.neighbors import Neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 from tests.references import imputation as oracle
@@ -25,6 +25,9 @@ def cut(request, monkeypatch):
     """Make the grid cut 24 rows into one, three, ragged or 24 blocks."""
     chunk = {"whole": 24, "even": 8, "ragged": 7, "single rows": 1}[request.param]
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
+    monkeypatch.setattr(
+        distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)]
+    )
 
 
 def points(n=24, d=5, seed=0, dtype=np.float64):
@@ -329,3 +332,99 @@ def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
     assert np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]) == pytest.approx(
         recall, abs=0.02
     )
+
+
+# --------------------------------------------------------------------------- sparse rows
+
+
+def words(n, m, seed=0, density=0.2):
+    """Return counts whose columns empty out as those of words do; equal rows among them."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(3, (n, m)) * (rng.random((n, m)) < density / (1 + np.arange(m) / 10))
+    counts[np.arange(n), rng.integers(0, m, n)] += 1
+    counts[n // 2 : n // 2 + 5] = counts[:5]
+    return sp.csr_array(counts.astype(np.float32))
+
+
+@pytest.mark.parametrize("k", [1, 7, 299])
+def test_sparse_neighbors_equal_a_full_product(k):
+    X = words(300, 80)
+    dense = X.toarray().astype(np.float64)
+    unit = dense / np.linalg.norm(dense, axis=1)[:, None]
+    near = nearest_neighbors(X, k, metric="cosine", block_memory=2**16)
+    assert near.lists.numblocks[0] > 3
+    distances, indices = dask.compute(near.distances, near.indices)
+    D = 1 - unit @ unit.T
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :k], atol=1e-12)
+    np.testing.assert_allclose(distances, np.take_along_axis(D, indices, axis=1), atol=1e-12)
+    assert (np.diff(np.sort(indices, axis=1), axis=1) > 0).all()
+
+
+def test_sparse_neighbors_have_the_same_bits_for_every_grid_and_scheduler():
+    X = words(400, 120)
+    lists = nearest_neighbors(X, 6, metric="cosine").lists.compute()
+    for memory in (2**14, 2**17):
+        for scheduler in ("sync", "threads"):
+            with dask.config.set(scheduler=scheduler):
+                again = nearest_neighbors(X, 6, metric="cosine", block_memory=memory).lists.compute()
+            assert again.tobytes() == lists.tobytes()
+
+
+def test_sparse_rows_in_doubt_are_searched_again(monkeypatch):
+    """Masses of equal rows: no number of candidates can hold all that are at the same distance."""
+    X = sp.csr_array(np.eye(5, dtype=np.float32)[np.random.default_rng(0).integers(0, 5, 200)])
+    replaced = []
+    original = neighbors._replaced
+    monkeypatch.setattr(neighbors, "_replaced", lambda *args: replaced.append(args[1]) or original(*args))
+    near = nearest_neighbors(X, 3, metric="cosine", block_memory=2**13)
+    found = near.indices.compute()
+    assert replaced[0].size == 200
+    kinds = X.indices
+    for i in range(200):
+        same = np.flatnonzero(kinds == kinds[i])
+        np.testing.assert_array_equal(found[i], same[same != i][:3])
+    assert not near.distances.compute().any()
+
+
+def test_wrong_candidates_do_not_survive(monkeypatch):
+    """Scores off by almost their bound change the candidates, not the result."""
+    X = words(150, 60)
+    lists = nearest_neighbors(X, 5, metric="cosine").lists.compute()
+    exact = cosine_blocks.approximate_cosines
+    noise = np.random.default_rng(1)
+
+    def spoiled(X, Z, *, most_dense):
+        scores = exact(X, Z, most_dense=most_dense)
+        return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
+
+    monkeypatch.setattr(cosine_blocks, "approximate_cosines", spoiled)
+    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features, most_dense: 0.041)
+    again = nearest_neighbors(X, 5, metric="cosine").lists.compute()
+    assert again.tobytes() == lists.tobytes()
+
+
+def test_sparse_searches_resume_from_their_candidates():
+    kept, made = {}, []
+
+    def checkpoint(name, make):
+        if name not in kept:
+            kept[name] = make().persist()
+            made.append(name)
+        return kept[name]
+
+    first = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
+    assert made == ["neighbor-candidates", "neighbors"]
+    del kept["neighbors"]
+    again = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
+    assert made == ["neighbor-candidates", "neighbors", "neighbors"]
+    assert again.tobytes() == first.tobytes()
+
+
+def test_sparse_blocks_are_bounded_in_rows_and_values():
+    sizes = np.array([50_000] * 300 + [100] * 100_000)
+    bounds = np.array(distances.sparse_bounds(sizes, 128 * 2**20))
+    assert np.diff(bounds).max() <= distances.rows_of_tile(128 * 2**20) == 2896
+    values = np.add.reduceat(sizes, bounds[:-1])
+    assert values.max() <= 128 * 2**20 // distances.VALUE_BYTES + 50_000
+    assert len(bounds) < 50
