@@ -40,6 +40,20 @@ PANEL = 256
 DENSE_SHARE = 0.01
 """Share of a tile's pairs that must meet in a column for a dense product to be cheaper there: it does 45e9
 multiplications a second where the sum over an inverted list does 0.45e9 (measured, one core)."""
+MOST_DENSE = 8192
+"""Dense columns of a tile at most, which bounds the error."""
+
+
+class Stored(NamedTuple):
+    """The three arrays of a CSR block, as compiled functions take them."""
+
+    indptr: NDArray[np.integer]
+    indices: NDArray[np.integer]
+    data: Float64s
+
+
+def _stored(X: sp.csr_array) -> Stored:
+    return Stored(X.indptr, X.indices, X.data)
 
 
 class ColumnSplit(NamedTuple):
@@ -56,8 +70,9 @@ class ColumnSplit(NamedTuple):
     n_light: int
 
 
-def split_columns(X: sp.csr_array, Z: sp.csr_array, most_dense: int) -> ColumnSplit:
-    """Return which columns of a tile are worth a dense product; those that X or Z lacks are light."""
+def split_columns(X: sp.csr_array, Z: sp.csr_array, dense_values: int) -> ColumnSplit:
+    """Return which columns of a tile are worth a dense product and fit; those that X or Z lacks are light."""
+    most_dense = min(MOST_DENSE, dense_values // (X.shape[0] + Z.shape[0]))
     meetings = column_counts(X) * column_counts(Z)
     least = DENSE_SHARE * X.shape[0] * Z.shape[0]
     if (meetings > least).sum() > most_dense:
@@ -72,7 +87,7 @@ def column_counts(block: sp.csr_array) -> Float64s:
     return np.bincount(block.indices, minlength=block.shape[1]).astype(np.float64)
 
 
-def cosine_error(n_features: int, most_dense: int) -> float:
+def cosine_error(n_features: int) -> float:
     """Return a bound on |S_ij - x_i · z_j| for unit rows.
 
     With u = 2^-24, each factor is rounded once, a panel of 256 products summed in any order adds (256 +
@@ -80,34 +95,35 @@ def cosine_error(n_features: int, most_dense: int) -> float:
     eq. 3.5), each panel and the light part one rounding more, and Σ|x||z| <= 1. The light part is summed in
     float64, as is x · z, with errors of m 2^-53.
     """
-    roundings = PANEL + -(-most_dense // PANEL) + EXTRA_ROUNDINGS
+    roundings = PANEL + MOST_DENSE // PANEL + EXTRA_ROUNDINGS
     return 1.01 * roundings * 2.0**-24 + 2 * n_features * 2.0**-53
 
 
 # --------------------------------------------------------------------------- approximate cosines
 
 
-def approximate_cosines(X: sp.csr_array, Z: sp.csr_array, *, most_dense: int) -> Float32s:
+def approximate_cosines(X: sp.csr_array, Z: sp.csr_array, *, dense_values: int) -> Float32s:
     """Return S, (r × c), within `cosine_error` of the products of unit rows."""
-    split = split_columns(X, Z, most_dense)
+    split = split_columns(X, Z, dense_values)
     scores = np.zeros((X.shape[0], Z.shape[0]), np.float32)
     # BLAS wants columns: the transpose of a C array is that, so nothing is copied.
     for left, right in zip(_dense_panels(X, split), _dense_panels(Z, split), strict=True):
         sgemm(1.0, right.T, left.T, beta=1.0, c=scores.T, trans_a=True, overwrite_c=True)
-    starts, rows, values = _inverted(Z.indptr, Z.indices, Z.data, split.place, split.n_light)
-    _add_light(X.indptr, X.indices, X.data, split.place, starts, rows, values, scores)
+    starts, rows, values = _inverted(_stored(Z), split.place, split.n_light)
+    _add_light(_stored(X), split.place, starts, rows, values, scores)
     return scores
 
 
 def _dense_panels(X: sp.csr_array, split: ColumnSplit) -> Float32s:
     """Return the dense columns, shape (panels, rows, PANEL); the last panel is filled up with zeros."""
     panels = np.zeros((-(-split.n_dense // PANEL), X.shape[0], PANEL), np.float32)
-    _fill_panels(X.indptr, X.indices, X.data, split.place, panels)
+    _fill_panels(_stored(X), split.place, panels)
     return panels
 
 
 @njit(cache=True, nogil=True)
-def _fill_panels(indptr, indices, data, place, panels):  # type: ignore[no-untyped-def]
+def _fill_panels(stored: Stored, place: Int32s, panels: Float32s) -> None:
+    indptr, indices, data = stored
     width = panels.shape[2]
     for i in range(indptr.shape[0] - 1):
         for p in range(indptr[i], indptr[i + 1]):
@@ -117,8 +133,9 @@ def _fill_panels(indptr, indices, data, place, panels):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _inverted(indptr, indices, data, place, n_light):  # type: ignore[no-untyped-def]
+def _inverted(stored: Stored, place: Int32s, n_light: int) -> tuple[Int64s, Int32s, Float32s]:
     """Return where each light column's entries start, and their rows and values."""
+    indptr, indices, data = stored
     starts = np.zeros(n_light + 1, np.int64)
     for column in indices:
         if place[column] < 0:
@@ -138,8 +155,11 @@ def _inverted(indptr, indices, data, place, n_light):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def _add_light(indptr, indices, data, place, starts, rows, values, scores):  # type: ignore[no-untyped-def]
+def _add_light(
+    stored: Stored, place: Int32s, starts: Int64s, rows: Int32s, values: Float32s, scores: Float32s
+) -> None:
     """Add the light columns' share of every cosine, summed in float64."""
+    indptr, indices, data = stored
     total = np.zeros(scores.shape[1])
     for i in range(scores.shape[0]):
         for p in range(indptr[i], indptr[i + 1]):
@@ -171,7 +191,7 @@ def tile_candidates(
     column_groups: Int64s,
     first_column: int,
     *,
-    most_dense: int,
+    dense_values: int,
     k: int,
 ) -> TileCandidates:
     """Return the k largest approximate cosines of each row and of each column with another group's.
@@ -180,10 +200,10 @@ def tile_candidates(
     ----------
     row_groups, column_groups : int64 arrays; pairs of one group are left out (a row and itself, a component)
     first_row, first_column : the row numbers of X and of Z start here
-    most_dense : columns multiplied densely, at most
+    dense_values : float32 values that the dense columns of both sides may hold
     k : length of the lists
     """
-    scores = approximate_cosines(X, Z, most_dense=most_dense)
+    scores = approximate_cosines(X, Z, dense_values=dense_values)
     rows, columns = _empty_candidates(X.shape[0], k), _empty_candidates(Z.shape[0], k)
     _collect(scores, row_groups, column_groups, *rows, *columns)
     return TileCandidates(_as_lists(*rows, first_column), _as_lists(*columns, first_row))
@@ -200,7 +220,15 @@ def _as_lists(scores: Float32s, places: Int32s, first: int) -> Float64s:
 
 
 @njit(cache=True, nogil=True)
-def _collect(scores, row_groups, column_groups, row_best, row_at, column_best, column_at):  # type: ignore[no-untyped-def]
+def _collect(
+    scores: Float32s,
+    row_groups: Int64s,
+    column_groups: Int64s,
+    row_best: Float32s,
+    row_at: Int32s,
+    column_best: Float32s,
+    column_at: Int32s,
+) -> None:
     """Enter every score into the falling lists of its row and its column; equal ones keep their order."""
     last = row_best.shape[1] - 1
     column_limits = np.full(scores.shape[1], -np.inf, np.float32)
@@ -218,7 +246,7 @@ def _collect(scores, row_groups, column_groups, row_best, row_at, column_best, c
 
 
 @njit(cache=True, nogil=True)
-def _enter(best, places, score, place):  # type: ignore[no-untyped-def]
+def _enter(best: Float32s, places: Int32s, score: float, place: int) -> None:
     at = best.shape[0] - 1
     while at > 0 and score > best[at - 1]:
         best[at] = best[at - 1]
@@ -232,41 +260,42 @@ def _enter(best, places, score, place):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _distance(indices: Int32s, data: Float64s, start: int, stop: int, row: Float64s) -> float:
+def _fill_row(X: Stored, i: int, row: Float64s) -> None:
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        row[X.indices[p]] = X.data[p]
+
+
+@njit(cache=True, nogil=True)
+def _clear_row(X: Stored, i: int, row: Float64s) -> None:
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        row[X.indices[p]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _distance(Z: Stored, j: int, row: Float64s) -> float:
     """Return 2 - 2 z · x for a sparse unit row z and a dense one, summed in the order of the columns.
 
     Zeros of x add nothing, so that the bits are the same for (x, z) and (z, x).
     """
     total = 0.0
-    for q in range(start, stop):
-        total += data[q] * row[indices[q]]
+    for q in range(Z.indptr[j], Z.indptr[j + 1]):
+        total += Z.data[q] * row[Z.indices[q]]
     return 2.0 * max(0.0, 1.0 - total)
 
 
 @njit(cache=True, nogil=True)
 def _measure_candidates(
-    x_indptr,
-    x_indices,
-    x_data,
-    z_indptr,
-    z_indices,
-    z_data,
-    first,
-    row,
-    candidates,
-    lists,  # type: ignore[no-untyped-def]
-):
-    stop = first + z_indptr.shape[0] - 1
+    X: Stored, Z: Stored, first: int, row: Float64s, candidates: Float64s, lists: Float64s
+) -> None:
+    stop = first + Z.indptr.shape[0] - 1
     for i in range(candidates.shape[0]):
-        for p in range(x_indptr[i], x_indptr[i + 1]):
-            row[x_indices[p]] = x_data[p]
-        for wanted in candidates[i, 1]:
-            j = np.int64(wanted)
-            if first <= j < stop:
-                begin, end = z_indptr[j - first], z_indptr[j - first + 1]
-                _insert(lists[i], _distance(z_indices, z_data, begin, end, row), wanted)
-        for p in range(x_indptr[i], x_indptr[i + 1]):
-            row[x_indices[p]] = 0.0
+        found = candidates[i, 1]
+        if np.any((found >= first) & (found < stop)):
+            _fill_row(X, i, row)
+            for j in found:
+                if first <= j < stop:
+                    _insert(lists[i], _distance(Z, np.int64(j) - first, row), j)
+            _clear_row(X, i, row)
 
 
 def measured_candidates(
@@ -281,8 +310,7 @@ def measured_candidates(
     """
     lists = empty_lists(X.shape[0], k)
     row = np.zeros(X.shape[1])
-    sides = (X.indptr, X.indices, X.data, Z.indptr, Z.indices, Z.data)
-    _measure_candidates(*sides, int(column_ids[0]), row, candidates, lists)
+    _measure_candidates(_stored(X), _stored(Z), int(column_ids[0]), row, candidates, lists)
     return lists
 
 
@@ -316,33 +344,42 @@ def nearest_in_sparse_tile(
         part = slice(i, i + PRODUCT_ROWS)
         some = X[part]
         products = (some @ transposed).toarray()
-        sides = (some.indptr, some.indices, some.data, Z.indptr, Z.indices, Z.data)
-        _scan_products(*sides, products, row_groups[part], column_groups, column_ids, row, lists[part])
+        _scan_products(
+            products,
+            _stored(some),
+            row_groups[part],
+            _stored(Z),
+            column_groups,
+            column_ids,
+            row,
+            lists[part],
+        )
     return lists
 
 
 @njit(cache=True, nogil=True)
 def _scan_products(
-    x_indptr, x_indices, x_data, z_indptr, z_indices, z_data,  # type: ignore[no-untyped-def]
-    products, row_groups, column_groups, column_ids, row, lists,
-):  # fmt: skip
+    products: Float64s,
+    X: Stored,
+    row_groups: Int64s,
+    Z: Stored,
+    column_groups: Int64s,
+    column_ids: Int64s,
+    row: Float64s,
+    lists: Float64s,
+) -> None:
     last = lists.shape[2] - 1
     slack = 4 * row.shape[0] * 2.0**-53
     for i in range(products.shape[0]):
-        for p in range(x_indptr[i], x_indptr[i + 1]):
-            row[x_indices[p]] = x_data[p]
+        _fill_row(X, i, row)
         for j in range(products.shape[1]):
-            if (
-                2.0 * (1.0 - products[i, j]) - slack <= lists[i, 0, last]
-                and row_groups[i] != column_groups[j]
-            ):
+            near = 2.0 * (1.0 - products[i, j]) - slack <= lists[i, 0, last]
+            if near and row_groups[i] != column_groups[j]:
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
                 if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
                     continue
-                distance = _distance(z_indices, z_data, z_indptr[j], z_indptr[j + 1], row)
-                _insert(lists[i], distance, np.float64(column_ids[j]))
-        for p in range(x_indptr[i], x_indptr[i + 1]):
-            row[x_indices[p]] = 0.0
+                _insert(lists[i], _distance(Z, j, row), np.float64(column_ids[j]))
+        _clear_row(X, i, row)
 
 
 def row_bounds(sizes: Int64s, most_rows: int, most_values: int) -> list[int]:

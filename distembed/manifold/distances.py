@@ -40,11 +40,13 @@ def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
 
 
 def rows_of_tile(block_memory: int) -> int:
-    """Return the most rows of a sparse block, which is also the most columns that a tile multiplies densely.
-
-    A float32 tile then takes a quarter of the memory, and the dense columns of its two sides half.
-    """
+    """Return the most rows of a sparse block: its float32 tile takes a quarter of the memory of a task."""
     return max(1, isqrt(block_memory // 16))
+
+
+def dense_values(block_memory: int) -> int:
+    """Return how many float32 values a sparse tile may hold in dense columns: half the memory of a task."""
+    return block_memory // 8
 
 
 def _as_float(X: Any) -> Any:

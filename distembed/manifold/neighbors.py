@@ -22,8 +22,8 @@ from distembed.manifold.distances import (
     BLOCK_MEMORY,
     Metric,
     as_euclidean,
+    dense_values,
     domain_rows,
-    rows_of_tile,
     search_distances,
 )
 
@@ -258,8 +258,7 @@ def _search_sparse(
     checkpoint: Checkpoint,
 ) -> da.Array:
     """Return `search_lists` of sparse rows: candidates, their distances, and a second look where in doubt."""
-    most_dense = rows_of_tile(block_memory)
-    options = {"most_dense": most_dense, "k": k + SPARE_CANDIDATES}
+    options = {"dense_values": dense_values(block_memory), "k": k + SPARE_CANDIDATES}
 
     def make() -> da.Array:
         return _candidates(rows, row_groups, columns, column_groups, **options)
@@ -268,7 +267,7 @@ def _search_sparse(
     ids = _along(np.arange(columns.shape[0]), columns)
     wanted = candidates.rechunk((rows.chunks[0], -1, -1))
     lists = _lists_of_tiles(_measured_tile, [rows, "id", columns, "jd", ids, "j", wanted, "ipq"], k).persist()
-    error = cosine_blocks.cosine_error(columns.shape[1], most_dense)
+    error = cosine_blocks.cosine_error(columns.shape[1])
     unsure = da.map_blocks(
         cosine_blocks.uncertain_rows, lists, wanted, error=error, drop_axis=(1, 2), dtype=bool
     ).compute()
@@ -286,7 +285,7 @@ def _candidates(
     columns: da.Array,
     column_groups: blocks.Int64s,
     *,
-    most_dense: int,
+    dense_values: int,
     k: int,
 ) -> da.Array:
     """Return the candidate lists, (r, 2, k), of `rows` among `columns`; of rows among themselves once a pair."""
@@ -296,7 +295,7 @@ def _candidates(
     parts: list[list[Any]] = [[] for _ in left]
     for i, one in enumerate(left):
         for j, other in enumerate(right[i:] if itself else right, start=i if itself else 0):
-            forth, back = tile(*one, *other, most_dense=most_dense, k=k)
+            forth, back = tile(*one, *other, dense_values=dense_values, k=k)
             parts[i].append(forth)
             if itself and j > i:
                 parts[j].append(back)

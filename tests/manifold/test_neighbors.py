@@ -394,12 +394,12 @@ def test_wrong_candidates_do_not_survive(monkeypatch):
     exact = cosine_blocks.approximate_cosines
     noise = np.random.default_rng(1)
 
-    def spoiled(X, Z, *, most_dense):
-        scores = exact(X, Z, most_dense=most_dense)
+    def spoiled(X, Z, *, dense_values):
+        scores = exact(X, Z, dense_values=dense_values)
         return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
 
     monkeypatch.setattr(cosine_blocks, "approximate_cosines", spoiled)
-    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features, most_dense: 0.041)
+    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features: 0.041)
     again = nearest_neighbors(X, 5, metric="cosine").lists.compute()
     assert again.tobytes() == lists.tobytes()
 
