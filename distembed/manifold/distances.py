@@ -24,8 +24,9 @@ BLOCK_MEMORY = 128 * 2**20
 ROW_COPIES = 6
 # A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
 ROW_BLOCKS = 16
-# float32 copies of a row of distances that the task which makes, stores or searches it holds.
-DISTANCE_COPIES = 4
+# float32 copies of a row of distances that the task which makes, stores or searches it holds, and float64 copies of
+# the strip of it that is being made.
+DISTANCE_COPIES, STRIP_COPIES = 4, 5
 # Tiles below this size are dominated by the scheduler, not by the product.
 LEAST_ROWS = 2048
 # Bytes that a task of sparse rows may hold for each stored value: the two blocks of a tile as given and as unit
@@ -209,7 +210,8 @@ def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = B
 
 def distance_chunk(n_rows: int, block_memory: int) -> int:
     """Return the rows of one block of `distance_rows`."""
-    return min(n_rows, max(1, block_memory // (4 * DISTANCE_COPIES * n_rows)))
+    strip = min(n_rows, blocks.PRODUCT_COLUMNS)
+    return min(n_rows, max(1, block_memory // (4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip)))
 
 
 def _distance_rows(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> Any:

@@ -60,13 +60,18 @@ class Sizes(NamedTuple):
 
 
 class StagePlan(NamedTuple):
-    """One line of a plan: bytes read and written in all, and the peak bytes of one task."""
+    """One line of a plan: bytes read and written in all, the peak bytes of one task, and those that all tasks share."""
 
     stage: str
     tasks: int
     read_bytes: int
     written_bytes: int
     task_bytes: int
+    shared_bytes: int = 0
+
+    def peak_bytes(self, n_threads: int) -> int:
+        """Return the peak bytes of so many threads, or of as many as have a task."""
+        return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
 
 
 class Plan(NamedTuple):
@@ -82,7 +87,7 @@ class Plan(NamedTuple):
         rows = [f"{'stage':<14}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [
             f"{s.stage:<14}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
-            f"{format_bytes(s.task_bytes):>14}"
+            f"{format_bytes(s.peak_bytes(1)):>14}"
             for s in self.stages
         ]
         return (
@@ -102,7 +107,7 @@ class Plan(NamedTuple):
 
     def process_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of a process that runs so many tasks at once."""
-        return WORKER_BYTES + n_threads * max(stage.task_bytes for stage in self.stages)
+        return WORKER_BYTES + max(stage.peak_bytes(n_threads) for stage in self.stages)
 
     def check(self) -> None:
         """Refuse a plan that cannot fit.
@@ -116,9 +121,9 @@ class Plan(NamedTuple):
         """
         limit = self.job.resources.memory_limit
         for stage in self.stages:
-            if stage.task_bytes + WORKER_BYTES > limit:
+            if stage.peak_bytes(1) + WORKER_BYTES > limit:
                 raise MemoryError(
-                    f"a task of stage {stage.stage} would need {format_bytes(stage.task_bytes)} beside the "
+                    f"a task of stage {stage.stage} would need {format_bytes(stage.peak_bytes(1))} beside the "
                     f"{format_bytes(WORKER_BYTES)} of a worker, over the limit of {format_bytes(limit)}: "
                     "lower resources.block_memory or raise resources.memory_limit"
                 )

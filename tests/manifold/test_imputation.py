@@ -158,7 +158,7 @@ def test_a_plane_is_recovered():
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_kept_distances_give_the_same_graph(metric):
     X, _ = problem()
-    kept = distances.distance_rows(X, metric=metric, block_memory=7 * 60 * 16)
+    kept = distances.distance_rows(X, metric=metric, block_memory=7 * 60 * 56)
     model = LatentSemanticImputation(min_degree=4, metric=metric)
     plain = model.fit_graph(X).graph_
     graph = clone(model).fit_graph(X, distances=kept).graph_

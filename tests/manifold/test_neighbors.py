@@ -153,7 +153,7 @@ def test_pairwise_distances(cut, metric):
 def test_distance_rows_are_the_distances_in_float32(rows, metric):
     X = points()
     X[7] = X[3]
-    kept = distances.distance_rows(X, metric=metric, block_memory=rows * 24 * 16)
+    kept = distances.distance_rows(X, metric=metric, block_memory=rows * 24 * 56)
     assert kept.chunks[0][0] == rows
     assert kept.numblocks[1] == 1
     assert kept.dtype == np.float32
@@ -176,12 +176,12 @@ def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_kept_distances_give_the_same_bits(metric, dtype):
-    same_from_distances(points(300, 17, dtype=dtype), 5, metric=metric, block_memory=40 * 300 * 16)
+    same_from_distances(points(300, 17, dtype=dtype), 5, metric=metric, block_memory=40 * 300 * 56)
     near_ties = 1e3 + np.random.default_rng(0).integers(0, 3, (200, 4)).astype(
         dtype
     )  # equal and cancelled distances
     assert same_from_distances(near_ties, 2, metric=metric) > 0
-    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 16) > 0
+    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 56) > 0
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-42, 1e30, 1e45])
