@@ -114,4 +114,7 @@ def test_a_document_over_many_batches_stays_whole(tmp_path: Path, monkeypatch: p
         "two": 2, "three": 2, "four": 1, "one": 1,
     }  # fmt: skip
     assert vocabulary.document_counts.tolist() == [1, 1, 1, 1]
-    assert count_document_terms(chosen, vocabulary).compute().toarray().tolist() == [[0, 2, 0, 1], [2, 0, 1, 0]]
+    assert count_document_terms(chosen, vocabulary).compute().toarray().tolist() == [
+        [0, 2, 0, 1],
+        [2, 0, 1, 0],
+    ]
