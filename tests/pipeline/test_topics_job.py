@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,6 @@ CLASSES = {
     "music": ["violin", "concert", "melody", "choir", "organ", "sonata", "tempo", "chord"],
 }
 N_DOCUMENTS = 60
-IN_BLOCKS = ("--set", "resources.block_memory=16KiB")
 
 
 def run(*words: object) -> Result:
@@ -56,6 +56,18 @@ def digest(job: Path, workspace: Path, *words: str) -> str:
     done = run("verify", job, "--workspace", workspace, *words)
     assert done.exit_code == 0, done.output
     return done.output.splitlines()[-1]
+
+
+def long_collection() -> list[dict[str, str | None]]:
+    """Return documents of two classes of a hundred words each, too many for one block of the smallest size."""
+    random = np.random.default_rng(1)
+    words = {
+        kind: [f"{kind}{letter}{other}" for letter in "abcdefghij" for other in "klmnopqrst"] for kind in "xy"
+    }
+    return [
+        {"id": f"d{number}", "kind": kind, "text": " ".join(random.choice(words[kind], 60))}
+        for number, kind in enumerate("xy" * 110)
+    ]
 
 
 def collection() -> list[dict[str, str | None]]:
@@ -77,10 +89,13 @@ def collection() -> list[dict[str, str | None]]:
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("topics")
-    lines = [json.dumps(document) for document in collection()]
-    (folder / "collection.jsonl").write_text("\n".join(lines) + "\n")
+    write(folder / "collection.jsonl", collection())
     (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
+
+
+def write(path: Path, documents: list[dict[str, str | None]]) -> None:
+    path.write_text("\n".join(json.dumps(document) for document in documents) + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +107,26 @@ def finished(job: Path) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def in_blocks(job: Path) -> Path:
-    """Return the workspace of a run whose matrices are many blocks, so that every round is many tasks."""
-    workspace = job.parent / "in-blocks"
-    done = run("run", job, "--workspace", workspace, *IN_BLOCKS)
+def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a job whose matrices are many blocks, so that every round is many tasks."""
+    folder = tmp_path_factory.mktemp("in-blocks")
+    write(folder / "collection.jsonl", long_collection())
+    short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 2")
+    short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', '["nmf"]')
+    blocks = 'block_memory = "64KiB"\n[report]\nn_map_documents = 20\n'
+    (folder / "job.toml").write_text(
+        short.replace("label_field", 'split_bytes = "16KiB"\nlabel_field') + blocks
+    )
+    return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def in_blocks(long_job: Path) -> Path:
+    workspace = long_job.parent / "finished"
+    done = run("run", long_job, "--workspace", workspace)
     assert done.exit_code == 0, done.output
+    for name in ("tf_idf", "ppmi", "document_factors"):
+        assert de.Workspace.open(workspace).array(name).numblocks[0] > 1, name
     return workspace
 
 
@@ -157,22 +187,23 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> Non
     assert digest(job, finished[0]) == before
 
 
-def test_one_option_redoes_only_what_depends_on_it(job: Path, tmp_path: Path) -> None:
-    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+def test_one_option_redoes_only_what_depends_on_it(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path / "w")
     done = run("run", job, "--workspace", tmp_path / "w", "--set", "topics.shift=1.0")
     ran = re.findall(r"^(\w+) +\S+ m?s +peak", done.output, re.MULTILINE)
     assert ran == ["topics", "evaluation"]
 
 
-@pytest.mark.parametrize("options", [(), IN_BLOCKS])
+@pytest.mark.parametrize("which", ["whole", "in blocks"])
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    job: Path,
-    finished: tuple[Path, str],
-    in_blocks: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
+    if which == "whole":
+        job, finished = request.getfixturevalue("job"), request.getfixturevalue("finished")[0]
+    else:
+        job, finished = request.getfixturevalue("long_job"), request.getfixturevalue("in_blocks")
     before = nmf._advance
     calls = []
 
@@ -184,23 +215,20 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
 
     with monkeypatch.context() as patch:
         patch.setattr(nmf, "_advance", fail)
-        done = run("run", job, "--workspace", tmp_path / "w", *options)
+        done = run("run", job, "--workspace", tmp_path / "w")
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", tmp_path / "w", *options).exit_code == 0
-    whole = in_blocks if options else finished[0]
-    assert digest(job, tmp_path / "w") == digest(job, whole)
+    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+    assert digest(job, tmp_path / "w") == digest(job, finished)
 
 
 @pytest.mark.parametrize("words", [("--workers", "1"), ("--scheduler", "processes")])
 def test_workers_do_not_change_a_bit(
-    job: Path, in_blocks: Path, tmp_path: Path, words: tuple[str, ...]
+    long_job: Path, in_blocks: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    blocks = de.Workspace.open(in_blocks).array("ppmi").numblocks[0]
-    assert blocks > 1
-    done = subprocess_distembed("run", str(job), "--workspace", str(tmp_path / "w"), *IN_BLOCKS, *words)
+    done = subprocess_distembed("run", str(long_job), "--workspace", str(tmp_path / "w"), *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(job, tmp_path / "w") == digest(job, in_blocks)
+    assert digest(long_job, tmp_path / "w") == digest(long_job, in_blocks)
 
 
 def test_plan_runs_nothing_and_then_knows_the_sizes(
@@ -219,7 +247,7 @@ def test_plan_runs_nothing_and_then_knows_the_sizes(
 def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> None:
     every = collection()
     twice = [*every, {**every[1], "id": "again"}]
-    (tmp_path / "twice.jsonl").write_text("\n".join(map(json.dumps, twice)) + "\n")
+    write(tmp_path / "twice.jsonl", twice)
     chosen = ("documents.drop_duplicates=true", f"corpus.paths=['{tmp_path / 'twice.jsonl'}']")
     settings = [
         w for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2") for w in ("--set", s)
