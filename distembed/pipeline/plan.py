@@ -84,9 +84,10 @@ class Plan(NamedTuple):
     def table(self) -> str:
         """Return the plan as lines of text."""
         head = f"{self.job.job.title}\n{self.sizes}\n"
-        rows = [f"{'stage':<14}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
+        width = max(14, *(len(s.stage) + 1 for s in self.stages))
+        rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [
-            f"{s.stage:<14}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
+            f"{s.stage:<{width}}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
             f"{format_bytes(s.peak_bytes(1)):>14}"
             for s in self.stages
         ]

@@ -92,7 +92,7 @@ def stages_of(job: WordSpacesJob) -> tuple[StageSpec, ...]:
     ]
     for name in needed:
         specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
-    specs += [_score_stage(name) for name in job.spaces]
+        specs += [_score_stage(name)] if name in job.spaces else []
     return (*specs, *_vectors_stages(job))
 
 
