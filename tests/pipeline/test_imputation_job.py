@@ -226,7 +226,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("not a number", "no finite number for 1 names, first 'name 3'"),
+        ("not a number", "no finite number for 1 of 60 names, first 'name 3'"),
         ("a name twice", "the name 'name 3' twice: keep one"),
         ("one row", "min_degree = 4 needs more rows than the 1"),
         ("vectors of different length", "known.txt"),
