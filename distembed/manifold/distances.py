@@ -69,12 +69,13 @@ def _check_rows(X: da.Array, metric: Metric) -> None:
     bad = np.nonzero(faults == 1)[0]
     if bad.size:
         raise ValueError(
-            f"{bad.size} rows of X hold NaN or infinity, first rows {bad[:5].tolist()}: drop or fill them"
+            f"X holds NaN or infinity in {bad.size} of {X.shape[0]} rows, first {bad[:5].tolist()}: drop or fill them"
         )
     empty = np.nonzero(faults == 2)[0]
     if metric == "cosine" and empty.size:
         raise ValueError(
-            f"{empty.size} rows of X are zero and have no cosine, first rows {empty[:5].tolist()}: drop them"
+            f"X is zero, which has no cosine, in {empty.size} of {X.shape[0]} rows, first {empty[:5].tolist()}: "
+            "drop them"
         )
 
 

@@ -269,12 +269,12 @@ def known_rows(Y: Any, n_rows: int) -> Any:
         raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
     missing, infinite = dask.compute(np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1))
     for bad, what in (
-        (infinite, "hold infinity"),
-        ((missing > 0) & (missing < Y.shape[1]), "are NaN in part"),
+        (infinite, "holds infinity"),
+        ((missing > 0) & (missing < Y.shape[1]), "is NaN in part"),
     ):
         if bad.any():
             raise ValueError(
-                f"{bad.sum()} rows of Y {what}, first rows {np.nonzero(bad)[0][:5].tolist()}: "
+                f"Y {what} in {bad.sum()} of {n_rows} rows, first {np.nonzero(bad)[0][:5].tolist()}: "
                 "a row is known or NaN throughout"
             )
     known = missing == 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distembed.manifold.distances import LEAST_ROWS, distance_chunk, row_chunk
+from distembed.manifold.distances import LEAST_ROWS, ROW_COPIES, distance_chunk, row_chunk
 from distembed.manifold.imputation import COLUMN_BLOCKS, COLUMN_COPIES
 from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.context import file_stamps
@@ -64,16 +64,20 @@ def _sizes(job: ImputationJob, workspace: Workspace | None) -> Sizes:
 
 
 def _stages(job: ImputationJob, sizes: Sizes) -> tuple[StagePlan, ...]:
-    n, _, s, n_bytes, domain = sizes
+    n, d, s, n_bytes, domain = sizes
     block = job.resources.block_memory
     vectors, edges = 4 * n * s, 12 * 2 * n * job.imputation.min_degree
     column_tasks = max(min(COLUMN_BLOCKS, s), -(-COLUMN_COPIES * 8 * n * s // block))
+    weighing = min(block, 2 * 8 * d * (edges // 12) // COLUMN_BLOCKS)
+    solving = min(block, COLUMN_COPIES * 8 * n * -(-s // column_tasks))
     return (
         StagePlan("join", 1, n_bytes, domain + vectors, 0, TABLE_COPIES * (domain + vectors)),
         _graph_stage(job, sizes, edges),
-        StagePlan("weights", COLUMN_BLOCKS, domain + edges, edges, block, WEIGHT_COPIES * domain + 3 * edges),
         StagePlan(
-            "vectors", column_tasks, vectors + edges, vectors, block, VECTOR_COPIES * vectors + 3 * edges
+            "weights", COLUMN_BLOCKS, domain + edges, edges, weighing, WEIGHT_COPIES * domain + 3 * edges
+        ),
+        StagePlan(
+            "vectors", column_tasks, vectors + edges, vectors, solving, VECTOR_COPIES * vectors + 3 * edges
         ),
     )
 
@@ -91,5 +95,5 @@ def _graph_stage(job: ImputationJob, sizes: Sizes, edges: int) -> StagePlan:
         )
     grid = -(-n // row_chunk(n, domain // n, block))
     tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
-    tile = 4 * min(n, LEAST_ROWS) ** 2
-    return StagePlan("graph", tasks, 2 * grid * domain, lists + edges, block + tile, shared)
+    searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
+    return StagePlan("graph", tasks, 2 * grid * domain, lists + edges, searching, shared)

@@ -142,7 +142,9 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     except UnreachedRowsError as error:
         words = ctx.workspace.table("vocabulary")["word"]
         names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
-        raise ValueError(f"{error.rows.size} names are joined to no known vector, first: {names}") from error
+        raise ValueError(
+            f"no known vector is joined to {error.rows.size} of the names, first: {names}"
+        ) from error
     steps, measure = model.history_.T
     ctx.stage.store_table("convergence", pa.table({"step": steps.astype(np.int64), "measure": measure}))
     parts = [model.vectors_.rechunk((known.chunks[0], -1))]

@@ -309,9 +309,9 @@ def spoilt(what):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("nan in X", r"1 rows of X hold NaN or infinity, first rows \[3\]"),
-        ("nan in part", r"1 rows of Y are NaN in part"),
-        ("infinite", "15 rows of Y hold infinity"),
+        ("nan in X", r"X holds NaN or infinity in 1 of 60 rows, first \[3\]"),
+        ("nan in part", r"Y is NaN in part in 1 of 60 rows"),
+        ("infinite", "Y holds infinity in 15 of 60 rows"),
         ("nothing known", "no row of Y is known"),
         ("different rows", r"each of the 60 of X .* \(59, 7\)"),
         ("one column less", r"its shape is \(60,\)"),

@@ -103,10 +103,10 @@ def test_neighbors_refuse_impossible_k(k):
 def test_rows_are_checked():
     X = points()
     X[5, 1] = np.nan
-    with pytest.raises(ValueError, match=r"1 rows of X hold NaN or infinity, first rows \[5\]"):
+    with pytest.raises(ValueError, match=r"X holds NaN or infinity in 1 of 24 rows, first \[5\]"):
         nearest_neighbors(X, 2)
     X[5] = 0
-    with pytest.raises(ValueError, match=r"are zero and have no cosine, first rows \[5\]"):
+    with pytest.raises(ValueError, match=r"X is zero, which has no cosine, in 1 of 24 rows, first \[5\]"):
         nearest_neighbors(X, 2, metric="cosine")
     with pytest.raises(ValueError, match="metric='cosine' only"):
         nearest_neighbors(sp.csr_array(X), 2)

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 import distembed as de
 from distembed.manifold import imputation
 from distembed.pipeline.cli import cli
+from distembed.pipeline.config import load_job
+from distembed.pipeline.runner import plan_job
 
 from .conftest import distembed as subprocess_distembed
 
@@ -224,7 +226,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("not a number", "no finite number for 1 names, first 'name 3'"),
+        ("not a number", "no finite number for 1 of 60 names, first 'name 3'"),
         ("a name twice", "the name 'name 3' twice: keep one"),
         ("one row", "min_degree = 4 needs more rows than the 1"),
         ("vectors of different length", "known.txt"),
@@ -276,3 +278,20 @@ def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "480 names: 117 matched a known vector, 363 were imputed; 4 more were left out" in done.output
     assert "Boston_Scientific: Baxter" in done.output
+
+
+def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names = np.array([f"n{i}" for i in range(4000)])
+    np.savez(tmp_path / "domain.npz", name=names, x=rng.standard_normal((4000, 300)).astype(np.float32))
+    np.savez(tmp_path / "known.npz", name=names[:800], y=rng.standard_normal((800, 200)).astype(np.float32))
+    text = JOB.replace("domain.csv", "domain.npz").replace("known.txt", "known.npz")
+    (tmp_path / "job.toml").write_text(text.replace('label_column = "kind"\n', ""))
+    job, workspace = tmp_path / "job.toml", tmp_path / "w"
+    # in a process of its own: what the tests before left in this one is not the job's
+    done = subprocess_distembed("run", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stdout + done.stderr
+    plan = plan_job(load_job(job, workspace=str(workspace)))
+    stages = de.Workspace.open(workspace).stages().values()
+    measured = max(stage.facts["peak_process_bytes"] for stage in stages)
+    assert measured <= plan.process_bytes(2) <= 1.6 * measured
