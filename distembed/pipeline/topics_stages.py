@@ -344,9 +344,13 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     methods = ctx.job.topics.methods
     scores = [row for method in methods for row in _label_scores(ctx, method)]
     ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=SCORES))
+    topics = [row for method in methods for row in _topic_rows(ctx, method)]
     reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
-    topics = [row for method in methods for row in _topic_rows(ctx, method, reference)]
-    ctx.stage.store_table("topics", pa.Table.from_pylist(topics))
+    ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
+    coherence = topic_coherence(ids, reference.counts, reference.totals)
+    columns = {name: values.tolist() for name, values in coherence._asdict().items()}
+    rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
+    ctx.stage.store_table("topics", pa.Table.from_pylist(rows))
     return {"n_scored": len(scores)}
 
 
@@ -373,25 +377,23 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
     ]
 
 
-def _topic_rows(ctx: Context, method: Method, reference: PairCounts) -> list[dict[str, Any]]:
-    """Return, for each topic of the best start, its size, its top words and their coherence."""
+def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    """Return, for each topic of the best start, its number, its size and its top words."""
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     factors = ctx.workspace.array(factor_names(ctx.job, method)[0]).compute()
     order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
-    top = [[words[row] for row in column if factors[row, topic] > 0] for topic, column in enumerate(order)]
-    ids = [reference.vocabulary.index(found).tolist() for found in top]
-    coherence = topic_coherence(ids, reference.counts, reference.totals)
     losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
     labels = labels_of(ctx.job, ctx.workspace, method)[int(np.argmin(losses))]
-    sizes = np.bincount(labels[labels >= 0], minlength=len(top))
+    sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
     return [
         {
-            "method": method, "topic": topic + 1, "n_documents": int(sizes[topic]), "words": top[topic],
-            "pmi": float(coherence.pmi[topic]), "npmi": float(coherence.npmi[topic]),
-            "n_pairs": int(coherence.n_pairs[topic]), "n_joint": int(coherence.n_joint[topic]),
+            "method": method,
+            "topic": topic + 1,
+            "n_documents": sizes[topic],
+            "words": [words[row] for row in column if factors[row, topic] > 0],
         }
-        for topic in range(len(top))
-    ]  # fmt: skip
+        for topic, column in enumerate(order)
+    ]
 
 
 def document_parameters(job: TopicsJob) -> dict[str, Any]:
