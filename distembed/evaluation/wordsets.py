@@ -152,13 +152,12 @@ def half_of(word_set: WordSet, *, development: bool) -> WordSet:
     items = word_set[1]
     first = [item if isinstance(item, str) else item[0] for item in items]
     chosen = np.array([crc32(word.lower().encode()) % 2 == int(development) for word in first], dtype=bool)
-    halves = {
-        name: field[chosen] if isinstance(field, np.ndarray) else list(compress(field, chosen))
-        for name, field in word_set._asdict().items()
-        if name != "name"
-    }
-    half: WordSet = word_set._replace(**halves)
-    return half
+    fields = [
+        field[chosen] if isinstance(field, np.ndarray) else list(compress(field, chosen))
+        for field in word_set[1:]
+    ]
+    kind: Callable[..., WordSet] = type(word_set)
+    return kind(word_set.name, *fields)
 
 
 def read_word_set(path: str | Path) -> WordSet:
