@@ -32,7 +32,8 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         report.stage_table(stage_rows(stages_of(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
     ]
-    summary = f"{len(job.spaces)} word spaces of one corpus; content digest {workspace.digest()}."
+    digest = workspace.digest(spec.name for spec in stages_of(job))
+    summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
     return report.render_report(job.job.title, summary, sections, facts=_facts(workspace))
 
 

@@ -375,7 +375,8 @@ def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _tf_idf(ctx: Context, recipe: RecipeSection) -> da.Array:
-    return _by_word(ctx, tf_idf(source_of(ctx, recipe), normalize=False))
+    # documents of unit length: idf alone scales whole rows here, which no cosine of words can see
+    return _by_word(ctx, tf_idf(source_of(ctx, recipe)))
 
 
 def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:

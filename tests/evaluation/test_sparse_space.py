@@ -22,6 +22,7 @@ from distembed.evaluation.wordsets import (
     RelationSet,
     SimilaritySet,
     SynonymSet,
+    half_of,
     words_of,
 )
 from distembed.vectors import WordVectors
@@ -97,6 +98,18 @@ def test_every_word_of_a_set_is_told():
     assert words_of(SETS[2]) == set(WORDS[:9])
     assert words_of(OutlierSet("o", [("a", "b")], [("c",)])) == {"a", "b", "c"}
     assert words_of(AnalogySet("g", [("a", "b", "c", "d")], [""])) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize("word_set", SETS, ids=lambda word_set: word_set.name)
+def test_the_halves_of_a_set_are_whole_items_and_together_all_of_it(word_set):
+    halves = [half_of(word_set, development=development) for development in (True, False)]
+    assert sum(len(half[1]) for half in halves) == len(word_set[1])
+    assert all(len(field) == len(half[1]) for half in halves for field in half[2:])
+    first = [{item if isinstance(item, str) else item[0] for item in half[1]} for half in halves]
+    assert not first[0] & first[1]
+    for half in halves:
+        places = [word_set[1].index(item) for item in half[1]]
+        assert list(half[2]) == [word_set[2][place] for place in places]
 
 
 def test_bad_input():
