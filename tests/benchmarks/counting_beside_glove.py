@@ -1,9 +1,9 @@
 """Time counting beside GloVe's own program: from a text file to the committed counts.
 
-``python -m tests.benchmarks.counting_beside_glove GLOVE_BUILD TEXT_FILES...`` joins the files (one article a block,
-as in data/english) into one file of lower-case words, an article a line, and runs both programs by turns. GLOVE_BUILD
-is the folder of `vocab_count` and `cooccur`. Printed: wall seconds with everything (Python's start too), CPU seconds,
-peak memory, and the ratio of the walls.
+``python -m tests.benchmarks.counting_beside_glove TIMES GLOVE_BUILD TEXT_FILES...`` joins the files (one article a
+block, as in data/english) into one file of lower-case words, an article a line, and runs both programs by turns.
+GLOVE_BUILD is the folder of `vocab_count` and `cooccur`. Printed: wall seconds with everything (Python's start too), CPU seconds,
+peak memory, and the ratio of the walls; for ours also the seconds of its stages alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+import distembed as de
 
 N_WORDS = 20_000
 SETTINGS = {
@@ -95,16 +98,26 @@ def ours(folder, options) -> Spent:
     return spent([*command, "--until", "cooccurrence"], stdout=subprocess.DEVNULL)
 
 
-def main(build: str, *sources: str) -> None:
+def stage_seconds(folder) -> str:
+    stages = de.Workspace.open(str(folder / "workspace")).stages()
+    seconds = [f"{name} {manifest.facts['wall_seconds']:.1f}" for name, manifest in stages.items()]
+    return ", ".join(seconds)
+
+
+def main(times: str, build: str, *sources: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"{write_text(sources, folder / 'text.txt'):,} tokens, {N_WORDS:,} words")
+        # In a process of its own: a child's peak memory counts what its parent held when it was started.
+        with ProcessPoolExecutor(1) as pool:
+            n_tokens = pool.submit(write_text, sources, folder / "text.txt").result()
+        print(f"{n_tokens:,} tokens, {N_WORDS:,} words")
         (folder / "job.toml").write_text(JOB.format(folder=folder, n_words=N_WORDS))
         ours(folder, SETTINGS["window 3, left, flat"][1])  # compiles what is not compiled yet
         for setting, (theirs, own) in SETTINGS.items():
-            for _ in range(3):
+            for _ in range(int(times)):
                 first, second = glove(build, folder, theirs), ours(folder, own)
                 print(f"{setting}: GloVe {first}; distembed {second}; {first.wall / second.wall:.2f} times")
+                print(f"    {stage_seconds(folder)}", flush=True)
 
 
 if __name__ == "__main__":
