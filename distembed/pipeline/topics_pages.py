@@ -30,7 +30,7 @@ NAMES: dict[Method, str] = {
 }
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
-NAME_WORDS = 4
+NAME_WORDS = 3
 """Words that stand for a document without a title."""
 DRAWN_PAIRS = 20_000
 """Pairs of a class whose cosines are drawn in a figure."""
@@ -179,7 +179,8 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         f"Words of the largest weight first; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
         f"from the counts of {job.coherence.workspace or 'the collection itself'}."
     )
-    return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption)
+    formats = {"PMI": _three, "NPMI": _three}
+    return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
 
 
 def _size_chart(result: Result) -> report.Section:
@@ -192,26 +193,23 @@ def _topic_name(row: dict[str, Any]) -> str:
 
 
 def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
-    rows = [
-        {"method": NAMES[method], "starts": found.n_starts}
-        | {
-            f"{name} {what}": value
-            for name in ClusteringScores._fields
-            for what, value in (
-                ("mean", getattr(found.mean, name)),
-                ("±", getattr(found.deviation, name)),
-                ("best", getattr(found.best, name)),
-            )
-        }
-        for method, found in summaries(job, workspace).items()
-    ]
-    caption = "Against the labels the documents came with; best: the start of the smallest loss, chosen without labels."
-    formats = {key: _three for row in rows for key in row if key not in {"method", "starts"}}
-    return report.table("Agreement with labels", rows, caption=caption, formats=formats) if rows else None
+    rows: list[dict[str, Any]] = []
+    for method, found in summaries(job, workspace).items():
+        spread = zip(ClusteringScores._fields, found.mean, found.deviation, strict=True)
+        mean = {name: f"{value:.3f} ± {deviation:.3f}" for name, value, deviation in spread}
+        best = {name: f"{value:.3f}" for name, value in found.best._asdict().items()}
+        rows += [
+            {"method": NAMES[method], "start": f"mean of {found.n_starts}", **mean},
+            {"method": NAMES[method], "start": "of the smallest loss", **best},
+        ]
+    caption = (
+        "Against the labels the documents came with; the start of the smallest loss is chosen without them."
+    )
+    return report.table("Agreement with labels", rows, caption=caption) if rows else None
 
 
 def _three(value: float) -> str:
-    return f"{value:.3f}"
+    return f"{value:.3f}".replace("-", "−")
 
 
 def _coherence_table(job: TopicsJob, workspace: Workspace) -> report.Section:
