@@ -96,7 +96,9 @@ class _JointGraphEstimator(BaseEstimator):
             )
         if not self.propagate:
             return links
-        return propagate_correspondences(X1, X2, links, block_memory=self.block_memory).links
+        return propagate_correspondences(
+            X1, X2, links, metric=self.metric, random_state=self.random_state, block_memory=self.block_memory
+        ).links
 
     def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
         graphs = [

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.manifold import TSNE
 
 from distembed.evaluation.transfer import mean_interval
+from distembed.execution import one_blas_thread
 from distembed.pipeline import report
 from distembed.pipeline.pages import stage_rows
 from distembed.pipeline.transfer_collections import SIDES
@@ -189,16 +191,26 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         places.append(_array(workspace, f"{side}_embedding")[chosen])
         tops += [names[topic] for topic in share[chosen].argmax(axis=1).tolist()]
         sides += [f"{side} collection"] * len(chosen)
-    whole = np.concatenate(places)
+    plane = _plane(np.concatenate(places))
     return [
-        report.word_map(
-            rows, whole, title=title, method="tsne", max_words=len(rows), groups=groups, noun="document"
-        )
+        report.word_map(rows, plane, title=title, max_words=len(rows), groups=groups, noun="document")
         for title, groups in (
             ("Both collections in one space, by largest topic", tops),
             ("The same map by collection", sides),
         )
     ]
+
+
+def _plane(points: NDArray[Any]) -> NDArray[Any]:
+    """Return points of the plane that keep neighbours together, once for both colourings."""
+    if len(points) < 5 or points.shape[1] <= 2:
+        return (
+            points[:, :2] if points.shape[1] > 1 else np.column_stack([points[:, 0], np.zeros(len(points))])
+        )
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    with one_blas_thread():
+        model = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1)
+        return np.asarray(model.fit_transform(points.astype(np.float64)))
 
 
 def _array(workspace: Workspace, name: str) -> NDArray[Any]:
