@@ -44,7 +44,7 @@ METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
     "ppmi": ("n_columns", "stop_words", "context_smoothing"),
     "tf_idf": (),
     "log_entropy": (),
-    "lsa": ("n_components", "exponent", "random_state"),
+    "lsa": ("n_components", "exponent", "n_dropped", "random_state"),
     "lpp": (
         "n_components", "n_neighbors", "affinity", "symmetry", "graph_of", "alpha", "unit_rows",
         "random_state",
@@ -84,6 +84,7 @@ class RecipeSection(Section):
     context_smoothing: float = Field(default=1.0, gt=0)
     n_components: int = Field(default=300, ge=1)
     exponent: float = 1.0
+    n_dropped: int = Field(default=0, ge=0)
     n_neighbors: int = Field(default=20, ge=1)
     affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
     symmetry: Literal["union", "mutual"] = "union"

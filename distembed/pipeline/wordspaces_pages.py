@@ -73,27 +73,36 @@ def _picked(scores: Iterable[Score], task: str) -> dict[tuple[str, str], Score]:
     return {(score.set, score.metric): score for score in scores if score.task == task}
 
 
-def _counts(scores: Mapping[Any, Score]) -> str:
-    """Say how many items of each set are known: the same for all spaces of one vocabulary."""
-    found = {score.set: f"{score.set} {score.known:,}/{score.total:,}" for score in scores.values()}
-    return "Known items of all: " + ", ".join(found.values()) + "."
+def _counts(scores: Iterable[Score]) -> str:
+    """Say how many items of each set are known: a range where spaces differ, by words without a value."""
+    known: dict[tuple[str, int], list[int]] = {}
+    for score in scores:
+        known.setdefault((score.set, score.total), []).append(score.known)
+    found = [f"{name} {_range(counts)}/{total:,}" for (name, total), counts in known.items()]
+    return f"Known items of all: {', '.join(found)}."
+
+
+def _range(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _side_by_side(
     job: WordSpacesJob, scores: Scores, tasks: Iterable[str], title: str, caption: str
 ) -> report.Section | None:
     """Show a row for each space, a column with its interval for each set and metric of some tasks."""
-    rows, known = [], {}
+    rows: list[dict[str, Any]] = []
+    shown: list[Score] = []
     for name, found in scores.items():
         row: dict[str, Any] = {"space": title_of(job, name)}
         for task in tasks:
             for (of_set, metric), score in _picked(found, task).items():
-                known[of_set, metric] = score
+                shown.append(score)
                 row[f"{of_set} {metric}"] = _with_interval(score)
         rows.append(row)
-    if not known:
+    if not shown:
         return None
-    return report.table(title, rows, caption=f"{caption} {_counts(known)}")
+    return report.table(title, rows, caption=f"{caption} {_counts(shown)}")
 
 
 def _with_interval(score: Score) -> str:

@@ -385,13 +385,13 @@ def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
     model = LSA(
-        recipe.n_components,
+        recipe.n_components + recipe.n_dropped,
         exponent=recipe.exponent,
         random_state=recipe.random_state,
         checkpoint=ctx.stage.checkpoint,
     )
     made: da.Array = model.fit_transform(source_of(ctx, recipe))
-    return made
+    return made[:, recipe.n_dropped :]
 
 
 def _random_projection(ctx: Context, recipe: RecipeSection) -> da.Array:

@@ -50,6 +50,11 @@ method = "log_entropy"
 title = "LSA"
 of = "log_entropy"
 method = "lsa"
+[recipes.lsa_without_first]
+of = "log_entropy"
+method = "lsa"
+n_dropped = 1
+n_components = 3
 [recipes.lpp]
 of = "vsm"
 method = "lpp"
@@ -151,6 +156,8 @@ def test_spaces_are_what_the_library_makes(finished: tuple[Path, str]) -> None:
     )
     expected = LSA(4).fit_transform(weighted)
     np.testing.assert_allclose(np.abs(workspace.array("spaces/lsa").compute()), np.abs(expected), atol=2e-4)
+    without = workspace.array("spaces/lsa_without_first").compute()
+    np.testing.assert_allclose(np.abs(without), np.abs(expected[:, 1:]), atol=2e-4)
 
 
 def test_a_projection_is_the_estimator_s_and_graphs_are_shared(finished: tuple[Path, str]) -> None:
