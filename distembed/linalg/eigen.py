@@ -199,7 +199,7 @@ def filtered_eigenpairs(
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
         if _converged(largest, tol):
             return largest
-        degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE  # noqa: PLR2004 - said at FIRST_DEGREE
+        degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE
         make = partial(_filtered_basis, matrix, found, lower, upper, degree)
         n_passes += 1 + degree
     _warn_of_residuals(largest, tol, "n_rounds")
