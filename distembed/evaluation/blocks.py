@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.stats import rankdata
 
 COSMUL_EPSILON = np.float32(1e-3)  # Levy & Goldberg 2014, equation 4
@@ -119,6 +120,31 @@ def _wins(
     other_row: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
     return (score > other) | ((score == other) & (row < other_row))
+
+
+@njit(cache=True, nogil=True)
+def _sparse_dots(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], data: NDArray[np.float32], pairs: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    dots = np.zeros(len(pairs))
+    for i in range(len(pairs)):
+        p, q = indptr[pairs[i, 0]], indptr[pairs[i, 1]]
+        p_end, q_end = indptr[pairs[i, 0] + 1], indptr[pairs[i, 1] + 1]
+        while p < p_end and q < q_end:
+            if indices[p] < indices[q]:
+                p += 1
+            elif indices[p] > indices[q]:
+                q += 1
+            else:
+                dots[i] += np.float64(data[p]) * np.float64(data[q])
+                p += 1
+                q += 1
+    return dots
+
+
+def sparse_dots(rows: csr_array, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the dot product of each pair of rows, float64 (p,); `rows` has sorted indices, pairs (p, 2)."""
+    return _sparse_dots(rows.indptr.astype(np.int64), rows.indices, rows.data, pairs)
 
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,16 +23,15 @@ from distembed.evaluation import blocks, priming_blocks
 from distembed.evaluation.scoring import (
     Policy,
     Score,
+    Space,
     bootstrap_interval,
+    cosine_table,
     known_and_used,
     known_cosines,
     mean_score,
     row_table,
-    unit_rows,
 )
 from distembed.evaluation.wordsets import AssociationSet, PrimingSet, RelationSet
-from distembed.execution import one_blas_thread
-from distembed.vectors import WordVectors
 
 MIN_TARGETS = 3  # known targets of a cue: with two, a rank correlation is 1 or -1 whatever the vectors
 MAX_BOOTSTRAP_ITEMS = 10_000  # resampled means cost a gather: under a second up to here
@@ -54,7 +53,7 @@ class RelationPriming(NamedTuple):
     total: int
 
 
-def evaluate_associations(vectors: WordVectors, norms: AssociationSet, policy: Policy) -> list[Score]:
+def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy) -> list[Score]:
     """Return the mean correlation over cues for S1, S2 and S3; a cue is known with `MIN_TARGETS` targets.
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
@@ -106,7 +105,7 @@ def _groups(keys: NDArray[np.int64], used: NDArray[np.bool_], least: int) -> lis
 # ------------------------------------------------------------------------------------------ semantic priming
 
 
-def evaluate_priming(vectors: WordVectors, priming: PrimingSet, policy: Policy) -> list[Score]:
+def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
     """Return R, U and E of each relation, and the correlation of cosine with priming in ms at both delays."""
     scores = [
         Score(
@@ -130,7 +129,7 @@ def evaluate_priming(vectors: WordVectors, priming: PrimingSet, policy: Policy) 
 
 
 def priming_by_relation(
-    vectors: WordVectors, priming: PrimingSet, policy: Policy | None = None
+    vectors: Space, priming: PrimingSet, policy: Policy | None = None
 ) -> list[RelationPriming]:
     """Return the priming of each relation, the most frequent first; a pair counts in each of its own."""
     policy = policy or Policy()
@@ -152,7 +151,7 @@ def _members(relations: Iterable[Iterable[str]]) -> dict[str, NDArray[np.int64]]
 
 
 def _relation_priming(
-    vectors: WordVectors,
+    vectors: Space,
     relation: str,
     members: NDArray[np.int64],
     table: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
@@ -160,10 +159,8 @@ def _relation_priming(
 ) -> RelationPriming:
     rows, targets, milliseconds = table[0][members], table[1][members], table[2][members]
     known, used = known_and_used(rows, policy)
-    primes_units, target_units = (unit_rows(vectors, side[used]).astype(np.float64) for side in rows.T)
-    related = np.einsum("ij,ij->i", primes_units, target_units)
-    with one_blas_thread():
-        unrelated = priming_blocks.unrelated_cosines(primes_units, target_units, targets[used])
+    cosines = cosine_table(vectors, rows[used, 0], rows[used, 1])
+    related, unrelated = np.diag(cosines), priming_blocks.unrelated_cosines(cosines, targets[used])
     counts = int(known.sum()), len(members)
     effect = mean_score("", ("", ""), (related - unrelated)[np.isfinite(unrelated)], counts, policy)
     means = _mean(related), _mean(unrelated), effect.value, effect.interval
@@ -176,7 +173,7 @@ def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if values.size else float("nan")
 
 
-def _priming_correlations(vectors: WordVectors, priming: PrimingSet, policy: Policy) -> list[Score]:
+def _priming_correlations(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
     rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     scores = []
@@ -200,7 +197,7 @@ def _correlation(
 # ------------------------------------------------------------------------------------------------- relations
 
 
-def evaluate_relations(vectors: WordVectors, pairs: RelationSet, policy: Policy) -> list[Score]:
+def evaluate_relations(vectors: Space, pairs: RelationSet, policy: Policy) -> list[Score]:
     """Return how each relation separates from the random pairs, or from all others where there are none.
 
     A set with antonyms and synonyms has "Antonym over Synonym" as well. Known and total are pairs of the

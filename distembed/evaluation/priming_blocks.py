@@ -50,21 +50,21 @@ def associative_strengths(cues: Int64s, targets: Int64s, shares: Float64s) -> St
     return Strengths(shares, direct, direct + indirect)
 
 
-def unrelated_cosines(primes: Float64s, targets: Float64s, target_ids: Int64s) -> Float64s:
+def unrelated_cosines(cosines: Float64s, target_ids: Int64s) -> Float64s:
     """Return for each prime its mean cosine with the targets of all other pairs, NaN where there are none.
 
     A pair with the same target word is no other pair. Padó and Lapata (2007), section 4.1.
 
     Parameters
     ----------
-    primes, targets : (m, d)
-        Unit vectors.
+    cosines : (m, m)
+        Of prime i with the target of pair j.
     target_ids : int64 (m,)
         Equal where two targets are the same word.
     """
     other = target_ids[:, None] != target_ids
     n_others = other.sum(axis=1)
-    sums = np.where(other, primes @ targets.T, 0).sum(axis=1)
+    sums = np.where(other, cosines, 0).sum(axis=1)
     return np.divide(sums, n_others, out=np.full(len(sums), np.nan), where=n_others > 0)
 
 

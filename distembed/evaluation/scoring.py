@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
+from distembed.evaluation.sparse_space import SparseSpace
+from distembed.execution import one_blas_thread
 from distembed.vectors import WordVectors
+
+Space = WordVectors | SparseSpace
 
 Unknown = Literal["skip", "zero"]
 
@@ -41,16 +46,16 @@ class Score(NamedTuple):
     interval: tuple[float, float] | None
 
 
-def word_rows(vectors: WordVectors, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
+def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
     """Return the row of each word, -1 where it is unknown."""
     forms = [word.lower() if policy.lowercase else word for word in words]
     rows = vectors.index(forms)
     for i in np.flatnonzero(rows < 0):
-        rows[i] = vectors.index(forms[i].replace(" ", "_"))
+        rows[i] = vectors.index([forms[i].replace(" ", "_")])[0]
     return rows
 
 
-def row_table(vectors: WordVectors, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
+def row_table(vectors: Space, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
     """Return the rows (n, k) of n items of k words each."""
     flat = word_rows(vectors, [word for item in items for word in item], policy)
     return flat.reshape(len(items), -1)
@@ -62,7 +67,7 @@ def known_and_used(rows: NDArray[np.int64], policy: Policy) -> tuple[NDArray[np.
     return known, known if policy.unknown == "skip" else np.ones(len(rows), dtype=np.bool_)
 
 
-def known_cosines(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def known_cosines(vectors: Space, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the cosine of each pair of rows (n, 2); 0 where a word is unknown."""
     known = (rows >= 0).all(axis=1)
     cosines = np.zeros(len(rows))
@@ -70,11 +75,24 @@ def known_cosines(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.f
     return cosines
 
 
+def units(vectors: Space, rows: NDArray[np.int64]) -> NDArray[np.float32] | csr_array:
+    """Return unit vectors (k, d) of rows, sparse where the space is."""
+    return vectors.units(rows) if isinstance(vectors, SparseSpace) else unit_rows(vectors, rows)
+
+
 def unit_rows(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return unit vectors (k, d) of rows; zero for a zero vector and for row -1."""
     norms = np.where(rows >= 0, vectors.norms[rows], 0)[:, None]
     units = np.zeros((len(rows), vectors.vectors.shape[1]), dtype=np.float32)
     return np.divide(vectors.vectors[rows], norms, out=units, where=norms > 0)
+
+
+def cosine_table(vectors: Space, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cosines (r, c) of rows with others; 0 for a zero vector and for row -1."""
+    first, second = (units(vectors, side).astype(np.float64) for side in (rows, columns))
+    with one_blas_thread():
+        table: Any = first @ second.T
+    return np.asarray(table.toarray() if issparse(table) else table)
 
 
 def bootstrap_interval(

@@ -31,14 +31,18 @@ from distembed.evaluation.priming import evaluate_associations, evaluate_priming
 from distembed.evaluation.scoring import (
     Policy,
     Score,
+    Space,
     Unknown,
     bootstrap_interval,
+    cosine_table,
     known_cosines,
     mean_score,
     row_table,
     unit_rows,
+    units,
     word_rows,
 )
+from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import (
     AnalogySet,
     AssociationSet,
@@ -101,8 +105,8 @@ def evaluate(
     )
 
 
-def evaluate_sets(vectors: WordVectors, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
-    """Score word vectors on sets already read."""
+def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
+    """Score word vectors, or a sparse space, on sets already read; analogies need word vectors."""
     policy = policy or Policy()
     if policy.unknown not in ("skip", "zero"):
         raise ValueError(f'unknown is {policy.unknown!r}; give "skip" or "zero"')
@@ -146,7 +150,7 @@ def _limited(
 # ---------------------------------------------------------------------------------------------- similarity
 
 
-def evaluate_similarity(vectors: WordVectors, pairs: SimilaritySet, policy: Policy) -> list[Score]:
+def evaluate_similarity(vectors: Space, pairs: SimilaritySet, policy: Policy) -> list[Score]:
     """Return Spearman's correlation of cosine with human score; pairs are known when both words are."""
     rows = row_table(vectors, pairs.pairs, policy).reshape(-1, 2)
     known, cosines = (rows >= 0).all(axis=1), known_cosines(vectors, rows)
@@ -161,13 +165,15 @@ def evaluate_similarity(vectors: WordVectors, pairs: SimilaritySet, policy: Poli
 # ----------------------------------------------------------------------------------------------- analogies
 
 
-def evaluate_analogies(vectors: WordVectors, questions: AnalogySet, policy: Policy) -> list[Score]:
+def evaluate_analogies(vectors: Space, questions: AnalogySet, policy: Policy) -> list[Score]:
     """Return the accuracy of 3CosAdd and 3CosMul; a question is known when its four words are.
 
     The question's own three words may not answer. gensim's evaluate_word_analogies gives the same 3CosAdd
     accuracy where case and vocabulary agree (it upper-cases both sides and takes 300,000 words unless told
     otherwise).
     """
+    if isinstance(vectors, SparseSpace):
+        raise TypeError(f"{questions.name} asks for analogies, which need word vectors, not a sparse space")
     rows = row_table(vectors, questions.questions, policy).reshape(-1, 4)
     known = (rows >= 0).all(axis=1)
     counts = int(known.sum()), len(rows)
@@ -218,7 +224,7 @@ def _answer_block(
 # --------------------------------------------------------------------------- synonyms, categories, outliers
 
 
-def evaluate_synonyms(vectors: WordVectors, choices: SynonymSet, policy: Policy) -> list[Score]:
+def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> list[Score]:
     """Return the accuracy of choosing the option with the largest cosine.
 
     A question is known when the question word, the answer and at least one distractor are. An unknown
@@ -236,7 +242,7 @@ def evaluate_synonyms(vectors: WordVectors, choices: SynonymSet, policy: Policy)
     return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
 
 
-def _choice_credit(vectors: WordVectors, rows: NDArray[np.int64]) -> float:
+def _choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
     """Return the credit for one question (rows of question, answer, distractors); -1 if unknown."""
     options = rows[1:][rows[1:] >= 0]
     if rows[0] < 0 or rows[1] < 0 or options.size < 2:
@@ -246,7 +252,7 @@ def _choice_credit(vectors: WordVectors, rows: NDArray[np.int64]) -> float:
 
 
 def evaluate_categories(
-    vectors: WordVectors, categories: CategorySet, policy: Policy, *, n_init: int = 10
+    vectors: Space, categories: CategorySet, policy: Policy, *, n_init: int = 10
 ) -> list[Score]:
     """Return the purity of k-means clusters of the unit vectors, with as many clusters as known categories.
 
@@ -261,13 +267,13 @@ def evaluate_categories(
     if classes.size and classes.max() > 0:
         kmeans = KMeans(int(classes.max()) + 1, n_init=n_init, random_state=policy.seed)
         with one_blas_thread():
-            clusters = kmeans.fit_predict(unit_rows(vectors, rows[used])).astype(np.int64)
+            clusters = kmeans.fit_predict(units(vectors, rows[used])).astype(np.int64)
         value = blocks.purity(clusters, classes)
     counts = int(known.sum()), len(rows)
     return [Score(categories.name, "categorization", "purity", value, *counts, str(policy), None)]
 
 
-def evaluate_outliers(vectors: WordVectors, groups: OutlierSet, policy: Policy) -> list[Score]:
+def evaluate_outliers(vectors: Space, groups: OutlierSet, policy: Policy) -> list[Score]:
     """Return accuracy and outlier position percentage (OPP) of outlier detection.
 
     One item a group and outlier: all words of the group with that outlier are ranked by their mean cosine
@@ -289,29 +295,22 @@ def evaluate_outliers(vectors: WordVectors, groups: OutlierSet, policy: Policy) 
     ]
 
 
-def _outlier_positions(
-    vectors: WordVectors, group: NDArray[np.int64], outliers: NDArray[np.int64]
-) -> list[float]:
+def _outlier_positions(vectors: Space, group: NDArray[np.int64], outliers: NDArray[np.int64]) -> list[float]:
     """Return for each outlier its position over the group's size, 0 to 1; -1 if it is unknown."""
     group = group[group >= 0]
     if group.size < 2:
         return [-1.0] * len(outliers)
-    members = unit_rows(vectors, group)
     return [
-        -1.0
-        if outlier < 0
-        else _position(np.vstack([members, unit_rows(vectors, np.array([outlier]))])) / group.size
+        -1.0 if outlier < 0 else _outlier_position(vectors, np.append(group, outlier)) / group.size
         for outlier in outliers
     ]
 
 
-def _position(units: NDArray[np.float32]) -> int:
-    wide = units.astype(np.float64)
-    with one_blas_thread():
-        return blocks.outlier_position(wide @ wide.T)
+def _outlier_position(vectors: Space, rows: NDArray[np.int64]) -> int:
+    return blocks.outlier_position(cosine_table(vectors, rows, rows))
 
 
-_EVALUATORS: dict[type, Callable[[WordVectors, Any, Policy], list[Score]]] = {
+_EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
     SimilaritySet: evaluate_similarity,
     AnalogySet: evaluate_analogies,
     SynonymSet: evaluate_synonyms,

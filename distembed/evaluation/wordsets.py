@@ -21,8 +21,10 @@ import csv
 import io
 import lzma
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +132,32 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
     """
     paths = [sets] if isinstance(sets, str | Path) else list(sets)
     return [word_set for path in paths for word_set in _sets_at(Path(path))]
+
+
+def words_of(word_set: WordSet) -> set[str]:
+    """Return all words of a set in lower case, blanks as underscores, as they are looked up."""
+    fields = [field for name, field in word_set._asdict().items() if name in _WORD_FIELDS]
+    return {word.lower().replace(" ", "_") for field in fields for word in _flat(field)}
+
+
+def _flat(field: Iterable[str | tuple[str, ...]]) -> list[str]:
+    return [word for item in field for word in ((item,) if isinstance(item, str) else item)]
+
+
+def half_of(word_set: WordSet, *, development: bool) -> WordSet:
+    """Return one half of a set: the one to choose by, or the one to confirm the choice on.
+
+    Items of the same first word (a cue, a prime, a question) are in the same half, by a checksum of the word.
+    """
+    items = word_set[1]
+    first = [item if isinstance(item, str) else item[0] for item in items]
+    chosen = np.array([crc32(word.lower().encode()) % 2 == int(development) for word in first], dtype=bool)
+    fields = [
+        field[chosen] if isinstance(field, np.ndarray) else list(compress(field, chosen))
+        for field in word_set[1:]
+    ]
+    kind: Callable[..., WordSet] = type(word_set)
+    return kind(word_set.name, *fields)
 
 
 def read_word_set(path: str | Path) -> WordSet:
@@ -373,6 +401,8 @@ def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".xz").rpartition(".")[0]
 
+
+_WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")
 
 _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
     ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,

@@ -18,33 +18,25 @@ from distembed.linalg.singular import SingularTriplets, largest_singular_triplet
 
 
 class LSA(TransformerMixin, BaseEstimator):
-    """Project rows on the largest right singular vectors, without centring.
+    r"""Project rows on the largest right singular vectors, without centring.
 
-    Equivalent to ``sklearn.decomposition.TruncatedSVD`` up to the sign of each component.
+    .. math:: X \approx U S V^T, \qquad \text{vectors} = U S^{\text{exponent}}
+
+    ``sklearn.decomposition.TruncatedSVD`` is the equivalent, up to the sign of each component. How the
+    decomposition is found, and the options not listed here, are `largest_singular_triplets`'.
 
     Parameters
     ----------
     n_components : int
     exponent : float
-        Vectors are U S^exponent: 1 is LSA, 0 the left singular vectors alone.
-    n_passes : int
-        Products with XᵀX; the basis holds ``n_passes * (n_components + oversampling)`` vectors of the
-        shorter side.
-    oversampling : int
-    tol : float, optional
-        Stop as soon as every residual is at most ``tol`` times the largest eigenvalue of XᵀX.
-    dtype : dtype
-        float32 or float64, of the basis and the vectors.
-    random_state : int
-    checkpoint : Checkpoint
-        Keeps the basis and product of each pass, so that a job resumes.
+        1 is LSA, 0 the left singular vectors alone.
 
     Attributes
     ----------
-    components_ : (n_components, n_features) array
+    components_ : (n_components, n_features) array, Vᵀ
     singular_values_ : (n_components,) float64
-        0 beyond the rank, where the vectors are zero.
-    residuals_ : (n_components,) float64, see `SingularTriplets`
+    residuals_ : (n_components,) float64
+        Of each component; see `SingularTriplets`.
     """
 
     def __init__(

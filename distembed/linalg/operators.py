@@ -135,15 +135,17 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     )
 
 
-def transpose_row_blocks(matrix: da.Array) -> da.Array:
+def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None = None) -> da.Array:
     """Return the transpose of a sparse matrix of row blocks, as row blocks.
 
     Each block is cut at the output's bounds in one task, and each output block stacks its pieces: with
-    B blocks B² pieces, each moved once. A square matrix keeps its chunks; another one gets as many
-    blocks as it had, of equal numbers of rows.
+    B blocks B² pieces, each moved once. Without `row_chunks` a square matrix keeps its chunks, and another
+    one gets as many blocks as it had, of equal numbers of rows.
     """
     n, m = matrix.shape
-    if n == m:
+    if row_chunks is not None:
+        sizes = row_chunks
+    elif n == m:
         sizes = matrix.chunks[0]
     else:
         edges = np.linspace(0, m, min(max(m, 1), matrix.numblocks[0]) + 1).astype(int)

@@ -26,6 +26,7 @@ class SingularTriplets(NamedTuple):
     ----------
     left : Dask array (n, k)
     values : (k,) float64, falling
+        0 beyond the rank, where the vectors are zero.
     right : (m, k) array
     residuals : (k,) float64
         ``‖XᵀX v - s² v‖ / s_1²``, or with the roles of rows and columns changed where n < m.
@@ -53,6 +54,17 @@ def largest_singular_triplets(
     By block Krylov on XᵀX, or XXᵀ where there are fewer rows than columns; the vectors of the longer side
     are the product, so their lengths are the singular values. A component is signed so that the sum of the
     cubes of its shorter side is positive.
+
+    Parameters
+    ----------
+    n_passes : int
+        Products with XᵀX; the basis holds ``n_passes * (k + oversampling)`` vectors of the shorter side.
+    tol : float, optional
+        Stop as soon as every residual is at most ``tol`` times the largest eigenvalue of XᵀX.
+    dtype : dtype
+        float32 or float64, of the basis and the vectors.
+    checkpoint : Checkpoint
+        Keeps the basis and the product of each pass, so that a job resumes.
 
     Raises
     ------

@@ -18,8 +18,19 @@ import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold import blocks, cosine_blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, dense_values, domain_rows
+from distembed.manifold.distances import (
+    BLOCK_MEMORY,
+    Metric,
+    as_euclidean,
+    dense_values,
+    domain_rows,
+    search_distances,
+)
 
+# The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
+# of k alone find .74 to .94 of 8 true neighbours of word and factor vectors, lists of 30 .99 (tests/benchmarks,
+# IMPUTATION.md).
+SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.
 MERGED_AT_ONCE = 8
 SPARE_CANDIDATES = 12
@@ -56,6 +67,7 @@ def nearest_neighbors(
     k: int,
     *,
     metric: Metric = "euclidean",
+    distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> Neighbors:
@@ -68,6 +80,7 @@ def nearest_neighbors(
     ----------
     X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
     k : neighbours wanted, less than n
+    distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
 
     Raises
@@ -81,9 +94,12 @@ def nearest_neighbors(
             f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
         )
     ids = np.arange(rows.shape[0])
+    kept = as_euclidean(distances, metric)
 
     def make() -> da.Array:
-        return search_lists(rows, ids, rows, ids, k=k, block_memory=block_memory, checkpoint=checkpoint)
+        return search_lists(
+            rows, ids, rows, ids, k=k, distances=kept, block_memory=block_memory, checkpoint=checkpoint
+        )
 
     with one_blas_thread():
         return Neighbors(checkpoint("neighbors", make), metric)
@@ -128,9 +144,9 @@ def approximate_neighbors(
 
     def make() -> da.Array:
         everything = rows.compute()
-        # One more than k, because a row finds itself; n_jobs=1 keeps the bits.
-        found, _ = NNDescent(
-            everything, n_neighbors=k + 1, random_state=random_state, n_jobs=1
+        n_searched = min(len(everything), max(SEARCHED, SEARCHED_SHARE * (k + 1)))
+        found, _ = NNDescent(  # n_jobs=1 keeps the bits
+            everything, n_neighbors=n_searched, random_state=random_state, n_jobs=1
         ).neighbor_graph
         lists = blocks.measured_lists(everything, found.astype(np.int64), k)
         return da.from_array(lists, chunks=(rows.chunks[0], -1, -1))
@@ -157,14 +173,18 @@ def search_lists(
     column_groups: blocks.Int64s,
     *,
     k: int,
+    distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> da.Array:
     """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
 
-    Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Of sparse rows the
-    candidates are searched at once, and kept by the checkpoint as "neighbor-candidates".
+    Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Their Euclidean distances, in
+    blocks of whole rows, are read where they are given. Of sparse rows the candidates are searched at once, and kept
+    by the checkpoint as "neighbor-candidates".
     """
+    if distances is not None:
+        return search_distances(distances, rows, row_groups, columns, column_groups, k=k)
     if sp.issparse(rows._meta):
         return _search_sparse(rows, row_groups, columns, column_groups, k, block_memory, checkpoint)
     ids = np.arange(columns.shape[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -193,9 +193,11 @@ class Workspace:
         """Return the committed items of `Stage.store_files`, in order."""
         return file_items(self._folder, self.describe(name))
 
-    def digest(self) -> str:
-        """Return the digest of all committed content; times, facts and temporary outputs are left out."""
-        return digest_of_json({name: manifest.digest for name, manifest in self.stages().items()})
+    def digest(self, stages: Iterable[str] | None = None) -> str:
+        """Return the digest of all committed content, or of some stages'; times, facts, temporaries left out."""
+        done = self.stages()
+        chosen = done.keys() if stages is None else done.keys() & set(stages)
+        return digest_of_json({name: done[name].digest for name in done if name in chosen})
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
         """Return everything that is wrong with the committed outputs by file; [] if all is right."""

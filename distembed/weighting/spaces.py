@@ -6,15 +6,35 @@ Methods, Instruments & Computers 28 (1996).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from distembed.weighting.documents import document_frequencies, entropy_weights
+from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+STOP_WORDS: Collection[str] = ENGLISH_STOP_WORDS
+"""English words that say little of the words beside them: scikit-learn's list."""
+
+VALUE_BYTES = 8
+"""Bytes of a stored value with its column."""
+
+
+def balanced_rows(row_sizes: Int64s, block_bytes: int) -> tuple[int, ...]:
+    """Return the rows of each block of a sparse matrix, so that a block takes about `block_bytes`.
+
+    Rows count by their values and by one mean row each, so that blocks of many empty rows stay small.
+    """
+    costs = np.cumsum(row_sizes + row_sizes.mean()) * VALUE_BYTES
+    n_blocks = max(1, -(-int(costs[-1]) // block_bytes))
+    inner = np.searchsorted(costs, costs[-1] * np.arange(1, n_blocks) / n_blocks)
+    return tuple(int(rows) for rows in np.diff(np.unique([0, *inner, len(row_sizes)])))
 
 
 def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
@@ -70,6 +90,36 @@ def column_entropies(matrix: da.Array) -> Float64s:
         If a value is negative, NaN or infinite.
     """
     return (1 - entropy_weights(matrix)) * np.log(matrix.shape[0]) * (document_frequencies(matrix) > 0)
+
+
+def chosen_columns(
+    matrix: da.Array,
+    words: Sequence[str],
+    *,
+    n_columns: int | None = None,
+    without: Collection[str] = (),
+) -> da.Array:
+    """Return a space with its columns of the highest entropy, those of the words `without` left out.
+
+    Parameters
+    ----------
+    matrix : Dask array (n, m) of csr_array row blocks
+    words : sequence of str
+        Of the columns; m a whole multiple of their number, as the two halves of HAL are.
+    n_columns : int, optional
+        Default: all that are left. A HAL space is cut so (Lund and Burgess 1996).
+    without : collection of str
+        `sklearn.feature_extraction.text.ENGLISH_STOP_WORDS`, for one.
+
+    Raises
+    ------
+    ValueError
+        If n_columns is not between 1 and the number of columns.
+    """
+    kept = np.flatnonzero(np.tile([word not in without for word in words], matrix.shape[1] // len(words)))
+    if n_columns is not None:
+        kept = kept[highest_columns(column_entropies(matrix)[kept], n_columns)]
+    return matrix if len(kept) == matrix.shape[1] else select_words(matrix, kept)
 
 
 def highest_columns(scores: Float64s, n_columns: int) -> Int64s:

@@ -1,15 +1,24 @@
 """How fast word spaces are reduced and scored; recorded, never asserted.
 
-Beside scikit-learn: `pytest tests/benchmarks/test_wordspaces.py --benchmark-only`.
+Beside scikit-learn: `pytest tests/benchmarks/test_wordspaces.py --benchmark-only`. Beside gensim and scikit-learn on
+English text, each in a process of its own: `pytest -m slow -s tests/benchmarks/test_wordspaces.py`.
 """
 
 from __future__ import annotations
 
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import NamedTuple
+
+import dask
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 
+import distembed as de
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import AssociationSet
 from distembed.factorization.lsa import LSA
@@ -19,6 +28,7 @@ from distembed.manifold.projection import (
     neighborhood_graph,
 )
 from distembed.vectors import WordVectors
+from distembed.weighting.documents import log_entropy
 
 N_WORDS, N_FEATURES, N_COMPONENTS = 1_500, 3_000, 50
 
@@ -83,3 +93,90 @@ def test_normed_priming(benchmark):
     scores = benchmark.pedantic(evaluate_sets, args=(vectors, [norms]), rounds=1)
     benchmark.extra_info["pairs/s"] = round(len(pairs) / benchmark.stats.stats.mean)
     assert scores[0].known > 2_000
+
+
+class Measured(NamedTuple):
+    """What a decomposition took, and ||X - U Uᵀ X|| / ||X|| of its vectors of the words."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    megabytes: float
+    relative_error: float
+
+
+SOLVERS = {
+    "LSA, 3 passes": {"n_passes": 3},
+    "LSA, 4 passes": {"n_passes": 4},
+    "LSA, 6 passes (default)": {"n_passes": 6},
+    "gensim, power_iters 0": {"power_iters": 0},
+    "gensim, power_iters 2 (default)": {"power_iters": 2},
+    "gensim, power_iters 4": {"power_iters": 4},
+    "gensim, multi-pass stochastic": {"onepass": False, "power_iters": 2},
+    "scikit-learn randomized, n_iter 2": {"algorithm": "randomized", "n_iter": 2},
+    "scikit-learn randomized, n_iter 5 (default)": {"algorithm": "randomized", "n_iter": 5},
+    "scikit-learn arpack": {"algorithm": "arpack"},
+}
+
+
+def decomposed(solver, matrix, k):
+    """Return orthonormal vectors of the words, (n_words, k), from words x documents."""
+    options = SOLVERS[solver]
+    if solver.startswith("LSA"):
+        with dask.config.set(scheduler="threads", num_workers=2):
+            model = LSA(k, **options).fit(matrix.T.tocsr())  # so that the components are of the words
+        return model.components_.T
+    if solver.startswith("gensim"):
+        from gensim.matutils import Sparse2Corpus
+        from gensim.models import LsiModel
+
+        corpus = Sparse2Corpus(matrix.tocsc(), documents_columns=True)
+        names = {i: str(i) for i in range(matrix.shape[0])}
+        return LsiModel(corpus, id2word=names, num_topics=k, random_seed=0, **options).projection.u
+    return TruncatedSVD(k, random_state=0, **options).fit(matrix.T.tocsr()).components_.T
+
+
+def measure(solver, path, k):
+    """Decompose a matrix in this process, which does nothing else."""
+    matrix = sp.load_npz(path).tocsr()
+    if solver.startswith("LSA"):
+        LSA(4).fit(matrix[:60].T.tocsr())  # compiles
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    cpu, wall = time.process_time(), time.perf_counter()
+    vectors = decomposed(solver, matrix, k)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    above = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    basis, _ = np.linalg.qr(vectors.astype(np.float64))
+    kept = np.linalg.norm((matrix.T @ basis).ravel()) / np.linalg.norm(matrix.data.astype(np.float64))
+    return Measured(cpu, wall, above, float(np.sqrt(max(1 - kept**2, 0))))
+
+
+@pytest.fixture(scope="module")
+def english(shared, tmp_path_factory):
+    """Return a file with the log-entropy weighted words x documents of English Wikipedia."""
+    files = [shared / "data/english" / f"{name}.txt.xz" for name in ("enwiki2018-0", "simplewiki2021-0")]
+    corpus = de.read_corpus(
+        [str(file) for file in files], layout="blocks", tokenizer=de.Tokenizer(pattern="ascii")
+    )
+    tokens = corpus.tokenize()
+    counts = de.count_document_terms(tokens, de.build_vocabulary(tokens, min_count=5, max_size=20_000))
+    blocks = dask.compute(*log_entropy(counts).to_delayed().ravel())
+    path = tmp_path_factory.mktemp("english") / "matrix.npz"
+    sp.save_npz(path, sp.vstack(blocks).T.tocsr(), compressed=False)
+    return path
+
+
+@pytest.mark.slow
+def test_lsa_of_english(english):
+    pytest.importorskip("gensim")
+    matrix = sp.load_npz(english)
+    print(
+        f"\n{matrix.shape[0]:,} words x {matrix.shape[1]:,} documents, {matrix.nnz:,} values, 300 components"
+    )
+    for solver in SOLVERS:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            found = pool.submit(measure, solver, english, 300).result()
+        print(
+            f"{solver:<46}{found.cpu_seconds:8.1f} s CPU{found.wall_seconds:8.1f} s wall"
+            f"{found.megabytes:8.0f} MB above the matrix, error {found.relative_error:.5f}",
+            flush=True,
+        )

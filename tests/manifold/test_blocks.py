@@ -204,7 +204,8 @@ def test_cone_weights_equal_scipys(seed, k, d):
     rng = np.random.default_rng(seed)
     A, x = rng.standard_normal((k, d)), rng.standard_normal(d)
     w, certificate = blocks.cone_weights(A, x)
-    assert certificate < 1e-8
+    # Gram matrices square the condition of A: with more columns than dimensions digits are lost.
+    assert certificate < 1e-6
     residual, plain = np.linalg.norm(x - w @ A), nnls(A.T, x)[1]
     assert residual == pytest.approx(plain, abs=1e-7)
 

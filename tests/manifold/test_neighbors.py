@@ -7,11 +7,14 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from sklearn.neighbors import NearestNeighbors
 
-from distembed.manifold import cosine_blocks, distances, neighbors
+from distembed.manifold import blocks, cosine_blocks, distances, neighbors
 from distembed.manifold.neighbors import Neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 from tests.references import imputation as oracle
@@ -100,10 +103,10 @@ def test_neighbors_refuse_impossible_k(k):
 def test_rows_are_checked():
     X = points()
     X[5, 1] = np.nan
-    with pytest.raises(ValueError, match=r"1 rows of X hold NaN or infinity, first rows \[5\]"):
+    with pytest.raises(ValueError, match=r"X holds NaN or infinity in 1 of 24 rows, first \[5\]"):
         nearest_neighbors(X, 2)
     X[5] = 0
-    with pytest.raises(ValueError, match=r"are zero and have no cosine, first rows \[5\]"):
+    with pytest.raises(ValueError, match=r"X is zero, which has no cosine, in 1 of 24 rows, first \[5\]"):
         nearest_neighbors(X, 2, metric="cosine")
     with pytest.raises(ValueError, match="metric='cosine' only"):
         nearest_neighbors(sp.csr_array(X), 2)
@@ -140,6 +143,62 @@ def test_pairwise_distances(cut, metric):
     np.testing.assert_allclose(lazy.compute(), D, rtol=1e-10, atol=1e-15)
     with pytest.raises(ValueError, match="must agree"):
         distances.pairwise_distances(X, Z[:, :2])
+
+
+# --------------------------------------------------------------------------- distances that are kept
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("rows", [24, 8, 7, 1])
+def test_distance_rows_are_the_distances_in_float32(rows, metric):
+    X = points()
+    X[7] = X[3]
+    kept = distances.distance_rows(X, metric=metric, block_memory=rows * 24 * 56)
+    assert kept.chunks[0][0] == rows
+    assert kept.numblocks[1] == 1
+    assert kept.dtype == np.float32
+    exact = distances.pairwise_distances(X, metric=metric).compute()
+    np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
+
+
+def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
+    """Tell whether neighbours and tree come out with the same bits from kept distances; return their searches."""
+    kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
+    plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
+    assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()
+    tree = minimum_spanning_tree(X, plain)
+    again = minimum_spanning_tree(X, near, distances=kept)
+    assert again.edges.tobytes() == tree.edges.tobytes()
+    assert again.lengths.tobytes() == tree.lengths.tobytes()
+    return tree.n_searched
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kept_distances_give_the_same_bits(metric, dtype):
+    same_from_distances(points(300, 17, dtype=dtype), 5, metric=metric, block_memory=40 * 300 * 56)
+    near_ties = 1e3 + np.random.default_rng(0).integers(0, 3, (200, 4)).astype(
+        dtype
+    )  # equal and cancelled distances
+    assert same_from_distances(near_ties, 2, metric=metric) > 0
+    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 56) > 0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-42, 1e30, 1e45])
+def test_kept_distances_past_the_range_of_float32_are_measured(scale):
+    same_from_distances(scale * points(60), 3)
+
+
+@given(
+    st.integers(2, 12).flatmap(lambda n: hnp.arrays(np.float32, (n, 2), elements=st.floats(-3, 3, width=32))),
+    st.integers(1, 4),
+)
+def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
+    groups = np.arange(len(X)) // 2
+    ids = np.arange(len(X))
+    kept = blocks.distance_rows(X, X, cosine=False)
+    plain = blocks.nearest_in_tile(X, groups, X, ids, groups, X.mean(axis=0, dtype=np.float64), k=k)
+    assert blocks.nearest_in_distances(X, groups, X, groups, kept, k=k).tobytes() == plain.tobytes()
 
 
 # --------------------------------------------------------------------------- spanning tree
@@ -258,6 +317,21 @@ def test_approximate_neighbors_say_what_they_found():
     near, recall = neighbors.approximate_neighbors(points(400), 5, n_sampled=100)
     assert near.lists.shape == (400, 2, 5)
     assert 0.5 < recall <= 1
+
+
+def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
+    pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 10)) @ rng.standard_normal((10, 60)) + 0.3 * rng.standard_normal(
+        (2500, 60)
+    )
+    near, recall = neighbors.approximate_neighbors(X.astype(np.float32), 8)
+    assert recall > 0.95
+    exact = nearest_neighbors(X.astype(np.float32), 8).indices.compute()
+    found = near.indices.compute()
+    assert np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]) == pytest.approx(
+        recall, abs=0.02
+    )
 
 
 # --------------------------------------------------------------------------- sparse rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -10,7 +12,14 @@ import scipy.stats
 
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.weighting.documents import select_words
-from distembed.weighting.spaces import column_entropies, hal_space, highest_columns
+from distembed.weighting.spaces import (
+    STOP_WORDS,
+    balanced_rows,
+    chosen_columns,
+    column_entropies,
+    hal_space,
+    highest_columns,
+)
 
 
 def blocks_of(dense, chunks):
@@ -63,3 +72,42 @@ def test_bad_input():
         column_entropies(blocks_of(-some_counts(12, 3).astype(float), (12,)))
     with pytest.raises(ValueError, match="n_columns is 4 of 3 columns"):
         highest_columns(np.zeros(3), 4)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_columns_are_chosen_by_entropy_and_word(chunks):
+    counts = some_counts(12, 6)
+    words = ["the", "sea", "of", "green", "ship", "sand"]
+    lazy = chosen_columns(blocks_of(counts, chunks), words, without=STOP_WORDS)
+    assert np.array_equal(lazy.compute().toarray(), counts[:, [1, 3, 4, 5]])
+    kept = np.sort(
+        np.array([1, 3, 4, 5])[np.argsort(-column_entropies(blocks_of(counts, chunks))[[1, 3, 4, 5]])[:2]]
+    )
+    lazy = chosen_columns(blocks_of(counts, chunks), words, n_columns=2, without=STOP_WORDS)
+    assert np.array_equal(lazy.compute().toarray(), counts[:, kept])
+
+
+def test_both_halves_lose_a_word():
+    counts = some_counts(4, 8)
+    lazy = chosen_columns(blocks_of(counts, (4,)), ["the", "sea", "of", "green"], without=STOP_WORDS)
+    assert np.array_equal(lazy.compute().toarray(), counts[:, [1, 3, 5, 7]])
+
+
+def test_a_space_kept_whole_is_the_same_array():
+    space = blocks_of(some_counts(4, 3), (4,))
+    assert chosen_columns(space, ["a", "b", "c"]) is space
+
+
+@pytest.mark.parametrize("block_bytes", [1, 60, 1000, 10**9])
+def test_rows_are_balanced_by_their_values(block_bytes):
+    sizes = np.array([500, 200, 90, 0, 0, 10, 5, 1, 1, 1])
+    chunks = balanced_rows(sizes, block_bytes)
+    assert sum(chunks) == len(sizes)
+    assert min(chunks) > 0
+    bounds = np.cumsum((0, *chunks))
+    largest = max(sizes[i:j].sum() for i, j in pairwise(bounds))
+    assert largest <= max(sizes.max(), block_bytes)
+
+
+def test_rows_without_any_value_are_one_block():
+    assert balanced_rows(np.zeros(5, int), 100) == (5,)

@@ -1,0 +1,130 @@
+"""Word spaces of sparse rows: scored and searched without ever being held dense.
+
+`SparseSpace` answers what the evaluations ask of `WordVectors`, for the words of the sets alone;
+`nearest_words` reads a whole space once, block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import dask
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+from distembed.evaluation import blocks
+from distembed.execution import one_blas_thread
+from distembed.linalg.operators import row_blocks, sparse_times
+
+
+class SparseSpace:
+    """Words and the sparse rows that stand for them.
+
+    Parameters
+    ----------
+    words
+        n distinct words; row i belongs to word i.
+    rows
+        (n, m) csr_array; kept as it is where its indices are sorted.
+
+    Raises
+    ------
+    ValueError
+        The lengths differ, a word stands twice, or a value is NaN or infinite.
+    """
+
+    def __init__(self, words: Iterable[str], rows: csr_array) -> None:
+        self.words = tuple(words)
+        self.rows = rows if rows.has_sorted_indices else rows.sorted_indices()
+        self._places = {word: place for place, word in enumerate(self.words)}
+        if rows.shape[0] != len(self.words) or len(self._places) < len(self.words):
+            raise ValueError(
+                f"{len(self.words)} words, {len(self._places)} of them distinct, with {rows.shape[0]} rows; "
+                "give one row a word"
+            )
+        if not np.isfinite(rows.data).all():
+            raise ValueError("the space holds NaN or infinity; give finite counts or weights")
+        self.norms = row_lengths(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._places
+
+    def index(self, words: Iterable[str]) -> NDArray[np.int64]:
+        """Return the row of each word, int64; -1 where there is none."""
+        return np.array([self._places.get(word, -1) for word in words], dtype=np.int64)
+
+    def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the cosine of each pair of rows, pairs int64 (p, 2), in float64; 0 for a row of zeros."""
+        dots, lengths = blocks.sparse_dots(self.rows, pairs), self.norms[pairs].prod(axis=1)
+        return np.divide(dots, lengths, out=np.zeros(len(pairs)), where=lengths > 0)
+
+    def units(self, rows: NDArray[np.int64]) -> csr_array:
+        """Return rows of unit length, float32 (k, m); zeros for a row of zeros and for row -1."""
+        lengths = np.where(rows >= 0, self.norms[rows], 0)
+        scale = np.divide(1, lengths, out=np.zeros(len(rows)), where=lengths > 0)
+        return csr_array(diags_array(scale) @ self.rows[rows]).astype(np.float32)
+
+
+def row_lengths(rows: csr_array) -> NDArray[np.float64]:
+    """Return the length of each sparse row, float64 (n,)."""
+    squares = rows.data.astype(np.float64) ** 2
+    places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.sqrt(np.bincount(places, squares, minlength=rows.shape[0]))
+
+
+def nearest_words(
+    space: da.Array, words: Sequence[str], asked: Sequence[str], *, n: int = 10
+) -> dict[str, list[tuple[str, float]]]:
+    """Return the n nearest words by cosine of each word asked for, nearest first, of equal ones the first.
+
+    Parameters
+    ----------
+    space : Dask array (n_words, m), dense or of csr_array row blocks
+    words : of its rows
+    asked : words among them; one whose row is zeros has no neighbours
+
+    Raises
+    ------
+    ValueError
+        If a word asked for is not among the words.
+    """
+    places = {word: place for place, word in enumerate(words)}
+    unknown = [word for word in asked if word not in places]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not among the {len(words)} words of the space")
+    rows = row_blocks(space)
+    chosen = np.array([places[word] for word in asked], dtype=np.int64)
+    with one_blas_thread():
+        cosines = _cosines(rows, chosen) if chosen.size else np.zeros((len(words), 0))
+    return {
+        word: _nearest(cosines[:, column], int(place), words, n)
+        for column, (word, place) in enumerate(zip(asked, chosen, strict=True))
+    }
+
+
+def _cosines(rows: da.Array, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cosines of all rows with the chosen ones, (n, c)."""
+    queries = np.vstack([dask.compute(rows[int(row) : int(row) + 1])[0].toarray() for row in chosen])
+    lengths = rows.map_blocks(
+        _length_column, chunks=(rows.chunks[0], (1,)), dtype=np.float64, meta=np.empty((0, 0))
+    )
+    dots = sparse_times(rows, da.from_array(queries.T.astype(np.float64), chunks=-1))
+    found, norms = dask.compute(dots, lengths)
+    scale = norms * norms[chosen, 0]
+    return np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)
+
+
+def _length_column(block: csr_array) -> NDArray[np.float64]:
+    return row_lengths(block)[:, None]
+
+
+def _nearest(cosines: NDArray[np.float64], own: int, words: Sequence[str], n: int) -> list[tuple[str, float]]:
+    if not cosines[own]:
+        return []
+    order = np.argsort(-cosines, kind="stable")[: n + 1]
+    return [(words[place], float(cosines[place])) for place in order if place != own][:n]

@@ -1,0 +1,226 @@
+"""What the report of a word spaces job shows: the paper's three tables, more scores, neighbours side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from distembed.evaluation.priming import ALIKE, OPPOSITES
+from distembed.evaluation.scoring import Score
+from distembed.pipeline import report
+from distembed.pipeline.pages import stage_rows, ways_on
+from distembed.pipeline.wordspaces_config import WordSpacesJob
+from distembed.pipeline.wordspaces_stages import nearest_of, scores_of, stages_of, title_of
+from distembed.storage.workspace import Workspace
+
+Scores = dict[str, list[Score]]
+
+RELATIONS_SHOWN = 10
+"""Relations of the priming table, those with the most pairs."""
+
+CLOSING_TASKS = ("normed priming", "synonym", "similarity", "categorization", "priming")
+"""Tasks whose scores a run prints at its end; the report has all."""
+
+
+def page(job: WordSpacesJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    scores = all_scores(job, workspace)
+    sections = [
+        *_score_tables(job, scores),
+        *_neighbour_tables(job, workspace),
+        _space_table(job, workspace),
+        report.stage_table(stage_rows(stages_of(job), workspace)),
+        report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
+    ]
+    digest = workspace.digest(spec.name for spec in stages_of(job))
+    summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
+    return report.render_report(job.job.title, summary, sections, facts=_facts(workspace))
+
+
+def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
+    """Return the scores of all spaces as a table, and the place of the report."""
+    scores = all_scores(job, workspace)
+    lines = [_plain_table(job, scores)] if any(scores.values()) else []
+    further = ways_on(workspace, where) if job.wordspaces.vectors else f"report     {where}"
+    return "\n\n".join([*lines, further])
+
+
+def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
+    """Return the scores of each space of the job."""
+    return {name: scores_of(workspace, name) for name in job.spaces}
+
+
+def _facts(workspace: Workspace) -> dict[str, Any]:
+    done = workspace.stages()
+    tokens = done["tokens"].facts
+    return {
+        "documents": tokens.get("n_documents", 0),
+        "tokens": tokens.get("n_tokens", 0),
+        "words": done["vocabulary"].facts["n_words"],
+    }
+
+
+# --- scores ----------------------------------------------------------------------------------------------------
+
+
+def _score_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
+    tables = [_normed_priming(job, scores), _priming_effects(job, scores), _choices(job, scores)]
+    tables += [_reaction_times(job, scores), _separations(job, scores)]
+    return [table for table in tables if table is not None]
+
+
+def _picked(scores: Iterable[Score], task: str) -> dict[tuple[str, str], Score]:
+    return {(score.set, score.metric): score for score in scores if score.task == task}
+
+
+def _counts(scores: Iterable[Score]) -> str:
+    """Say how many items of each set are known: a range where spaces differ, by words without a value."""
+    known: dict[tuple[str, int], list[int]] = {}
+    for score in scores:
+        known.setdefault((score.set, score.total), []).append(score.known)
+    found = [f"{name} {_range(counts)}/{total:,}" for (name, total), counts in known.items()]
+    return f"Known items of all: {', '.join(found)}."
+
+
+def _range(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _side_by_side(
+    job: WordSpacesJob, scores: Scores, tasks: Iterable[str], title: str, caption: str
+) -> report.Section | None:
+    """Show a row for each space, a column with its interval for each set and metric of some tasks."""
+    rows: list[dict[str, Any]] = []
+    shown: list[Score] = []
+    for name, found in scores.items():
+        row: dict[str, Any] = {"space": title_of(job, name)}
+        for task in tasks:
+            for (of_set, metric), score in _picked(found, task).items():
+                shown.append(score)
+                row[f"{of_set} {metric}"] = _with_interval(score)
+        rows.append(row)
+    if not shown:
+        return None
+    return report.table(title, rows, caption=f"{caption} {_counts(shown)}")
+
+
+def _with_interval(score: Score) -> str:
+    if score.value != score.value:
+        return "–"
+    ends = "" if score.interval is None else f" [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
+    return f"{score.value:.3f}{ends}"
+
+
+def _normed_priming(job: WordSpacesJob, scores: Scores) -> report.Section | None:
+    caption = (
+        "Mean over cues of Spearman's correlation between strength of association and cosine, with 95 % bootstrap "
+        "intervals over cues (the paper's table 3). Items are cues with at least three known targets."
+    )
+    return _side_by_side(job, scores, ["normed priming"], "Normed priming", caption)
+
+
+def _choices(job: WordSpacesJob, scores: Scores) -> report.Section | None:
+    caption = (
+        "Accuracy of synonym choice, Spearman's correlation with judged similarity, purity of clusters (the paper's "
+        "table 2 and more), with 95 % bootstrap intervals over items."
+    )
+    tasks = ["synonym", "similarity", "categorization", "outlier"]
+    return _side_by_side(job, scores, tasks, "Word choice, association and categories", caption)
+
+
+def _reaction_times(job: WordSpacesJob, scores: Scores) -> report.Section | None:
+    caption = (
+        "Spearman's correlation of the cosine of prime and target with the priming measured in milliseconds, when the "
+        "target follows after 200 and 1200 ms, with 95 % bootstrap intervals over pairs."
+    )
+    return _side_by_side(job, scores, ["priming"], "Priming measured by reaction times", caption)
+
+
+def _separations(job: WordSpacesJob, scores: Scores) -> report.Section | None:
+    caption = (
+        "Chance that a pair of the relation has a larger cosine than another pair of the same first word; 0.5 is none. "
+        f"{OPPOSITES} over {ALIKE} is antonymy."
+    )
+    return _side_by_side(job, scores, ["separation"], "Relations", caption)
+
+
+def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | None:
+    """Show R, U and E of the relations with the most pairs, a row for each relation and space."""
+    found = {name: _picked(each, "priming effect") for name, each in scores.items()}
+    if not any(found.values()):
+        return None
+    effects = [score for score in next(iter(found.values())).values() if score.metric.endswith(" effect")]
+    effects = sorted(effects, key=lambda score: -score.total)[:RELATIONS_SHOWN]
+    rows = [
+        {
+            "relation": effect.metric.removesuffix(" effect"),
+            "pairs": f"{effect.known}/{effect.total}",
+            "space": title_of(job, name),
+            **_effect_columns(found[name], effect),
+        }
+        for effect in effects
+        for name in found
+    ]
+    caption = (
+        "Mean cosine of related primes and targets (R), of a prime with all other targets of its relation (U), and the "
+        "effect E = R - U with its 95 % bootstrap interval over pairs (the paper's table 1)."
+    )
+    return report.table("Priming effect by relation", rows, caption=caption)
+
+
+def _effect_columns(scores: Mapping[tuple[str, str], Score], effect: Score) -> dict[str, str]:
+    relation = effect.metric.removesuffix(" effect")
+    columns = {"R": "related", "U": "unrelated", "E": "effect"}
+    return {
+        letter: _with_interval(scores[effect.set, f"{relation} {part}"]) for letter, part in columns.items()
+    }
+
+
+def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
+    """Return scores x 100 as text: a line for each set and metric, a column for each space."""
+    first = next(iter(scores.values()))
+    shown = [i for i, score in enumerate(first) if score.task in CLOSING_TASKS]
+    lines = [["set", "metric", "known/total", *job.spaces]]
+    for i in shown:
+        values = [f"{100 * found[i].value:.1f}" for found in scores.values()]
+        lines.append([first[i].set, first[i].metric, f"{first[i].known}/{first[i].total}", *values])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+# --- spaces ----------------------------------------------------------------------------------------------------
+
+
+def _neighbour_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
+    """Show the neighbours of each of the report's words, a row for each space."""
+    found = {title_of(job, name): nearest_of(workspace, name) for name in job.spaces}
+    words = list(next(iter(found.values())))
+    tables = [
+        report.neighbor_table({title: near[word] for title, near in found.items()}, title=word)
+        for word in words
+    ]
+    return [report.group("Nearest words, space by space", tables)] if tables else []
+
+
+def _space_table(job: WordSpacesJob, workspace: Workspace) -> report.Section:
+    done = workspace.stages()
+    rows = []
+    for name in job.needed():
+        recipe, facts = job.recipes[name], done[f"space_{name}"].facts
+        rows.append(
+            {
+                "space": title_of(job, name),
+                "name": name,
+                "made as": f"{recipe.method} of {recipe.of}",
+                "columns": facts["n_columns"],
+                "values": facts["n_values"],
+                "words without a value": facts["n_zero_words"],
+                "first of them": facts["zero_words"] or "–",
+            }
+        )
+    caption = "Words without a value have the zero vector and no neighbours; their cosine with any word is 0."
+    return report.table("The spaces", rows, caption=caption)

@@ -1,0 +1,378 @@
+"""The word spaces job by the command line: on a generated corpus, and on the dump in gensim's wheel."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import distembed as de
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.wordsets import find_word_sets
+from distembed.factorization.lsa import LSA
+from distembed.manifold import projection
+from distembed.manifold.projection import LocalityPreservingProjection
+from distembed.pipeline import wordspaces_stages
+from distembed.pipeline.cli import cli
+from distembed.pipeline.config import load_job
+from distembed.weighting.documents import log_entropy
+
+from .conftest import DUMP
+from .conftest import distembed as subprocess_distembed
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+JOB = """
+[job]
+system = "wordspaces"
+workspace = "w"
+[corpus]
+paths = ["corpus.txt"]
+numbers = true
+split_bytes = "8KiB"
+[vocabulary]
+min_count = 4
+[wordspaces]
+n_components = 4
+vectors = "lsa"
+[recipes.vsm]
+of = "documents"
+method = "counts"
+[recipes.log_entropy]
+of = "documents"
+method = "log_entropy"
+[recipes.lsa]
+title = "LSA"
+of = "log_entropy"
+method = "lsa"
+[recipes.lsa_without_first]
+of = "log_entropy"
+method = "lsa"
+n_dropped = 1
+n_components = 3
+[recipes.lpp]
+of = "vsm"
+method = "lpp"
+n_neighbors = 6
+[recipes.lpp_binary]
+of = "log_entropy"
+method = "lpp"
+graph_of = "vsm"
+affinity = "binary"
+n_neighbors = 6
+unit_rows = true
+[recipes.maps]
+of = "vsm"
+method = "eigenmaps"
+n_neighbors = 6
+[recipes.wc]
+of = "contexts"
+method = "ppmi"
+n_columns = 30
+[recipes.both_sides]
+of = "hal"
+method = "counts"
+n_columns = 40
+[recipes.random]
+of = "wc"
+method = "random_projection"
+[recipes.psd]
+of = "bigrams"
+method = "psdvec"
+[evaluation]
+sets = ["sets"]
+[report]
+words = ["a0", "b1"]
+n_neighbors = 3
+[resources]
+block_memory = "128KiB"
+workers = 2
+"""
+TOPICS, WORDS_OF_TOPIC, N_DOCUMENTS = "abcd", 12, 160
+
+
+def run(*words: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def digest(job: Path, workspace: Path) -> str:
+    done = run("verify", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a job whose documents have a topic each, with sets that ask for the topics."""
+    folder = tmp_path_factory.mktemp("wordspaces")
+    rng = np.random.default_rng(0)
+    share = 1 / np.arange(1, WORDS_OF_TOPIC + 1)
+    lines = []
+    for document in range(N_DOCUMENTS):
+        topic = TOPICS[document % len(TOPICS)]
+        own = rng.choice(WORDS_OF_TOPIC, 30, p=share / share.sum())
+        words = [f"{topic}{word}" for word in own] + [f"x{word}" for word in rng.choice(8, 10)]
+        lines.append(" ".join(rng.permutation(words)))
+    lines[0] += " seldom"
+    (folder / "corpus.txt").write_text("\n".join(lines) + "\n")
+    sets = folder / "sets"
+    sets.mkdir()
+    (sets / "similar.txt").write_text("a0 a1 5\na0 b1 1\nb0 b2 4\nc0 d0 2\nd1 d2 5\na0 nowhere 3\n")
+    (sets / "choice.txt").write_text("a0 | a1 | b1 | c1\nseldom | a2 | b0\n")
+    rows = [f",{topic},{topic}{i}\n" for topic in TOPICS for i in range(3)]
+    (sets / "categories.csv").write_text(",category,word\n" + "".join(rows))
+    (folder / "job.toml").write_text(JOB)
+    return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def finished(job: Path) -> tuple[Path, str]:
+    workspace = job.parent / "finished"
+    done = run("run", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return workspace, done.output
+
+
+@pytest.fixture
+def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+
+
+def test_spaces_are_what_the_library_makes(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    terms = workspace.array("document_terms").compute()
+    vsm = workspace.array("spaces/vsm").compute()
+    assert (vsm != terms.T).nnz == 0
+    weighted = log_entropy(terms).T.tocsr()
+    np.testing.assert_allclose(
+        workspace.array("spaces/log_entropy").compute().toarray(), weighted.toarray(), rtol=1e-6
+    )
+    expected = LSA(4).fit_transform(weighted)
+    np.testing.assert_allclose(np.abs(workspace.array("spaces/lsa").compute()), np.abs(expected), atol=2e-4)
+    without = workspace.array("spaces/lsa_without_first").compute()
+    np.testing.assert_allclose(np.abs(without), np.abs(expected[:, 1:]), atol=2e-4)
+
+
+def test_a_projection_is_the_estimator_s_and_graphs_are_shared(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    vsm = workspace.array("spaces/vsm").compute()
+    model = LocalityPreservingProjection(4, n_neighbors=6)
+    expected = model.fit_transform(vsm)
+    np.testing.assert_allclose(workspace.array("spaces/lpp").compute(), expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        workspace.array("spaces/maps").compute(), model.eigenmaps_, rtol=1e-3, atol=1e-5
+    )
+    names = set(workspace.stages())
+    assert sum(name.startswith("neighbors_") for name in names) == 1
+    assert sum(name.startswith("eigenmaps_") for name in names) == 2
+
+
+def test_columns_are_chosen(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    n_words = len(workspace.table("vocabulary"))
+    assert workspace.array("hal_following").shape == (n_words, n_words)
+    assert workspace.array("spaces/both_sides").shape == (n_words, 40)
+    assert workspace.array("spaces/wc").shape == (n_words, 30)
+
+
+def test_the_halves_of_hal_are_transposes(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    following, preceding = (workspace.array(f"hal_{side}").compute() for side in ("following", "preceding"))
+    assert following.nnz > 0
+    assert (following != preceding.T).nnz == 0
+
+
+def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    sets = find_word_sets(job.parent / "sets")
+    for name in ("vsm", "lpp", "wc"):
+        space = workspace.array(f"spaces/{name}").compute()
+        dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
+        found = wordspaces_stages.scores_of(workspace, name)
+        for mine, expected in zip(found, evaluate_sets(dense, sets, Policy()), strict=True):
+            assert mine[:3] == expected[:3]
+            assert (mine.known, mine.total) == (expected.known, expected.total)
+            assert mine.value == pytest.approx(expected.value, abs=1e-6)
+
+
+def test_neighbours_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    vectors = de.WordVectors(words, workspace.array("spaces/lsa").compute())
+    nearest = wordspaces_stages.nearest_of(workspace, "lsa")
+    found = [cosine for _, cosine in nearest["a0"]]
+    assert found == pytest.approx([near.similarity for near in vectors.most_similar("a0", n=3)], abs=1e-6)
+    assert found == pytest.approx([vectors.similarity("a0", word) for word, _ in nearest["a0"]], abs=1e-6)
+    for name in ("vsm", "lsa", "lpp"):
+        found = wordspaces_stages.nearest_of(workspace, name)
+        assert {word[0] for word, _ in found["a0"]} == {"a"}
+        assert {word[0] for word, _ in found["b1"]} == {"b"}
+
+
+def test_the_report_and_the_last_lines(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Word choice, association",
+        "Nearest words, space by space",
+        "The spaces",
+        "Time and memory",
+    ):
+        assert title in page
+    assert "similar 5/6" in page
+    assert re.search(r"^similar +spearman +5/6 +-?\d+\.\d", output, re.MULTILINE)
+    assert run("neighbors", workspace, "a0", "-n", "2").output.startswith("a0: a")
+
+
+def test_words_of_the_sets_are_kept_however_rare(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    assert "seldom" in de.Workspace.open(finished[0]).table("vocabulary")["word"].to_pylist()
+    settings = ["--set", "evaluation.keep_words=false", "--set", "wordspaces.spaces=['lsa']"]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    assert "seldom" not in de.Workspace.open(tmp_path / "w").table("vocabulary")["word"].to_pylist()
+
+
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
+    before = digest(job, finished[0])
+    done = run("run", job, "--workspace", finished[0])
+    assert "nothing to do" in done.output
+    assert digest(job, finished[0]) == before
+
+
+def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    done = run("run", job, "--workspace", copy, "--set", "recipes.lpp.alpha=1.0")
+    ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
+    assert ran == {"space_lpp", "scores_lpp"}
+    assert digest(job, copy) != digest(job, finished[0])
+
+
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [
+        (wordspaces_stages, "merge_partials"),
+        (projection, "laplacian_eigenmaps"),
+        (wordspaces_stages, "nearest_words"),
+    ],
+)
+def test_a_run_that_failed_goes_on_to_the_same_bytes(
+    job: Path,
+    finished: tuple[Path, str],
+    copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: object,
+    function: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the power is gone")
+
+    # another ridge and window, and then again the first: all that depends on them is made twice
+    settings = [
+        "--set",
+        "recipes.lpp.alpha=1.0",
+        "--set",
+        "contexts.window=4",
+        "--set",
+        "report.n_neighbors=2",
+    ]
+    assert run("run", job, "--workspace", copy, *settings).exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(module, function, fail)
+        done = run("run", job, "--workspace", copy)
+    assert done.exit_code == 1
+    assert "the power is gone" in done.output
+    assert run("run", job, "--workspace", copy).exit_code == 0
+    assert digest(job, copy) == digest(job, finished[0])
+
+
+def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == digest(job, finished[0])
+
+
+def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> None:
+    done = run("plan", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 0, done.output
+    for spec in wordspaces_stages.stages_of(load_job(job)):
+        assert re.search(rf"^{spec.name} +\d", done.output, re.MULTILINE), spec.name
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("recipes.lpp.n_neighbors=500", "others: k = 500 must be 1 to that many"),
+        ("recipes.lsa.n_components=5000", "n_components is 5000 but the matrix is"),
+        ("recipes.maps.n_components=300", "300 eigenvectors are wanted"),
+        ("recipes.lpp.n_component=5", "recipes.lpp.n_component; did you mean n_components?"),
+        ("recipes.lsa.alpha=0.5", "recipes.lsa: method 'lsa' has no alpha"),
+        ("recipes.lsa.of=log_entrop", "'log_entrop', which is not there; did you mean log_entropy?"),
+        ("recipes.lsa.of=lsa", "recipes.lsa starts from itself"),
+        ("recipes.lsa.of=documents", "recipes.lsa makes 'lsa' of 'documents'; of that there is counts"),
+        ("recipes.vsm.of=lsa", "recipes.vsm makes 'counts' of 'lsa'"),
+        ("recipes.lpp.graph_of=contexts", "graph_of = 'contexts' is a table of counts"),
+        ("recipes.contexts={of='documents', method='counts'}", "bears the name of a table of counts"),
+        ("recipes.both_sides.n_columns=100000", "n_columns is 100000"),
+        ("wordspaces.spaces=['lsb']", "wordspaces.spaces names 'lsb'"),
+        ("wordspaces.vectors=vsm", "name a dense space of the job"),
+        ("evaluation.sets=['none.txt']", "none.txt"),
+        ("evaluation.sets=['corpus.txt']", "corpus.txt"),
+        ("hal.direction=symmetric", "hal.direction = 'symmetric' is not allowed"),
+    ],
+)
+def test_a_fault_is_one_sentence(job: Path, copy: Path, setting: str, message: str) -> None:
+    done = run("run", job, "--workspace", copy, "--set", setting)
+    assert done.exit_code in (1, 2)
+    assert message in done.output.splitlines()[-1]
+
+
+def test_no_known_pair_is_no_score(job: Path, copy: Path, tmp_path: Path) -> None:
+    strange = tmp_path / "strange.txt"
+    strange.write_text("nobody nowhere 3\nsomebody somewhere 2\n")
+    settings = ["--set", f"evaluation.sets=['{strange}']", "--set", "evaluation.keep_words=false"]
+    done = run("run", job, "--workspace", copy, *settings)
+    assert done.exit_code == 0, done.output
+    scores = json.loads((copy / "scores_vsm.json").read_text())
+    assert [(row["value"], row["known"], row["total"]) for row in scores] == [(None, 0, 2)]
+
+
+def test_words_without_a_value_are_named(job: Path, copy: Path) -> None:
+    settings = ["--set", "recipes.wc.n_columns=1", "--set", "wordspaces.spaces=['wc', 'lsa']"]
+    done = run("run", job, "--workspace", copy, *settings)
+    assert done.exit_code == 0, done.output
+    facts = de.Workspace.open(copy).stages()["space_wc"].facts
+    assert facts["n_zero_words"] > 0
+    assert len(facts["zero_words"].split(", ")) == min(facts["n_zero_words"], 20)
+
+
+def test_a_disconnected_graph_is_told(job: Path, finished: tuple[Path, str]) -> None:
+    done = de.Workspace.open(finished[0]).stages()
+    maps = [manifest for name, manifest in done.items() if name.startswith("eigenmaps_")]
+    assert all(manifest.facts["n_graph_components"] >= 1 for manifest in maps)
+
+
+def test_the_job_we_ship_on_the_dump_of_the_wheel(tmp_path: Path) -> None:
+    pytest.importorskip("gensim", reason="the embedded input lies in gensim's wheel")
+    settings = {
+        "corpus.paths": f"['{DUMP}']",
+        "corpus.layout": "line",
+        "vocabulary.min_count": 40,
+        "wordspaces.n_components": 20,
+        "wordspaces.spaces": "['vsm', 'lsa', 'vsm_lpp', 'wc_lpp', 'hal_space']",
+        "evaluation.sets": "['{gensim}/test/test_data/wordsim353.tsv']",
+    }
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    done = run("run", JOBS / "wordspaces.toml", "--workspace", tmp_path / "w", *words)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^wordsim353 +spearman +\d+/353", done.output, re.MULTILINE)
