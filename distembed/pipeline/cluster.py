@@ -118,7 +118,7 @@ class Workers:
             threads_per_worker=1,
             processes=True,
             memory_limit=self.memory_limit,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.ERROR,
         )
         self._resources.enter_context(cluster)

@@ -20,14 +20,10 @@ from distembed.manifold.correspondences import (
     propagate_correspondences,
     shared_values,
 )
-from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
+from distembed.manifold.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.manifold.test_alignment import GRID, TOY, pairs_of
-from tests.references.alignment import grid_toy
+from tests.references.alignment import alternate, grid_toy
 
-PAPER = {
-    "normalization": "symmetric", "missing": "imputed", "init": "random", "centre": False,
-    "regularization": 0.0, "max_iter": 30,
-}  # fmt: skip
 SMOOTH = {name: value for name, value in TOY.items() if name not in GRID}
 
 
@@ -47,10 +43,19 @@ def toy_guesses(X, V, graph, numbers):
     return {
         "mean": np.full_like(V, V.mean()),
         "alignment": V[nearest],
-        "paper, 30 rounds": embedded(links, **PAPER),
+        "paper, 30 rounds": as_printed(graph, V, links),
         "embedding, pairs given": embedded(links, **SMOOTH),
         "embedding, pairs found": embedded(found, **SMOOTH),
     }
+
+
+def as_printed(graph, V, links):
+    """Return what the paper's steps give after 30 rounds from a random start, by the oracle."""
+    known = np.concatenate([np.ones(16, bool), links.toarray().any(axis=0)])
+    L = laplacian(joint_adjacency([graph, graph], {(0, 1): links})).toarray()
+    start = np.random.default_rng(links.indices[0]).uniform(-1, 1, (32, 2))
+    Z, F = alternate(L, np.concatenate([V, V]), known, start, 30)
+    return (Z @ F)[16:]
 
 
 def toy_row(n_known, n_seeds):
@@ -69,12 +74,13 @@ def toy_row(n_known, n_seeds):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("n_seeds", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_toy_of_the_paper(n_seeds, tmp_path):
     print(f"\nRMSE on the grid, mean ± half the 95 % interval of {n_seeds} seeds")
     rows = {}
     with dask.config.set(scheduler="synchronous"):
-        for n_known in (1, 2, 3, 4, 5, 6, 7, 10, 15) if n_seeds > 3 else (1, 3):
+        for n_known in (1, 2, 3, 4, 5, 7, 10, 15) if n_seeds > 3 else (1, 3):
             rows[n_known] = toy_row(n_known, n_seeds)
             cells = (
                 f"{name} {value.mean:.2f} ± {value.high - value.mean:.2f}"
