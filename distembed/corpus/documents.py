@@ -315,17 +315,17 @@ def read_jsonl(split: Split, progress: Progress) -> Iterator[Batch]:
 
 def json_spans(split: Split, progress: Progress) -> Iterator[Span]:
     """Yield each JSON line's text with its id, title and label."""
-    text_field, id_field, title_field, label_field = split.fields
+    text_fields, id_field, title_field, label_field = split.fields
     name = split.url.rsplit("/", 1)[-1]
     for offset, line in json_lines(split, progress):
         if not line.strip():
             continue
         record = parsed(split, offset, line.removeprefix(codecs.BOM_UTF8))
-        text = record.get(text_field)
-        if not isinstance(text, str):
-            raise json_error(split, offset, missing_text(record, text_field))
+        texts = [record[field] for field in text_fields if record.get(field) is not None]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise json_error(split, offset, missing_text(record, text_fields))
         yield Span(
-            text.encode("utf-8", "replace"),
+            "\n".join(texts).encode("utf-8", "replace"),
             closes=True,
             id=optional(record, id_field) or f"{name}:{offset}",
             title=optional(record, title_field) or "",
@@ -348,11 +348,13 @@ def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
     return record
 
 
-def missing_text(record: dict[str, Any], text_field: str) -> str:
+def missing_text(record: dict[str, Any], text_fields: tuple[str, ...]) -> str:
     """Return what to say of a record without text."""
-    if text_field in record:
-        return f'holds {type(record[text_field]).__name__} in "{text_field}", not text; give text_field='
-    return f'has no field "{text_field}" (it has {", ".join(sorted(record)) or "none"}); give text_field='
+    for field in text_fields:
+        if field in record and not isinstance(record[field], str):
+            return f'holds {type(record[field]).__name__} in "{field}", not text; give text_field='
+    fields = " or ".join(f'"{field}"' for field in text_fields)
+    return f"has no field {fields} (it has {', '.join(sorted(record)) or 'none'}); give text_field="
 
 
 def optional(record: dict[str, Any], field: str | None) -> str | None:
@@ -386,7 +388,7 @@ def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
             )
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * split.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
-            columns = sorted({field for field in split.fields if field})
+            columns = sorted({*split.fields[0], *(field for field in split.fields[1:] if field)})
             row = 0
             for records in file.iter_batches(n_rows, row_groups=[group], columns=columns):
                 yield parquet_batch(split, records, f"{split.url.rsplit('/', 1)[-1]}:{group}.", row)
@@ -395,9 +397,9 @@ def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
 
 def check_columns(split: Split, names: list[str]) -> None:
     """Refuse a Parquet file without the columns asked for."""
-    for option, field in zip(
-        ("text_field", "id_field", "title_field", "label_field"), split.fields, strict=True
-    ):
+    options = ("id_field", "title_field", "label_field")
+    asked = [("text_field", field) for field in split.fields[0]]
+    for option, field in [*asked, *zip(options, split.fields[1:], strict=True)]:
         if field and field not in names:
             raise CorpusError(
                 f'{split.url} has no column "{field}" (it has {", ".join(names)}); give {option}=.'
@@ -406,12 +408,7 @@ def check_columns(split: Split, names: list[str]) -> None:
 
 def parquet_batch(split: Split, records: pa.RecordBatch, prefix: str, row: int) -> Batch:
     """Return the batch of some rows."""
-    text = records.column(split.fields[0])
-    if not pa.types.is_string(text.type) and not pa.types.is_large_string(text.type):
-        raise CorpusError(
-            f'{split.url}: column "{split.fields[0]}" is {text.type}, not text; give text_field=.'
-        )
-    text = text.cast(pa.large_string())
+    text = parquet_text(split, records)
     n = len(text)
     _, offsets, data = text.buffers()
     bounds = (
@@ -431,3 +428,17 @@ def parquet_batch(split: Split, records: pa.RecordBatch, prefix: str, row: int) 
         titles if titles is not None else nothing(n),
         labels if labels is not None else no_labels(n),
     )
+
+
+def parquet_text(split: Split, records: pa.RecordBatch) -> pa.Array:
+    """Return the text of some rows; several columns are joined by line ends, nulls left out."""
+    columns = []
+    for field in split.fields[0]:
+        column = records.column(field)
+        if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+            raise CorpusError(f'{split.url}: column "{field}" is {column.type}, not text; give text_field=.')
+        columns.append(column.cast(pa.large_string()))
+    if len(columns) == 1:
+        return columns[0]
+    end = pa.scalar("\n", pa.large_string())
+    return pc.binary_join_element_wise(*columns, end, null_handling="skip")

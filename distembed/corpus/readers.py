@@ -145,7 +145,7 @@ def read_corpus(
     split_bytes: int = SPLIT_BYTES,
     namespaces: Iterable[int] | None = (0,),
     redirects: bool = False,
-    text_field: str = "text",
+    text_field: str | Sequence[str] = "text",
     id_field: str | None = None,
     title_field: str | None = None,
     label_field: str | None = None,
@@ -169,7 +169,8 @@ def read_corpus(
     namespaces, redirects : which pages of an export are documents; None is all namespaces.
     text_field, id_field, title_field, label_field : names in JSON lines and Parquet; None: an id is made of
     file and
-        place, title and label stay empty.
+        place, title and label stay empty. Several text fields are joined by line ends, those that are null
+        left out.
     encoding, errors : of text and JSON lines. An export names its own.
     layout : of text: a document a "line", or "blocks" between empty lines with the title in the first line.
     scratch : folder for temporary parts.
@@ -187,7 +188,12 @@ def read_corpus(
         encoding=encoding,
         errors=check_choice("errors", errors, ("strict", "replace")),
         layout=check_choice("layout", layout, ("line", "blocks")),
-        fields=(text_field, id_field, title_field, label_field),
+        fields=(
+            (text_field,) if isinstance(text_field, str) else tuple(text_field),
+            id_field,
+            title_field,
+            label_field,
+        ),
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
         storage_options=options,

@@ -47,8 +47,8 @@ class Split:
     compression : "", "bz2", "gz", "xz" or "zst".
     encoding, errors : of the text.
     layout : of text: a document a "line", or "blocks" between blank lines with the title first.
-    fields : names of the text, id, title and label fields of JSON lines and Parquet; None where there is
-    none.
+    fields : names of the text (one or several), id, title and label fields of JSON lines and Parquet; None
+    where there is none.
     namespaces, redirects : which MediaWiki pages are documents (namespaces None: all).
     namespace_names : (key, name) of the dump's own namespaces.
     storage_options : fsspec's, as sorted items.
@@ -62,7 +62,7 @@ class Split:
     encoding: str = "utf-8"
     errors: str = "strict"
     layout: str = "line"
-    fields: tuple[str, str | None, str | None, str | None] = ("text", None, None, None)
+    fields: tuple[tuple[str, ...], str | None, str | None, str | None] = (("text",), None, None, None)
     namespaces: tuple[int, ...] | None = (0,)
     redirects: bool = False
     namespace_names: tuple[tuple[int, str], ...] = ()

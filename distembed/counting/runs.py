@@ -1,12 +1,9 @@
 """Partial counts on disk: sorted runs split by row block, in one file a part.
 
-The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices int32,
-values
-int32 or int64, little endian), then a JSON table of the segments with the CRC-32 of each, the length and
-CRC-32 of
-that table, and a closing mark. It is written under a temporary name and moved, so that a file with its name
-is whole;
-what rots later is found by the checksums.
+The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices, values; little
+endian, in two bytes where a segment's numbers fit them: most do, and writing is what counting waits for), then a JSON
+table of the segments with the CRC-32 of each, the length and CRC-32 of that table, and a closing mark. It is written
+under a temporary name and moved, so that a file with its name is whole; what rots later is found by the checksums.
 """
 
 from __future__ import annotations
@@ -20,10 +17,12 @@ from typing import Any, Self
 
 import numpy as np
 from fsspec.core import url_to_fs
+from numpy.typing import NDArray
 
 from distembed.counting.blocks import Run
 
-_MARK = b"DECOUNT1"
+_MARK = b"DECOUNT2"
+_INTEGERS = {2: "<u2", 4: "<i4", 8: "<i8"}
 _TAIL = struct.Struct("<QI8s")
 
 
@@ -50,14 +49,15 @@ class RunWriter:
 
     def append(self, block: int, run: Run) -> None:
         """Write one run's rows of one row block."""
-        checksum = 0
-        for array in (np.diff(run.indptr).astype("<i4"), run.indices, run.values):
-            data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
+        checksum, size = 0, 0
+        indices, values = _narrowed(run.indices), _narrowed(run.values)
+        for array in (np.diff(run.indptr).astype("<i4"), indices, values):
+            data = array.data.cast("B")
             checksum = zlib.crc32(data, checksum)
-            self._file.write(data)
-        width = run.values.dtype.itemsize
-        self._segments.append([block, self._offset, len(run.indptr) - 1, len(run.indices), width, checksum])
-        self._offset += 4 * (len(run.indptr) - 1) + (4 + width) * len(run.indices)
+            size += self._file.write(data)
+        widths = (indices.itemsize, values.itemsize)
+        self._segments.append([block, self._offset, len(run.indptr) - 1, len(indices), *widths, checksum])
+        self._offset += size
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -82,16 +82,16 @@ def read_runs(url: str, block: int) -> Iterator[Run]:
     """
     fs, path = url_to_fs(url)
     with fs.open(path, "rb") as file:
-        for number, offset, n_rows, n_entries, width, checksum in _read_table(file, url):
+        for number, offset, n_rows, n_entries, *widths, checksum in _read_table(file, url):
             if number == block:
-                size = 4 * n_rows + (4 + width) * n_entries
+                size = 4 * n_rows + sum(widths) * n_entries
                 file.seek(offset)
-                data = bytearray(size)  # writable, as the kernels are compiled for
+                data = bytearray(size)
                 if file.readinto(data) != size or zlib.crc32(data) != checksum:
                     raise DamagedRunsError(
                         url, f"the counts of row block {block} at byte {offset} are damaged"
                     )
-                yield _unpacked(data, n_rows, n_entries, width)
+                yield _unpacked(data, n_rows, n_entries, *widths)
 
 
 def _read_table(file: Any, url: str) -> list[list[int]]:
@@ -108,8 +108,19 @@ def _read_table(file: Any, url: str) -> list[list[int]]:
     raise DamagedRunsError(url, f"the table of segments at the end of its {size} bytes is missing or damaged")
 
 
-def _unpacked(data: bytearray, n_rows: int, n_entries: int, width: int) -> Run:
+def _narrowed(numbers: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+    """Return numbers that are not negative in two bytes if they fit, else as they are; little endian."""
+    narrow = int(numbers.max(initial=0)) < 2**16
+    return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
+
+
+def _unpacked(data: bytearray, n_rows: int, n_entries: int, index_width: int, value_width: int) -> Run:
     sizes = np.frombuffer(data, "<i4", n_rows)
-    indices = np.frombuffer(data, "<i4", n_entries, 4 * n_rows)
-    values = np.frombuffer(data, f"<i{width}", n_entries, 4 * (n_rows + n_entries))
-    return Run(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), indices, values)
+    indices = np.frombuffer(data, _INTEGERS[index_width], n_entries, 4 * n_rows)
+    values = np.frombuffer(data, _INTEGERS[value_width], n_entries, 4 * n_rows + index_width * n_entries)
+    # The kernels are compiled for writable arrays of four and eight bytes.
+    return Run(
+        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        indices.astype(np.int32, copy=False),
+        values.astype(np.int64 if value_width == 8 else np.int32, copy=False),
+    )

@@ -13,9 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.base import clone
 
 from distembed.execution import one_blas_thread
+from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
+from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
+from distembed.manifold.graphs import components, joint_adjacency
 
 Float64s = NDArray[np.float64]
 
@@ -186,15 +190,11 @@ def control_features(
     ValueError
         If there is no link.
     """
-    if not links.nnz:
-        raise ValueError("the controls are fitted to correspondences, but there are none")
-    first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
     values, pairs = np.asarray(V1, np.float64), links.tocoo()
-    here, there = first[pairs.row], second[pairs.col]
+    first, rotated, regressed = fit_control_maps(X1, X2, links, ridge=ridge)
+    second = unit_rows(np.asarray(X2, np.float64))
     with one_blas_thread():
-        regressed = ridge_map(there, here, ridge=ridge)(second)
-        rotated = second @ procrustes_map(there, here, pairs.data)
-        direct = ridge_map(there, values[pairs.row], ridge=ridge)(second)
+        direct = ridge_map(second[pairs.col], values[pairs.row], ridge=ridge)(second)
     return {
         "mean": np.tile(values.mean(axis=0), (len(second), 1)),
         "ridge": direct,
@@ -202,6 +202,181 @@ def control_features(
         "procrustes": nearest_features(first, rotated, values, n_neighbors=n_neighbors),
         "procrustes_1": nearest_features(first, rotated, values),
     }
+
+
+class ControlMaps(NamedTuple):
+    """Unit rows of the first set, and images of the second's among them.
+
+    Attributes
+    ----------
+    first : (n × d1)
+    rotated : (m × d1), by the best rotation
+    regressed : (m × d1), by ridge regression
+    """
+
+    first: Float64s
+    rotated: Float64s
+    regressed: Float64s
+
+
+def fit_control_maps(X1: Any, X2: Any, links: sp.csr_array, *, ridge: float = 0.3) -> ControlMaps:
+    """Fit the linear maps of `control_features` to the links.
+
+    Raises
+    ------
+    ValueError
+        If there is no link.
+    """
+    if not links.nnz:
+        raise ValueError("the controls are fitted to correspondences, but there are none")
+    first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
+    pairs = links.tocoo()
+    here, there = first[pairs.row], second[pairs.col]
+    with one_blas_thread():
+        rotated = second @ procrustes_map(there, here, pairs.data)
+        return ControlMaps(first, rotated, ridge_map(there, here, ridge=ridge)(second))
+
+
+# ------------------------------------------------------------------------------- every method, one draw
+
+
+class TwoSets(NamedTuple):
+    """What every method of transfer is given, beside the correspondences.
+
+    Attributes
+    ----------
+    first, second : (n × d1), (m × d2)
+    graphs : affinity of each set, CSR
+    features : (n × f), of the first set; rows that are all NaN are unknown
+    """
+
+    first: Any
+    second: Any
+    graphs: tuple[sp.csr_array, sp.csr_array]
+    features: Float64s
+
+
+class Inference(NamedTuple):
+    """What a method infers for the second set, and the space in which it compares the sets, if it has one."""
+
+    features: Float64s
+    spaces: tuple[Float64s, Float64s] | None
+
+
+class MethodScore(NamedTuple):
+    """One line of a comparison; correlation is the mean over topics, retrieval NaN without a common space."""
+
+    method: str
+    rmse: float
+    correlation: float
+    hellinger: float
+    jensen_shannon: float
+    mean_reciprocal_rank: float
+    hits_1: float
+    hits_10: float
+
+
+def infer_by_each_method(
+    sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding, *, alignment_components: int = 50
+) -> dict[str, Inference]:
+    """Return what each method makes of the same correspondences.
+
+    - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
+    - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
+    - "matching", "matching_1": the space of `propagate_correspondences`, then 5 nearest rows or the one;
+    - "embedding_given": `model` with the links alone;
+    - "embedding": `model` with those found as well, if it propagates.
+
+    All but mean, alignment and embedding need dense rows and are left out for sparse ones.
+
+    Parameters
+    ----------
+    links : known correspondences, (n × m)
+    model : its options are used, its graph is that of `sets`
+    """
+    known = _without_unknown(sets)
+    dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
+    found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
+    found["alignment"] = _aligned(known, links, alignment_components)
+    found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
+    if model.propagate:
+        more = propagate_correspondences(
+            sets.first, sets.second, links, random_state=model.random_state, block_memory=model.block_memory
+        )
+        found |= _matched(known, more)
+        found["embedding"] = _embedded(sets, more.links, model)
+    return found
+
+
+def _without_unknown(sets: TwoSets) -> TwoSets:
+    """Return the sets with column means for unknown features: controls have no notion of them."""
+    means = np.nanmean(sets.features, axis=0)
+    return sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
+
+
+def _means(sets: TwoSets, links: sp.csr_array) -> Float64s:
+    return np.tile(sets.features.mean(axis=0), (links.shape[1], 1))
+
+
+def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
+    maps = fit_control_maps(sets.first, sets.second, links)
+    spaces = {
+        "ridge_map": (maps.first, maps.regressed),
+        "procrustes": (maps.first, maps.rotated),
+        "procrustes_1": (maps.first, maps.rotated),
+    }
+    values = control_features(sets.first, sets.second, sets.features, links)
+    return {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
+
+
+def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
+    first, second = found.spaces
+    values = np.asarray(sets.features, np.float64)
+    return {
+        name: Inference(nearest_features(first, second, values, n_neighbors=k), found.spaces)
+        for name, k in (("matching", 5), ("matching_1", 1))
+    }
+
+
+def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
+    adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
+    n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
+    _, Z = alignment_eigenpairs(adjacency, min(n_components, n_left))
+    first, second = Z[: links.shape[0]], Z[links.shape[0] :]
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
+
+    k = min(5, len(first))
+    nearest = NearestNeighbors(n_neighbors=k).fit(first).kneighbors(second, return_distance=False)
+    return Inference(sets.features[nearest].mean(axis=1), (first, second))
+
+
+def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
+    adjacency = joint_adjacency(sets.graphs, {(0, 1): links}, weight=model.correspondence_weight)
+    fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
+    n = links.shape[0]
+    return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))
+
+
+def score_methods(found: dict[str, Inference], true: Any, counterparts: Any, rows: Any) -> list[MethodScore]:
+    """Score each method on some rows of the second set.
+
+    Parameters
+    ----------
+    true : (r × f), of those rows
+    counterparts, rows : row of the first set that each belongs to, and its own in the second, (r,)
+    """
+    return [_score(method, *inference, true, counterparts, rows) for method, inference in found.items()]
+
+
+def _score(
+    method: str, features: Float64s, spaces: Any, true: Any, counterparts: Any, rows: Any
+) -> MethodScore:
+    scores = score_transfer(features[rows], true)
+    place: tuple[float, ...] = (np.nan, np.nan, np.nan)
+    if spaces is not None:
+        place = score_retrieval(spaces[0], spaces[1][rows], counterparts)[:3]
+    correlation = float(np.nan_to_num(scores.topic_correlation).mean())
+    return MethodScore(method, scores.rmse, correlation, scores.hellinger, scores.jensen_shannon, *place)
 
 
 class Interval(NamedTuple):

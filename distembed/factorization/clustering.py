@@ -212,6 +212,13 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
             check_nonnegative(matrix, name="X")
             return np.asarray(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
+    def transform(self, X: Any) -> Array:
+        """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array."""
+        with one_blas_thread():
+            matrix = unit_rows(row_blocks(X, name="X"))
+            n_clusters = self.centroids_.shape[0]
+            return each(blocks.times, matrix, self.centroids_.T, columns=n_clusters, dtype=matrix.dtype)
+
 
 def unit_rows(matrix: Array) -> Array:
     """Return a matrix with rows of unit length; lazily for a Dask array."""

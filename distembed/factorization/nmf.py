@@ -124,7 +124,7 @@ def _descend(
 # --- the rounds -------------------------------------------------------------------------------------------
 
 
-def _nmf_round(X: Array, squares: float, solver: str, now: Factors) -> Factors:
+def _nmf_round(solver: str, X: Array, squares: float, now: Factors) -> Factors:
     """Return the factors after one round of NMF."""
     rank = now.words.shape[1]
     if solver == "hals":
@@ -134,10 +134,7 @@ def _nmf_round(X: Array, squares: float, solver: str, now: Factors) -> Factors:
         update, renew = blocks.update_documents, blocks.update_words
     WW = each(blocks.gram, now.words, rows=rank, columns=rank)
     Z = each(update, X, now.documents, now.words, WW, columns=rank, dtype=X.dtype)
-    XZ, ZZ = _document_sums(X, Z)
-    W = each(renew, now.words, XZ, ZZ, columns=rank)
-    loss = each(partial(_document_loss, squares), XZ, ZZ, W, rows=1, columns=1)
-    return Factors(Z, W, now.core, XZ, loss)
+    return _words_follow(X, squares, renew, now, Z)
 
 
 def _orthogonal_round(X: Array, squares: float, now: Factors) -> Factors:
@@ -146,8 +143,13 @@ def _orthogonal_round(X: Array, squares: float, now: Factors) -> Factors:
     WXZ = each(_product, now.words, now.carried, rows=rank, columns=rank)
     update = blocks.update_orthogonal_documents
     Z = each(update, X, now.documents, now.words, WXZ, columns=rank, dtype=X.dtype)
+    return _words_follow(X, squares, blocks.update_words, now, Z)
+
+
+def _words_follow(X: Array, squares: float, renew: Callable[..., Any], now: Factors, Z: Array) -> Factors:
+    """Return the factors of new document factors: word factors renewed from them, and the loss."""
     XZ, ZZ = _document_sums(X, Z)
-    W = each(blocks.update_words, now.words, XZ, ZZ, columns=rank)
+    W = each(renew, now.words, XZ, ZZ, columns=now.words.shape[1])
     loss = each(partial(_document_loss, squares), XZ, ZZ, W, rows=1, columns=1)
     return Factors(Z, W, now.core, XZ, loss)
 
@@ -271,13 +273,24 @@ def _squared_times(X: csr_array, V: Floats) -> NDArray[Any]:
 class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
     """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
 
-    n_components: int
-    init: str
-    n_iter: int
-    tol: float
-    n_init: int
-    random_state: int
-    checkpoint: Checkpoint
+    def __init__(
+        self,
+        n_components: int = 20,
+        *,
+        init: str = "spherical_kmeans",
+        n_iter: int = 100,
+        tol: float = 0.0,
+        n_init: int = 1,
+        random_state: int = 0,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.n_iter = n_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+        self.checkpoint = checkpoint
 
     def _check(self, **allowed: tuple[str, ...]) -> None:
         for option, names in allowed.items():
@@ -303,6 +316,15 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
                 f"{self.n_iter}; raise n_iter, or pass tol=0 for a fixed number of rounds.",
                 stacklevel=3,
             )
+
+    def _fit_documents(
+        self, X: Any, start: Callable[..., Factors], one_round: Callable[..., Factors]
+    ) -> None:
+        """Factorise documents × words alone."""
+        with one_blas_thread():
+            matrix, facts = self._documents(X)
+            begin = partial(start, matrix, self.n_components, self.init, facts.mean)
+            self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares))
 
     def _learn(self, fit: Fit) -> None:
         Z, rank = fit.factors.documents, self.n_components
@@ -419,14 +441,11 @@ class NMF(_Factorization):
         random_state: int = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(
+            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, random_state=random_state,
+            checkpoint=checkpoint,
+        )  # fmt: skip
         self.solver = solver
-        self.init = init
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
@@ -438,10 +457,7 @@ class NMF(_Factorization):
             is not one of its names.
         """
         self._check(init=_INITS, solver=("hals", "multiplicative"))
-        with one_blas_thread():
-            matrix, facts = self._documents(X)
-            start = partial(_plain_start, matrix, self.n_components, self.init, facts.mean)
-            self._fit(matrix, start, partial(_nmf_round, matrix, facts.sum_of_squares, self.solver))
+        self._fit_documents(X, _plain_start, partial(_nmf_round, self.solver))
         return self
 
 
@@ -454,25 +470,6 @@ class OrthogonalNMF(_Factorization):
     Parameters and attributes: those of `NMF` without `solver`.
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        init: str = "spherical_kmeans",
-        n_iter: int = 100,
-        tol: float = 0.0,
-        n_init: int = 1,
-        random_state: int = 0,
-        checkpoint: Checkpoint = persist,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-
     def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
 
@@ -482,10 +479,7 @@ class OrthogonalNMF(_Factorization):
             As `NMF.fit`.
         """
         self._check(init=_INITS)
-        with one_blas_thread():
-            matrix, facts = self._documents(X)
-            start = partial(_orthogonal_start, matrix, self.n_components, self.init, facts.mean)
-            self._fit(matrix, start, partial(_orthogonal_round, matrix, facts.sum_of_squares))
+        self._fit_documents(X, _orthogonal_start, _orthogonal_round)
         return self
 
 
@@ -539,15 +533,12 @@ class SemanticNMF(_Factorization):
         random_state: int = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(
+            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, random_state=random_state,
+            checkpoint=checkpoint,
+        )  # fmt: skip
         self.shift = shift
         self.semantic_weight = semantic_weight
-        self.init = init
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.checkpoint = checkpoint
 
     def fit(self, X: Any, M: Any) -> SemanticNMF:
         """Learn the factors of X, documents × words, and M, words × words.

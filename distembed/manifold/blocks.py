@@ -36,6 +36,9 @@ EXTRA_ROUNDINGS = 16
 LARGEST_FLOAT32 = 1e17
 # A squared distance below this share of the squared lengths has lost 3 of its 16 digits: measure it again.
 CANCELLED = 1e-3
+# Relative error of a distance of `distance_rows`: its rounding to float32, once more for a change of metric,
+# what `CANCELLED` leaves, and as much again.
+STORED_ERROR = 2.0**-22
 
 
 # --------------------------------------------------------------------------- distances and neighbour lists
@@ -81,7 +84,8 @@ def _insert(list_: Float64s, value: float, row: float) -> None:
         value < list_[0, at - 1]
         or (value == list_[0, at - 1] and (row < list_[1, at - 1] or list_[1, at - 1] < 0))
     ):
-        list_[:, at] = list_[:, at - 1]
+        list_[0, at] = list_[0, at - 1]
+        list_[1, at] = list_[1, at - 1]
         at -= 1
     list_[0, at] = value
     list_[1, at] = row
@@ -102,6 +106,18 @@ def _measure_again(X: Float64s, Z: Float64s, limits: Float64s, squares: Float64s
         for j in range(squares.shape[1]):
             if squares[i, j] < limits[i, j]:
                 squares[i, j] = squared_distance(X[i], Z[j])
+
+
+def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
+    """Return ‖x_i - z_j‖, or half its square with `cosine`, to float32's precision; strip by strip."""
+    out = np.empty((X.shape[0], Z.shape[0]), np.float32)
+    X = X.astype(np.float64, copy=False)
+    for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
+        strip = slice(j, j + PRODUCT_COLUMNS)
+        squares = accurate_squares(X, Z[strip])
+        with np.errstate(over="ignore"):  # past float32's range is infinite: `_scan_stored` measures those
+            out[:, strip] = squares / 2 if cosine else np.sqrt(squares)
+    return out
 
 
 def empty_lists(n_rows: int, k: int) -> Float64s:
@@ -205,37 +221,49 @@ def nearest_in_tile(
 
 
 @njit(cache=True, nogil=True)
-def _scan_cosines(
-    cosines: Float64s, row_groups: Int64s, column_groups: Int64s, column_ids: Int64s, lists: Float64s
-) -> None:
-    """Enter 1 - cosine of every pair of different groups into the rows' lists."""
-    for i in range(cosines.shape[0]):
-        for j in range(cosines.shape[1]):
-            if row_groups[i] != column_groups[j]:
-                distance = max(0.0, 1.0 - cosines[i, j])
-                # Lists hold squared Euclidean distances of unit rows: twice the cosine distance.
-                _insert(lists[i], 2.0 * distance, np.float64(column_ids[j]))
-
-
-def nearest_in_sparse_tile(
-    X: sp.csr_array,
+def _scan_stored(
+    distances: NDArray[np.float32],
+    X: Floats,
+    Z: Floats,
     row_groups: Int64s,
-    Z: sp.csr_array,
-    column_ids: Int64s,
     column_groups: Int64s,
+    lists: Float64s,
+) -> None:
+    """Measure every pair whose stored distance can still enter the row's list."""
+    last = lists.shape[2] - 1
+    limits = np.finfo(np.float32)
+    for i in range(distances.shape[0]):
+        limit = np.inf
+        for j in range(distances.shape[1]):
+            if distances[i, j] <= limit and row_groups[i] != column_groups[j]:
+                # At distance zero only a smaller row number could still enter, and columns come by number.
+                if lists[i, 0, last] == 0.0:
+                    break
+                _insert(lists[i], squared_distance(X[i], Z[j]), np.float64(j))
+                limit = np.sqrt(lists[i, 0, last]) * (1.0 + STORED_ERROR) + np.sqrt(limits.tiny)
+                if limit > limits.max:
+                    limit = np.inf
+
+
+def nearest_in_distances(
+    X: Floats,
+    row_groups: Int64s,
+    Z: Floats,
+    column_groups: Int64s,
+    distances: NDArray[np.float32],
     *,
     k: int,
 ) -> Float64s:
-    """Return what `nearest_in_tile` returns, for sparse rows of unit length (float64).
+    """Return what `nearest_in_tile` returns for all rows of Z, bit for bit, from distances at hand.
 
-    SciPy sums a product in the order of the features of the row, so the bits do not depend on the tiles.
+    They only rule pairs out, by their rounding bound; the pairs left are measured again in float64.
+
+    Parameters
+    ----------
+    distances : float32 array, shape (r, c): Euclidean, each within `STORED_ERROR` of the truth
     """
     lists = empty_lists(X.shape[0], k)
-    transposed = Z.T.tocsr()
-    for i in range(0, X.shape[0], PRODUCT_ROWS):
-        part = slice(i, i + PRODUCT_ROWS)
-        cosines = (X[part] @ transposed).toarray()
-        _scan_cosines(cosines, row_groups[part], column_groups, column_ids, lists[part])
+    _scan_stored(distances, X, Z, row_groups, column_groups, lists)
     return lists
 
 
@@ -265,8 +293,15 @@ def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
 
 
 def unit_rows(X: Any) -> Any:
-    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one."""
+    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one.
+
+    Sparse rows get sorted columns, each once.
+    """
     if sp.issparse(X):
+        X = sp.csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
         squares = X.astype(np.float64).multiply(X).sum(axis=1)
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
         return sp.csr_array((X.data / np.repeat(lengths, np.diff(X.indptr)), X.indices, X.indptr), X.shape)
@@ -626,6 +661,10 @@ def reconstruction_weights(
 # --------------------------------------------------------------------------- solving for the vectors
 
 
+# Rows that the record of a solution keeps, thinned where it took more steps: enough for a curve on a page.
+RECORDED_STEPS = 256
+
+
 def unreached_rows(W: sp.csr_array, known: NDArray[np.bool_]) -> Int64s:
     """Return the rows from which no path of positive weights leads to a known row."""
     backward = W.T.tocsr()
@@ -696,14 +735,16 @@ def _ratio(a: Float64s, b: Float64s) -> Float64s:
 
 def _bicgstab_cycle(
     W: sp.csr_array, Y: Float64s, R: Float64s, target: Float64s, n_steps: int
-) -> tuple[Float64s, int]:
+) -> tuple[Float64s, list[Float64s]]:
     """Improve Y by up to n_steps of BiCGSTAB from residual R, every column with its own scalars.
 
-    Van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992), the algorithm on p. 636.
+    Van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992), the algorithm on p. 636. Also returns ‖R‖₂ of each column
+    after each step, by its own recurrence.
     """
+    sizes = []
     shadow, P = R.copy(), R.copy()
     rho = _dots(shadow, R)
-    for step in range(n_steps):
+    for _ in range(n_steps):
         V = P - W @ P
         alpha = _ratio(rho, _dots(shadow, V))
         Y += alpha * P
@@ -712,15 +753,16 @@ def _bicgstab_cycle(
         omega = _ratio(_dots(T, R), _dots(T, T))
         Y += omega * R
         R -= omega * T
-        if (np.sqrt(_dots(R, R)) <= target).all():
-            return Y, step + 1
+        sizes.append(np.sqrt(_dots(R, R)))
+        if (sizes[-1] <= target).all():
+            break
         next_rho = _dots(shadow, R)
         beta = _ratio(next_rho, rho) * _ratio(alpha, omega)
         rho = next_rho
         P -= omega * V
         P *= beta
         P += R
-    return Y, n_steps
+    return Y, sizes
 
 
 def relative_residual(W: sp.csr_array, B: Float64s, Y: Float64s) -> Float64s:
@@ -747,13 +789,31 @@ def solve_columns(
 
     Returns
     -------
-    float64 array, shape (q + 2, c): Y, then the relative residual and the number of steps, by column.
+    float64 array, shape (q + 2 + RECORDED_STEPS, c): Y, then the relative residual, the number of steps, and the
+    record of `thinned`, by column.
     """
     sizes = np.sqrt(_dots(B, B))
     Y = np.repeat(start, B.shape[0], axis=0)
-    used = 0
-    while not (relative_residual(W, B, Y) <= tol).all() and used < max_iter:
+    record: list[Float64s] = []
+    while not (relative_residual(W, B, Y) <= tol).all() and len(record) < max_iter:
         R = B - Y + W @ Y
-        Y, steps = _bicgstab_cycle(W, Y, R, 0.5 * tol * sizes, min(cycle, max_iter - used))
-        used += steps
-    return np.concatenate([Y, relative_residual(W, B, Y), np.full((1, B.shape[1]), float(used))])
+        Y, steps = _bicgstab_cycle(W, Y, R, 0.5 * tol * sizes, min(cycle, max_iter - len(record)))
+        record += steps
+    relative = np.reshape(record, (-1, B.shape[1])) / np.where(sizes > 0, sizes, 1.0)
+    used = np.full((1, B.shape[1]), float(len(record)))
+    return np.concatenate([Y, relative_residual(W, B, Y), used, thinned(relative)])
+
+
+def record_stride(n_steps: int) -> int:
+    """Return the steps from one entry of `thinned` to the next: the least power of two that makes them fit."""
+    stride = 1
+    while n_steps > stride * RECORDED_STEPS:
+        stride *= 2
+    return stride
+
+
+def thinned(record: Float64s) -> Float64s:
+    """Return rows stride - 1, 2 stride - 1, … of a record of many steps, RECORDED_STEPS rows, NaN after the last."""
+    stride = record_stride(len(record))
+    kept = record[stride - 1 :: stride]
+    return np.pad(kept, ((0, RECORDED_STEPS - len(kept)), (0, 0)), constant_values=np.nan)

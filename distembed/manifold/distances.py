@@ -1,18 +1,20 @@
 """Distances between rows, block by block, and the grid of rows that every search here runs on.
 
-A full distance matrix is offered (`pairwise_distances`), but neither the neighbours nor the spanning tree
-read one: a tile of distances is made again by a matrix product faster than a disk gives it back.
+The neighbours and the spanning tree make the distances they need again, tile by tile, by matrix products. They can
+also read them where they are kept (`distance_rows`, shared with whoever else wants them), and find the same bits.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import isqrt
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.manifold import blocks
+from distembed.manifold import blocks, cosine_blocks
 
 Metric = Literal["euclidean", "cosine"]
 
@@ -22,14 +24,30 @@ BLOCK_MEMORY = 128 * 2**20
 ROW_COPIES = 6
 # A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
 ROW_BLOCKS = 16
+# float32 copies of a row of distances that the task which makes, stores or searches it holds, and float64 copies of
+# the strip of it that is being made.
+DISTANCE_COPIES, STRIP_COPIES = 4, 5
 # Tiles below this size are dominated by the scheduler, not by the product.
 LEAST_ROWS = 2048
+# Bytes that a task of sparse rows may hold for each stored value: the two blocks of a tile as given and as unit
+# rows, one of them in float32 by columns as well.
+VALUE_BYTES = 32
 
 
 def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
     """Return the rows of one block: from the problem and the memory of a task, never from the workers."""
     in_memory = max(1, block_memory // (ROW_COPIES * max(1, row_bytes)))
     return min(in_memory, max(LEAST_ROWS, -(-n_rows // ROW_BLOCKS)), max(1, n_rows))
+
+
+def rows_of_tile(block_memory: int) -> int:
+    """Return the most rows of a sparse block: its float32 tile takes a quarter of the memory of a task."""
+    return max(1, isqrt(block_memory // 16))
+
+
+def dense_values(block_memory: int) -> int:
+    """Return how many float32 values a sparse tile may hold in dense columns: half the memory of a task."""
+    return block_memory // 8
 
 
 def _as_float(X: Any) -> Any:
@@ -51,12 +69,13 @@ def _check_rows(X: da.Array, metric: Metric) -> None:
     bad = np.nonzero(faults == 1)[0]
     if bad.size:
         raise ValueError(
-            f"{bad.size} rows of X hold NaN or infinity, first rows {bad[:5].tolist()}: drop or fill them"
+            f"X holds NaN or infinity in {bad.size} of {X.shape[0]} rows, first {bad[:5].tolist()}: drop or fill them"
         )
     empty = np.nonzero(faults == 2)[0]
     if metric == "cosine" and empty.size:
         raise ValueError(
-            f"{empty.size} rows of X are zero and have no cosine, first rows {empty[:5].tolist()}: drop them"
+            f"X is zero, which has no cosine, in {empty.size} of {X.shape[0]} rows, first {empty[:5].tolist()}: "
+            "drop them"
         )
 
 
@@ -85,8 +104,7 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     sparse = sp.issparse(X) or sp.issparse(getattr(X, "_meta", None))
     if sparse and metric == "euclidean":
         raise ValueError("sparse rows are measured by metric='cosine' only: pass a dense X for 'euclidean'")
-    chunk = row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize if not sparse else 0, block_memory)
-    rows = _in_row_blocks(X, chunk)
+    rows = _sparse_row_blocks(X, block_memory) if sparse else _dense_row_blocks(X, block_memory)
     _check_rows(rows, metric)
     if metric == "cosine":
         meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
@@ -94,17 +112,46 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     return rows
 
 
-def _in_row_blocks(X: Any, chunk: int) -> da.Array:
+def _dense_row_blocks(X: Any, block_memory: int) -> da.Array:
+    chunk = row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize, block_memory)
+    return X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
+
+
+def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
+    """Return sparse rows in blocks bounded in rows and in stored values: frequent words have the fullest rows."""
+    X = X.rechunk({1: -1}) if isinstance(X, da.Array) else sp.csr_array(X)
+    bounds = sparse_bounds(_row_sizes(X), block_memory)
     if isinstance(X, da.Array):
-        return X.rechunk((chunk, -1))
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        parts = [X[i : i + chunk] for i in range(0, X.shape[0], chunk)]
-        meta = sp.csr_array((0, 0), dtype=X.dtype)
-        return da.concatenate(
-            [da.from_array(part, chunks=part.shape, asarray=False, meta=meta) for part in parts]
-        )
-    return da.from_array(X, chunks=(chunk, -1))
+        return X.rechunk((tuple(np.diff(bounds).tolist()), -1))
+    meta = sp.csr_array((0, 0), dtype=X.dtype)
+    parts = [_rows_of(X, first, stop) for first, stop in pairwise(bounds)]
+    return da.concatenate(
+        [da.from_array(part, chunks=part.shape, asarray=False, name=False, meta=meta) for part in parts]
+    )
+
+
+def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
+    """Return where to cut sparse rows with the given numbers of stored values."""
+    return cosine_blocks.row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
+
+
+def _row_sizes(X: Any) -> blocks.Int64s:
+    if not isinstance(X, da.Array):
+        return np.diff(X.indptr)
+    return X.map_blocks(
+        _sizes_column, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64)
+    ).compute()[:, 0]
+
+
+def _sizes_column(block: Any) -> blocks.Int64s:
+    return np.diff(sp.csr_array(block).indptr)[:, None]
+
+
+def _rows_of(X: sp.csr_array, first: int, stop: int) -> sp.csr_array:
+    """Return some neighbouring rows, values and columns not copied."""
+    inside = slice(X.indptr[first], X.indptr[stop])
+    starts = X.indptr[first : stop + 1] - X.indptr[first]
+    return sp.csr_array((X.data[inside], X.indices[inside], starts), shape=(stop - first, X.shape[1]))
 
 
 def pairwise_distances(
@@ -138,3 +185,90 @@ def pairwise_distances(
 def _distance_tile(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> blocks.Float64s:
     squares = blocks.accurate_squares(X[0], Z[0])
     return squares / 2 if cosine else np.sqrt(squares)
+
+
+def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLOCK_MEMORY) -> da.Array:
+    """Return the distances between all rows of X as a lazy float32 Dask array, in blocks of whole rows, to be kept.
+
+    The same as `pairwise_distances` to float32's precision. Store it, by 4 n² bytes, and hand it to
+    `nearest_neighbors` and `minimum_spanning_tree`. Every task holds all rows of X. Dense rows only.
+    """
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+    chunk = distance_chunk(rows.shape[0], block_memory)
+    return da.blockwise(
+        _distance_rows,
+        "ij",
+        rows.rechunk((chunk, -1)),
+        "id",
+        rows.rechunk((-1, -1)),
+        "jd",
+        cosine=metric == "cosine",
+        align_arrays=False,
+        dtype=np.float32,
+        meta=np.empty((0, 0), np.float32),
+    )
+
+
+def distance_chunk(n_rows: int, block_memory: int) -> int:
+    """Return the rows of one block of `distance_rows`."""
+    strip = min(n_rows, blocks.PRODUCT_COLUMNS)
+    return min(n_rows, max(1, block_memory // (4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip)))
+
+
+def _distance_rows(X: list[blocks.Floats], Z: list[blocks.Floats], *, cosine: bool) -> Any:
+    return blocks.distance_rows(X[0], Z[0], cosine=cosine)
+
+
+def search_distances(
+    distances: da.Array,
+    rows: da.Array,
+    row_groups: blocks.Int64s,
+    columns: da.Array,
+    column_groups: Any,
+    *,
+    k: int,
+) -> da.Array:
+    """Return what `search_lists` returns, bit for bit, from the Euclidean distances of `rows` and all `columns`.
+
+    Parameters
+    ----------
+    distances : float32 Dask array, shape (rows, columns), in blocks of whole rows
+    rows, columns : what `domain_rows` returns, dense
+    """
+    grid = distances.chunks[0]
+    return da.blockwise(
+        _search_block,
+        "ick",
+        distances,
+        "ij",
+        rows.rechunk((grid, -1)),
+        "id",
+        da.from_array(row_groups, chunks=(grid,)),
+        "i",
+        columns.rechunk((-1, -1)),
+        "jd",
+        da.from_array(column_groups, chunks=-1),
+        "j",
+        k=k,
+        new_axes={"c": 2, "k": k},
+        align_arrays=False,
+        dtype=np.float64,
+        meta=np.empty((0, 0, 0)),
+    )
+
+
+def _search_block(
+    distances: Any, X: Any, groups: Any, Z: Any, column_groups: Any, *, k: int
+) -> blocks.Float64s:
+    return blocks.nearest_in_distances(X[0], groups, Z[0][0], column_groups[0], distances[0], k=k)
+
+
+def as_euclidean(distances: da.Array | None, metric: Metric) -> da.Array | None:
+    """Return kept distances of a metric as those of the rows of `domain_rows`: of unit rows for cosine."""
+    if distances is None or metric == "euclidean":
+        return distances
+    return distances.map_blocks(_chords, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+def _chords(distances: Any) -> Any:
+    return np.sqrt(2 * distances)

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.manifold.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
 from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 
@@ -75,6 +75,9 @@ class LatentSemanticImputation(BaseEstimator):
     n_iter_ : steps or sweeps done, the most of any column
     residual_ : largest over columns of ‖W_qp Y_p - (I - W_qq) Y_q‖₂ / ‖W_qp Y_p‖₂
     converged_ : whether `tol` was met
+    history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
+        largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
+        step where there were more than `blocks.RECORDED_STEPS`
     recall_ : share of true neighbours in a sample of the approximate lists; 1.0 for exact ones
 
     Notes
@@ -135,12 +138,18 @@ class LatentSemanticImputation(BaseEstimator):
             self.set_graph(graph)
         return self.fit_weights(X).fit_vectors(Y)
 
-    def fit_graph(self, X: Any) -> LatentSemanticImputation:
-        """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`."""
+    def fit_graph(self, X: Any, *, distances: da.Array | None = None) -> LatentSemanticImputation:
+        """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
+
+        Parameters
+        ----------
+        distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
+            same graph, bit for bit, without making distances again
+        """
         self._check_options()
         rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
         with one_blas_thread():
-            self.graph_ = self._build_graph(rows)
+            self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
         return self
 
     def set_graph(self, graph: Any) -> LatentSemanticImputation:
@@ -196,8 +205,8 @@ class LatentSemanticImputation(BaseEstimator):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)!r}")
 
-    def _build_graph(self, rows: da.Array) -> sp.csr_array:
-        """Build the MST-kNN graph of rows that `domain_rows` returned."""
+    def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
+        """Build the MST-kNN graph of rows that `domain_rows` returned, with their Euclidean distances or without."""
         if self.min_degree >= rows.shape[0]:
             raise ValueError(
                 f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
@@ -205,13 +214,13 @@ class LatentSemanticImputation(BaseEstimator):
         options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
         self.recall_ = 1.0
         if self.neighbors == "exact":
-            near = nearest_neighbors(rows, self.min_degree, **options)
+            near = nearest_neighbors(rows, self.min_degree, distances=distances, **options)
         else:
             near, self.recall_ = approximate_neighbors(rows, self.min_degree, **options)
         near = Neighbors(
             near.lists, "euclidean"
         )  # the rows have unit length already where the metric is cosine
-        tree = minimum_spanning_tree(rows, near, **options)
+        tree = minimum_spanning_tree(rows, near, distances=distances, **options)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
     def _solve(self, Y: Any, known: Any) -> None:
@@ -231,6 +240,7 @@ class LatentSemanticImputation(BaseEstimator):
         )
         self.vectors_ = _filled(Y, solved.vectors, known)
         self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
+        self.history_ = solved.history
         if not solved.converged:
             warnings.warn(
                 f"{self.solver} did not reach tol = {self.tol} in {solved.n_iter} steps (residual "
@@ -259,12 +269,12 @@ def known_rows(Y: Any, n_rows: int) -> Any:
         raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
     missing, infinite = dask.compute(np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1))
     for bad, what in (
-        (infinite, "hold infinity"),
-        ((missing > 0) & (missing < Y.shape[1]), "are NaN in part"),
+        (infinite, "holds infinity"),
+        ((missing > 0) & (missing < Y.shape[1]), "is NaN in part"),
     ):
         if bad.any():
             raise ValueError(
-                f"{bad.sum()} rows of Y {what}, first rows {np.nonzero(bad)[0][:5].tolist()}: "
+                f"Y {what} in {bad.sum()} of {n_rows} rows, first {np.nonzero(bad)[0][:5].tolist()}: "
                 "a row is known or NaN throughout"
             )
     known = missing == 0
@@ -378,6 +388,7 @@ class Solution(NamedTuple):
     n_iter: int
     residual: float
     converged: bool
+    history: blocks.Float64s  # (m, 2): steps done, and the residual or move of that step
 
 
 class _System(NamedTuple):
@@ -440,12 +451,34 @@ def solve_by_krylov(
 
     def make() -> da.Array:
         return _by_columns(
-            blocks.solve_columns, q + 2, system.W, system.B, system.start, tol=tol, max_iter=max_iter
+            blocks.solve_columns,
+            q + 2 + blocks.RECORDED_STEPS,
+            system.W,
+            system.B,
+            system.start,
+            tol=tol,
+            max_iter=max_iter,
         )
 
     solved = checkpoint("imputed", make)
-    residual, steps = solved[q:].compute()
-    return Solution(solved[:q], int(steps.max()), float(residual.max()), bool((residual <= tol).all()))
+    residual, steps, *record = solved[q:].compute()
+    n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
+    return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
+
+
+def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
+    """Return the largest residual of all columns by step, from the thinned record of each, shape (m, 2).
+
+    Blocks of columns take steps of their own: one that is done counts with its last residual on record.
+    """
+    strides = np.array([blocks.record_stride(int(n)) for n in steps])
+    stride = int(strides.max(initial=1))
+    at = np.arange(stride, int(steps.max(initial=0)) + 1, stride)
+    if not at.size:
+        return np.empty((0, 2))
+    rows = np.minimum(at[:, None], np.maximum(steps, 1)) // strides - 1
+    values = np.take_along_axis(record, np.maximum(rows, 0), axis=0)
+    return np.column_stack([at, np.nanmax(values, axis=1)])
 
 
 def solve_by_power(
@@ -461,6 +494,7 @@ def solve_by_power(
     state = _by_columns(lambda start, B: np.repeat(start, B.shape[0], axis=0), q, system.start, system.B)
     options: dict[str, Any] = {"lazy": lazy, "checkpoint": checkpoint}
     done, converged = 0, q == 0
+    shares: list[float] = []
     while done < max_iter and not converged:
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
         batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
@@ -469,9 +503,12 @@ def solve_by_power(
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
+        shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
     residual = _by_columns(blocks.relative_residual, 1, system.W, system.B, state).compute()
-    return Solution(state, done, float(residual.max(initial=0.0)), converged)
+    history = np.column_stack([np.arange(1, done + 1), shares])
+    stride = blocks.record_stride(done)
+    return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
 
 
 def _swept(

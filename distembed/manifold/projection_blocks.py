@@ -90,12 +90,6 @@ def pairs_above(X: Any, Z: Any, threshold: float, max_pairs: int) -> sp.csr_arra
     return found
 
 
-def squared_column_lengths(block: sp.csr_array) -> Float64s:
-    """Return (1, m): the sum of squares of each column of one row block."""
-    squares = block.data.astype(np.float64) ** 2
-    return np.bincount(block.indices, squares, block.shape[1]).astype(np.float64)[None]
-
-
 def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
     """Return some neighbouring columns of one row block, dense, in C order."""
     return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
+from distembed.manifold.distances import BLOCK_MEMORY, as_euclidean, domain_rows
 from distembed.manifold.neighbors import Neighbors, search_lists
 
 
@@ -26,6 +26,7 @@ def minimum_spanning_tree(
     X: Any,
     neighbors: Neighbors,
     *,
+    distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> SpanningTree:
@@ -42,6 +43,7 @@ def minimum_spanning_tree(
     ----------
     X : array, shape (n, d), dense
     neighbors : what `nearest_neighbors` found for X, any k
+    distances : what `distance_rows` gave for X, where it is kept: the same tree without the products
     checkpoint : keeps each search under "tree_search_<number>"
 
     Raises
@@ -54,6 +56,7 @@ def minimum_spanning_tree(
         raise ValueError(
             f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
         )
+    kept = as_euclidean(distances, neighbors.metric)
     lists = np.array(neighbors.lists.compute(), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
@@ -65,7 +68,8 @@ def minimum_spanning_tree(
         if not found.squares.size:
             wanted = _rows_to_search(found.unsure, groups)
             name = f"tree_search_{n_searches}"
-            lists[wanted] = _search(rows, wanted, groups, k=lists.shape[2], name=name, checkpoint=checkpoint)
+            options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
+            lists[wanted] = _search(rows, wanted, groups, kept, **options)
             n_searches += 1
             n_searched += wanted.size
         groups = found.groups
@@ -82,6 +86,7 @@ def _search(
     rows: da.Array,
     wanted: blocks.Int64s,
     groups: blocks.Int64s,
+    distances: da.Array | None,
     *,
     k: int,
     name: str,
@@ -91,7 +96,8 @@ def _search(
 
     def make() -> da.Array:
         subset = rows[wanted].rechunk((rows.chunks[0][0], -1))
-        return search_lists(subset, groups[wanted], rows, groups, k=k)
+        kept = None if distances is None else distances[wanted]
+        return search_lists(subset, groups[wanted], rows, groups, k=k, distances=kept)
 
     with one_blas_thread():
         return checkpoint(name, make).compute()

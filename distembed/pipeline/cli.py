@@ -18,8 +18,9 @@ from rich.console import Console
 
 import distembed
 from distembed.pipeline.cluster import TLS, Workers
-from distembed.pipeline.config import Job, JobError, load_job
+from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
+from distembed.pipeline.sections import Job, JobError
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 
@@ -121,6 +122,7 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     type=click.IntRange(min=1),
     help="Local workers (default: the job's, else one a core).",
 )
+@click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
 @click.option(
     "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
 )
@@ -133,6 +135,7 @@ def run(
     workspace: str | None,
     scheduler: str | None,
     n_workers: int | None,
+    until: str | None,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -149,7 +152,7 @@ def run(
         tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
     )
     try:
-        outcome = run_job(job, workers=workers, reporter=reporter)
+        outcome = run_job(job, workers=workers, reporter=reporter, until=until)
     finally:
         reporter.close()
     click.echo(outcome.text)

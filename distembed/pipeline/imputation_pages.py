@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 
 from distembed.pipeline import report
-from distembed.pipeline.config import ImputationJob
 from distembed.pipeline.context import read_vectors
+from distembed.pipeline.imputation_config import ImputationJob
 from distembed.pipeline.imputation_stages import STAGES, stored_sparse
 from distembed.pipeline.pages import stage_rows, ways_on
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+
+_MEASURES = {
+    "krylov": ("worst column", "relative residual"),
+    "power": ("all columns", "share of the vectors that the sweep moved"),
+}
+"""Whose measure of convergence the curve of each solver shows, and what it is."""
 
 LISTED = 1000
 """Imputed names whose nearest known ones the report lists, at most."""
@@ -66,11 +72,17 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
 def _counts(workspace: Workspace) -> str:
     """Say how many rows were imputed: a table of which nearly all names are known can gain nothing."""
     join = workspace.stages()["join"].facts
+    imputed, left_out, unmatched = join["n_imputed"], join["n_left_out"], join["n_unmatched_words"]
     return (
-        f"{join['n_names']:,} names: {join['n_known']:,} matched a known vector, {join['n_imputed']:,} were imputed; "
-        f"{join['n_left_out']:,} more were left out of the table; {join['n_unmatched_words']:,} known vectors match "
-        "no name."
+        f"{_several(join['n_names'], 'name')}: {join['n_known']:,} matched a known vector, "
+        f"{imputed:,} {'was' if imputed == 1 else 'were'} imputed; "
+        f"{left_out:,} more {'was' if left_out == 1 else 'were'} left out of the table; "
+        f"{_several(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name."
     )
+
+
+def _several(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _convergence(workspace: Workspace) -> str:
@@ -78,9 +90,8 @@ def _convergence(workspace: Workspace) -> str:
     recall = workspace.stages()["graph"].facts["recall"]
     end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
     found = "" if recall == 1.0 else f" The neighbour lists hold {recall:.1%} of the true neighbours."
-    return (
-        f"The solution {end} in {facts['n_iter']:,} steps, relative residual {facts['residual']:.1e}.{found}"
-    )
+    steps = _several(facts["n_iter"], "step")
+    return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}.{found}"
 
 
 def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
@@ -88,6 +99,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
     return [
         _join_section(workspace),
         _convergence_section(workspace),
+        _convergence_curve(job, workspace),
         *_maps(job, workspace, vectors),
         report.neighbor_table(
             nearest_known(job, workspace, vectors), title="Nearest known names of the imputed ones"
@@ -145,6 +157,25 @@ def _convergence_section(workspace: Workspace) -> report.Section:
         "recall of the neighbour lists": workspace.stages()["graph"].facts["recall"],
     }
     return report.table("Convergence", [row], caption=_convergence(workspace))
+
+
+def _convergence_curve(job: ImputationJob, workspace: Workspace) -> report.Section:
+    """Draw what the solver watches, step by step, and the tolerance it stopped at."""
+    table = workspace.table("convergence")
+    steps, measure = np.asarray(table["step"]), np.asarray(table["measure"])
+    what, ylabel = _MEASURES[job.imputation.solver]
+    if not steps.size:
+        return report.Section(
+            "Convergence by step", "<p>No name was imputed: there was nothing to solve.</p>"
+        )
+    return report.line_chart(
+        {what: (steps, measure), "tolerance": ([1, steps[-1]], [job.imputation.tol] * 2)},
+        "Convergence by step",
+        xlabel="step",
+        ylabel=ylabel,
+        y_scale="log",
+        dashed=["tolerance"],
+    )
 
 
 def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:

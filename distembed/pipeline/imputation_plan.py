@@ -7,17 +7,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distembed.manifold.distances import LEAST_ROWS, row_chunk
+import numpy as np
+
+from distembed.manifold.distances import LEAST_ROWS, ROW_COPIES, distance_chunk, row_chunk
 from distembed.manifold.imputation import COLUMN_BLOCKS, COLUMN_COPIES
 from distembed.manifold.neighbors import MERGED_AT_ONCE
-from distembed.pipeline.config import ImputationJob
 from distembed.pipeline.context import file_stamps
+from distembed.pipeline.imputation_config import ImputationJob
+from distembed.pipeline.imputation_stages import keeps_distances
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.tables import read_domain, read_known
 from distembed.storage.workspace import Workspace
 
-TABLE_COPIES = 3
-"""Copies of a table in memory while it is read: its columns, the matrix, and one transformed."""
+TABLE_COPIES = 4
+"""Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
+
+GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
+"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: what is read, cut anew,
+and solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
 
 NEIGHBOR_BYTES = 16
 """Bytes of one neighbour in a list: a float64 distance and a row number."""
@@ -30,6 +37,7 @@ class Sizes(NamedTuple):
     n_features: int
     n_components: int
     input_bytes: int
+    domain_bytes: int  # of the matrix in memory
 
 
 def imputation_plan(job: ImputationJob, workspace: Workspace | None = None) -> Plan:
@@ -44,30 +52,48 @@ def imputation_plan(job: ImputationJob, workspace: Workspace | None = None) -> P
 def _sizes(job: ImputationJob, workspace: Workspace | None) -> Sizes:
     n_bytes = sum(stamp[1] for stamp in file_stamps([job.domain.path, job.known.path]))
     if workspace is not None and "join" in workspace.stages():
-        n, d = workspace.describe("domain").spec.shape
-        return Sizes(n, d, workspace.describe("known_vectors").spec.shape[1], n_bytes)
-    n, d = read_domain(job.domain).matrix.shape
+        spec = workspace.describe("domain").spec
+        width = np.dtype(spec.dtype).itemsize
+        n_components = workspace.describe("known_vectors").spec.shape[1]
+        n, d = spec.shape
+        return Sizes(n, d, n_components, n_bytes, width * n * d)
+    matrix = read_domain(job.domain).matrix
+    n, d = matrix.shape
     known = read_known(job.known.model_copy(update={"max_words": 1}))
-    return Sizes(n, d, known.vectors.shape[1], n_bytes)
+    return Sizes(n, d, known.vectors.shape[1], n_bytes, matrix.nbytes)
 
 
 def _stages(job: ImputationJob, sizes: Sizes) -> tuple[StagePlan, ...]:
-    n, d, s, n_bytes = sizes
-    block, degree = job.resources.block_memory, job.imputation.min_degree
-    domain, vectors, lists = 8 * n * d, 4 * n * s, NEIGHBOR_BYTES * n * degree
-    grid = -(-n // row_chunk(n, 8 * d, block))
-    edges = 12 * 2 * n * degree
+    n, d, s, n_bytes, domain = sizes
+    block = job.resources.block_memory
+    vectors, edges = 4 * n * s, 12 * 2 * n * job.imputation.min_degree
     column_tasks = max(min(COLUMN_BLOCKS, s), -(-COLUMN_COPIES * 8 * n * s // block))
-    tile = 4 * min(n, LEAST_ROWS) ** 2
+    weighing = min(block, 2 * 8 * d * (edges // 12) // COLUMN_BLOCKS)
+    solving = min(block, COLUMN_COPIES * 8 * n * -(-s // column_tasks))
     return (
-        StagePlan("join", 1, n_bytes, domain + vectors, TABLE_COPIES * (domain + vectors)),
+        StagePlan("join", 1, n_bytes, domain + vectors, 0, TABLE_COPIES * (domain + vectors)),
+        _graph_stage(job, sizes, edges),
         StagePlan(
-            "graph",
-            grid * grid + grid * -(-grid // MERGED_AT_ONCE),
-            2 * grid * domain,
-            lists + edges,
-            block + tile + 3 * lists,
+            "weights", COLUMN_BLOCKS, domain + edges, edges, weighing, WEIGHT_COPIES * domain + 3 * edges
         ),
-        StagePlan("weights", COLUMN_BLOCKS, domain + edges, edges, block + 3 * edges),
-        StagePlan("vectors", column_tasks, vectors + edges, vectors, block + 3 * edges + vectors // 4),
+        StagePlan(
+            "vectors", column_tasks, vectors + edges, vectors, solving, VECTOR_COPIES * vectors + 3 * edges
+        ),
     )
+
+
+def _graph_stage(job: ImputationJob, sizes: Sizes, edges: int) -> StagePlan:
+    """Return the plan of the quadratic stage: distances made again by tiles, or kept and read."""
+    n, domain = sizes.n_names, sizes.domain_bytes
+    block = job.resources.block_memory
+    lists = NEIGHBOR_BYTES * n * job.imputation.min_degree
+    shared = GRAPH_COPIES * domain + 3 * lists
+    if keeps_distances(job, n):
+        tasks = 2 * -(-n // distance_chunk(n, block))
+        return StagePlan(
+            "graph", tasks, tasks * domain + 4 * n * n, 4 * n * n + lists + edges, 2 * block, shared
+        )
+    grid = -(-n // row_chunk(n, domain // n, block))
+    tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
+    searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
+    return StagePlan("graph", tasks, 2 * grid * domain, lists + edges, searching, shared)

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.manifold.distances import row_chunk
+from distembed.manifold.distances import distance_rows, row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
-from distembed.pipeline.config import ImputationJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
+from distembed.pipeline.imputation_config import ImputationJob
 from distembed.pipeline.tables import Joined, join, read_domain, read_known
 from distembed.storage.workspace import Workspace
 
@@ -37,6 +37,16 @@ def _options(names: set[str]) -> Any:
         return {"imputation": job.imputation.model_dump(mode="json", include=names)}
 
     return parameters
+
+
+def graph_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return the options of the graph, and the disk its distances may take."""
+    return {**_options(GRAPH_OPTIONS)(job), "distance_disk": job.resources.distance_disk}
+
+
+def keeps_distances(job: ImputationJob, n_names: int) -> bool:
+    """Tell whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
+    return job.imputation.neighbors == "exact" and 4 * n_names**2 <= (job.resources.distance_disk or 0)
 
 
 def joined(job: ImputationJob) -> Joined:
@@ -91,10 +101,25 @@ def imputation_of(ctx: Context) -> LatentSemanticImputation:
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
-    model = imputation_of(ctx).fit_graph(ctx.workspace.array("domain"))
+    domain = ctx.workspace.array("domain")
+    distances = _kept_distances(ctx, domain) if keeps_distances(ctx.job, domain.shape[0]) else None
+    model = imputation_of(ctx).fit_graph(domain, distances=distances)
     meaning = "Distance of each name (row) to those it is rebuilt from."
     _store_sparse(ctx, "graph", model.graph_, meaning=meaning)
     return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
+
+
+def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
+    """Store the distances between all names, each block of rows once, and return them opened."""
+    metric = ctx.job.imputation.metric
+    return ctx.stage.store(
+        "distances",
+        distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory),
+        dims=("name", "other"),
+        units="",
+        meaning=f"Distance between two names' rows of the table, {metric}.",
+        progress=ctx.progress("distances"),
+    )
 
 
 def run_weights(ctx: Context) -> dict[str, Any]:
@@ -117,7 +142,11 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     except UnreachedRowsError as error:
         words = ctx.workspace.table("vocabulary")["word"]
         names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
-        raise ValueError(f"{error.rows.size} names are joined to no known vector, first: {names}") from error
+        raise ValueError(
+            f"no known vector is joined to {error.rows.size} of the names, first: {names}"
+        ) from error
+    steps, measure = model.history_.T
+    ctx.stage.store_table("convergence", pa.table({"step": steps.astype(np.int64), "measure": measure}))
     parts = [model.vectors_.rechunk((known.chunks[0], -1))]
     if ctx.workspace.stages()["join"].facts["n_other"]:
         parts.append(ctx.workspace.array("other_vectors"))
@@ -160,7 +189,7 @@ def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
 
 STAGES: tuple[StageSpec, ...] = (
     StageSpec("join", (), join_parameters, run_join),
-    StageSpec("graph", ("join",), _options(GRAPH_OPTIONS), run_graph),
+    StageSpec("graph", ("join",), graph_parameters, run_graph),
     StageSpec("weights", ("join", "graph"), _options(WEIGHT_OPTIONS), run_weights),
     StageSpec("vectors", ("join", "weights"), _options(SOLVE_OPTIONS), run_vectors),
 )

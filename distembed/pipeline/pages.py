@@ -10,8 +10,8 @@ import numpy as np
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report, stages
-from distembed.pipeline.config import PSDVecJob
 from distembed.pipeline.context import StageSpec
+from distembed.pipeline.psdvec_config import PSDVecJob
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 

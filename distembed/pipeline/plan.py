@@ -14,8 +14,10 @@ import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import stages
-from distembed.pipeline.config import Job, PSDVecJob
 from distembed.pipeline.context import file_stamps
+from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.sections import Job
+from distembed.pipeline.topics_config import TopicsJob
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
@@ -58,13 +60,18 @@ class Sizes(NamedTuple):
 
 
 class StagePlan(NamedTuple):
-    """One line of a plan: bytes read and written in all, and the peak bytes of one task."""
+    """One line of a plan: bytes read and written in all, the peak bytes of one task, and those that all tasks share."""
 
     stage: str
     tasks: int
     read_bytes: int
     written_bytes: int
     task_bytes: int
+    shared_bytes: int = 0
+
+    def peak_bytes(self, n_threads: int) -> int:
+        """Return the peak bytes of so many threads, or of as many as have a task."""
+        return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
 
 
 class Plan(NamedTuple):
@@ -81,7 +88,7 @@ class Plan(NamedTuple):
         rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [
             f"{s.stage:<{width}}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
-            f"{format_bytes(s.task_bytes):>14}"
+            f"{format_bytes(s.peak_bytes(1)):>14}"
             for s in self.stages
         ]
         return (
@@ -101,7 +108,7 @@ class Plan(NamedTuple):
 
     def process_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of a process that runs so many tasks at once."""
-        return WORKER_BYTES + n_threads * max(stage.task_bytes for stage in self.stages)
+        return WORKER_BYTES + max(stage.peak_bytes(n_threads) for stage in self.stages)
 
     def check(self) -> None:
         """Refuse a plan that cannot fit.
@@ -115,9 +122,9 @@ class Plan(NamedTuple):
         """
         limit = self.job.resources.memory_limit
         for stage in self.stages:
-            if stage.task_bytes + WORKER_BYTES > limit:
+            if stage.peak_bytes(1) + WORKER_BYTES > limit:
                 raise MemoryError(
-                    f"a task of stage {stage.stage} would need {format_bytes(stage.task_bytes)} beside the "
+                    f"a task of stage {stage.stage} would need {format_bytes(stage.peak_bytes(1))} beside the "
                     f"{format_bytes(WORKER_BYTES)} of a worker, over the limit of {format_bytes(limit)}: "
                     "lower resources.block_memory or raise resources.memory_limit"
                 )
@@ -153,11 +160,12 @@ def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins:
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
     """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
-    sizes = _sizes(job, workspace)
-    return Plan(job, _in_words(sizes), _psdvec_stages(job, sizes))
+    sizes = corpus_sizes(job, workspace)
+    return Plan(job, sizes_in_words(sizes), _psdvec_stages(job, sizes))
 
 
-def _in_words(sizes: Sizes) -> str:
+def sizes_in_words(sizes: Sizes) -> str:
+    """Say what is known of the sizes of a corpus."""
     known = "counted" if sizes.exact else "estimated"
     return (
         f"{format_bytes(sizes.input_bytes)} of input in {sizes.n_splits} splits; {known}: "
@@ -165,7 +173,8 @@ def _in_words(sizes: Sizes) -> str:
     )
 
 
-def _sizes(job: PSDVecJob, workspace: Workspace | None) -> Sizes:
+def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Sizes:
+    """Return the sizes of a corpus and of what is counted of it; what committed stages know is exact."""
     splits = stages.corpus_of(job).splits
     size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}

@@ -30,6 +30,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from distembed.execution import one_blas_thread
+from distembed.pipeline.quantities import format_bytes, format_number, format_seconds, with_typeset_sign
 
 Floats: TypeAlias = NDArray[np.float64]
 Row: TypeAlias = "Mapping[str, Any] | NamedTuple"
@@ -83,46 +84,12 @@ class Stage(NamedTuple):
 # ---- numbers and text -------------------------------------------------------------------------------------
 
 
-def format_number(value: float) -> str:
-    """Write a number for reading: whole numbers grouped by thousands, others to four significant digits."""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}".replace("-", "−")
-    return _plain(f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}")
-
-
-def format_bytes(n_bytes: float) -> str:
-    """Write a number of bytes in the binary unit that leaves one to four digits before the point."""
-    if not math.isfinite(n_bytes):
-        return "–"
-    power = min(int(math.log2(abs(n_bytes)) // 10), 6) if abs(n_bytes) >= 1 else 0
-    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")[power]
-    return f"{n_bytes / 1024**power:.{1 if power else 0}f} {unit}"
-
-
-def format_seconds(seconds: float) -> str:
-    """Write a duration as seconds, minutes or hours."""
-    if not math.isfinite(seconds):
-        return "–"
-    if round(seconds, 1) < 60:
-        return f"{seconds:.{2 if seconds < 10 else 1}f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{round(whole / 60) // 60:,} h {round(whole / 60) % 60:02d} min"
-
-
-def _plain(number: str) -> str:
-    return number.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")
-
-
 def _tick(value: float, _position: int | None = None) -> str:
     size = abs(value)
     for unit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if 0.9999 * unit <= size < 1e13:
-            return _plain(f"{value / unit:.4g}{suffix}")
-    return _plain(f"{value:.4g}")
+            return with_typeset_sign(f"{value / unit:.4g}{suffix}")
+    return with_typeset_sign(f"{value:.4g}")
 
 
 def _clean(text: object) -> str:

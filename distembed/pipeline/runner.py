@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fsspec
 import tomli_w
@@ -12,14 +12,16 @@ import tomli_w
 import distembed
 from distembed.pipeline import systems
 from distembed.pipeline.cluster import Meter, Workers
-from distembed.pipeline.config import Job
 from distembed.pipeline.context import Context, StageSpec, makes_only_temporaries, read_vectors
-from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter, Silent
-from distembed.pipeline.report import format_bytes, format_seconds
+from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.sections import Job, JobError
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+
+if TYPE_CHECKING:
+    from distembed.pipeline.plan import Plan
 
 JOB_FILE = "job.toml"
 REPORT = "report/index.html"
@@ -34,14 +36,18 @@ class Outcome(NamedTuple):
     text: str
 
 
-def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | None = None) -> Outcome:
-    """Run a job, or finish it.
+def run_job(
+    job: Job, *, workers: Workers | None = None, reporter: Reporter | None = None, until: str | None = None
+) -> Outcome:
+    """Run a job, or finish it; with `until`, stop when that stage is done, and write no report.
 
     Every stage that is committed with the same parameters and inputs, and whose blocks all hold their digest, is
     skipped; of a stage that was interrupted or damaged, only the missing blocks are made.
 
     Raises
     ------
+    JobError
+        The job has no stage `until`.
     MemoryError
         The plan does not fit the memory limit.
     OSError
@@ -50,7 +56,7 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
     reporter = reporter or Silent()
     plan_job(job).check()
     system = systems.of(job)
-    specs = system.stages
+    specs = _stages_until(until, system.stages)
     with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
         _record(job, workspace)
         ran = [
@@ -59,11 +65,23 @@ def run_job(job: Job, *, workers: Workers | None = None, reporter: Reporter | No
             if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew)
         ]
         reporter.close()
-        where = _write_report(job, workspace) if ran else _existing_report(job, workspace)
-        text = system.closing(job, workspace, where)
+        if len(specs) < len(system.stages):
+            text = f"stopped after {specs[-1].name}; the same command without --until goes on"
+        else:
+            where = _write_report(job, workspace) if ran else _existing_report(job, workspace)
+            text = system.closing_text(job, workspace, where)
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
+    names = [spec.name for spec in stages]
+    if until is None:
+        return stages
+    if until not in names:
+        raise JobError(f"the job has no stage {until!r}; its stages are {', '.join(names)}")
+    return stages[: names.index(until) + 1]
 
 
 def _run_stage(spec: StageSpec, context: Context, crew: Workers) -> bool:

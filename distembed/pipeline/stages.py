@@ -1,4 +1,7 @@
-"""The stages of PSDVec: a corpus to tokens, counts, vectors and scores."""
+"""The stages of PSDVec: a corpus to tokens, counts, vectors and scores.
+
+The estimator and the evaluation are imported by the stages that use them: scikit-learn takes a second.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
@@ -32,20 +35,22 @@ from distembed.counting.cooccurrence import (
     count_part,
     merge_partials,
 )
-from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
-from distembed.factorization.psdvec import PSDVec, sliced
-from distembed.pipeline.config import PSDVecJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
+from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.topics_config import TopicsJob
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
 
+if TYPE_CHECKING:
+    from distembed.factorization.psdvec import PSDVec
+
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
 
-def corpus_of(job: PSDVecJob) -> Corpus:
+def corpus_of(job: PSDVecJob | TopicsJob) -> Corpus:
     """Return the corpus a job names, read lazily."""
     section = job.corpus
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
@@ -56,7 +61,7 @@ def corpus_of(job: PSDVecJob) -> Corpus:
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def corpus_parameters(job: PSDVecJob) -> dict[str, Any]:
+def corpus_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
     """Return the section of the corpus and, for each file, its size and what tells one version from another."""
     return {**sections("corpus")(job), "files": file_stamps(split.url for split in corpus_of(job).splits)}
 
@@ -86,9 +91,9 @@ def _totals(summaries: Any) -> dict[str, Any]:
     return totals
 
 
-def tokens_of(workspace: Workspace) -> Tokens:
+def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
     """Return the token parts of a workspace."""
-    return Tokens(tuple(_prefix(item) for item in workspace.files("tokens")))
+    return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
 
 
 def _prefix(item: FileItem) -> str:
@@ -109,11 +114,12 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.stage.store_table("vocabulary", pa.table(table))
-    ctx.stage.store_table("documents", _documents(tokens))
+    ctx.stage.store_table("documents", documents_of(tokens))
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
-def _documents(tokens: Tokens) -> pa.Table:
+def documents_of(tokens: Tokens) -> pa.Table:
+    """Return id, title, label and tokens of every document."""
     tables = []
     for prefix in tokens.parts:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
@@ -132,18 +138,18 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 # --- token ids -> counts ---------------------------------------------------------------------------------------
 
 
-def counting_options(job: PSDVecJob) -> CooccurrenceOptions:
+def counting_options(job: PSDVecJob | TopicsJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
-def counting_parameters(job: PSDVecJob) -> dict[str, Any]:
+def counting_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
     """Return the section of counting and the memory of a block, which lays the grid."""
     return {**sections("counting")(job), "block_memory": job.resources.block_memory}
 
 
-def run_partial_counts(ctx: Context) -> dict[str, Any]:
-    """Count each part into sorted runs, cut by row block."""
+def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
+    """Count each part of the tokens of a name into sorted runs, cut by row block."""
     options = counting_options(ctx.job)
     vocabulary = vocabulary_of(ctx.workspace)
     blocks = cooccurrence_row_blocks(
@@ -152,7 +158,7 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
         direction=options.direction,
         block_memory=options.block_memory,
     )
-    parts = tokens_of(ctx.workspace).parts
+    parts = tokens_of(ctx.workspace, tokens).parts
     make = partial(_count_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks)
     ctx.stage.store_files(
         "partial_counts", len(parts), make, temporary=True, progress=ctx.progress("partial counts")
@@ -223,11 +229,15 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def psdvec_of(ctx: Context) -> PSDVec:
     """Return the estimator of a job, keeping its states in the stage."""
+    from distembed.factorization.psdvec import PSDVec
+
     return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=ctx.stage.checkpoint)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
+    from distembed.factorization.psdvec import sliced
+
     model = psdvec_of(ctx)
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
@@ -250,6 +260,8 @@ def run_core(ctx: Context) -> dict[str, Any]:
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve the noncore words against the core, and put all vectors together."""
+    from distembed.factorization.psdvec import sliced
+
     core = ctx.workspace.array("core_vectors")
     counts = ctx.workspace.array("cooccurrence")
     n_core, n_words = core.shape[0], counts.shape[0]
@@ -292,6 +304,8 @@ def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
+    from distembed.evaluation import words as evaluation
+
     scores = []
     if ctx.job.evaluation.sets:
         scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), ctx.job.evaluation.sets)

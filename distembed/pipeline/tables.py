@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
-from distembed.pipeline.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.imputation_config import DomainSection, KnownSection, MatchingSection
 from distembed.vectors import WordVectors
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -134,8 +134,8 @@ def _numbers(path: str, values: NDArray[Any], column: str, names: Sequence[str])
     if bad.any():
         first = names[int(np.flatnonzero(bad)[0])]
         raise TableError(
-            f"the column {column!r} of {path} has no finite number for {bad.sum()} names, first {first!r}: "
-            "drop the column, or fill in the values"
+            f"the column {column!r} of {path} has no finite number for {bad.sum()} of {len(names)} names, first "
+            f"{first!r}: drop the column, or fill in the values"
         )
     return matrix
 

@@ -8,7 +8,6 @@ import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import stages
-from distembed.pipeline.config import COUNTED, SPARSE_METHODS, RecipeSection, WordSpacesJob
 from distembed.pipeline.context import file_stamps
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
@@ -21,6 +20,7 @@ from distembed.pipeline.plan import (
     expected_pairs,
     zipf_counts,
 )
+from distembed.pipeline.wordspaces_config import COUNTED, SPARSE_METHODS, RecipeSection, WordSpacesJob
 from distembed.pipeline.wordspaces_stages import COUNTING, counting_options, stages_of
 from distembed.storage.workspace import Workspace
 

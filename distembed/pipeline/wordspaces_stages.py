@@ -42,7 +42,6 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.config import COUNTED, GRAPH_METHODS, SPARSE_METHODS, RecipeSection, WordSpacesJob
 from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
 from distembed.pipeline.stages import (
     corpus_parameters,
@@ -50,6 +49,13 @@ from distembed.pipeline.stages import (
     run_vocabulary,
     tokens_of,
     vocabulary_of,
+)
+from distembed.pipeline.wordspaces_config import (
+    COUNTED,
+    GRAPH_METHODS,
+    SPARSE_METHODS,
+    RecipeSection,
+    WordSpacesJob,
 )
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors

@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 import zarr
 from scipy import sparse
-from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
 from distembed.storage.files import Folder
@@ -207,8 +207,10 @@ def _write(folder: Folder, output: Output, index: int, block: Any) -> dict[str, 
 
 
 def _write_values(store: Any, path: str, values: Array, rows: int, dims: tuple[str, ...] | None) -> None:
-    # Integers shrink well, vectors of floats by 8 % at a third of the speed.
-    compressors = [Crc32cCodec()] if values.dtype.kind in "fc" else [ZstdCodec(level=0), Crc32cCodec()]
+    # Shuffled bytes of sorted column numbers shrink four times at the speed of copying (zstd: less, in five times
+    # the time); vectors of floats by 8 % at a third of it.
+    shuffled = BloscCodec(cname="lz4", shuffle="shuffle")
+    compressors = [Crc32cCodec()] if values.dtype.kind in "fc" else [shuffled, Crc32cCodec()]
     target = zarr.create_array(
         store,
         name=path,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 Floats = NDArray[np.float64]
@@ -86,6 +88,33 @@ def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
     return _canonical(csr_array(block)[:, np.ravel(columns)])
 
 
+def chosen_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
+    """Return the rows of a block (row 0 is word `first`) that are among `words`, in rising order, by `words`."""
+    counts = csr_array(block)
+    rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
+    known = np.flatnonzero(words >= 0)
+    chosen = counts[rows][:, words[known]].tocoo()
+    cells = (chosen.row, known[chosen.col].astype(np.int32))
+    return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
+
+
+def stacked_rows(
+    pieces: Sequence[csr_array], words: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> csr_array:
+    """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
+    known = np.unique(words[words >= 0])
+    place, has = np.searchsorted(known, words[wanted]), words[wanted] >= 0
+    needed = np.unique(place[has])
+    edges = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
+    parts = [
+        piece[needed[(needed >= first) & (needed < last)] - first]
+        for piece, (first, last) in zip(pieces, pairwise(edges), strict=True)
+    ]
+    empty = csr_array((1, len(words)), dtype=pieces[0].dtype)
+    position = np.where(has, np.searchsorted(needed, place), needed.size)
+    return _canonical(csr_array(vstack([*parts, empty], format="csr"))[position])
+
+
 # --- many blocks -------------------------------------------------------------------------------------------
 
 
@@ -151,6 +180,40 @@ def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
     return matrix.map_blocks(
         chosen_columns, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
     )
+
+
+def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
+    """Return the counts of some words with one another, as counts of another vocabulary.
+
+    Parameters
+    ----------
+    counts : matrix (words, words)
+        SciPy, NumPy, or Dask array of csr_array row blocks.
+    words : int64 array (n,)
+        For each word of the result its row in `counts`; -1 for a word that they lack, whose row is empty.
+
+    Returns
+    -------
+    csr_array (n, n), or a Dask array of csr_array row blocks, as many as `counts` has.
+    """
+    matrix = _lifted(counts)
+    if not isinstance(matrix, da.Array):
+        return _canonical(stacked_rows([chosen_pairs(matrix, words, 0)], words, np.arange(len(words))))
+    edges = np.cumsum([0, *matrix.chunks[0]])
+    bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
+    choose, stack = dask.delayed(chosen_pairs, pure=True), dask.delayed(stacked_rows, pure=True)
+    pieces = [
+        choose(block, words, int(edge))
+        for block, edge in zip(matrix.to_delayed().ravel(), edges[:-1], strict=True)
+    ]
+    blocks = [
+        da.from_delayed(
+            stack(pieces, words, np.arange(first, last)), (int(last - first), len(words)), matrix.dtype,
+            meta=_empty(matrix.dtype),
+        )
+        for first, last in pairwise(bounds)
+    ]  # fmt: skip
+    return da.concatenate(blocks)
 
 
 def inverse_document_frequencies(

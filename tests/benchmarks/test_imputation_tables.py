@@ -6,6 +6,7 @@ Run with `-m slow -s`. Each prints a table; nothing but its shape is asserted.
 from __future__ import annotations
 
 import lzma
+import time
 from itertools import islice
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 import distembed as de
 from distembed.evaluation import imputation as evaluation
-from distembed.pipeline.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.imputation_config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables import join, read_domain, read_known
 
 pytestmark = pytest.mark.slow
@@ -151,15 +152,68 @@ def test_hidden_words(shared, simple_words, space):
     show(evaluation.hold_out(X, Y, {"imputation": methods()["imputation"]}, seeds=range(3)))
 
 
-def test_recall_of_approximate_neighbours():
+def noisy_factors(n_rows, n_columns, noise):
+    """Return rows of 20 factors with noise, float32."""
+    rng = np.random.default_rng(0)
+    loadings = rng.standard_normal((20, n_columns)) / np.sqrt(20)
+    rows = rng.standard_normal((n_rows, 20)) @ loadings + noise * rng.standard_normal((n_rows, n_columns))
+    return rows.astype(np.float32)
+
+
+def test_recall_of_approximate_neighbours(shared):
     pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
     from distembed.manifold.neighbors import approximate_neighbors
 
-    rng = np.random.default_rng(0)
+    glove = de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz")
     for name, X in {
-        "20,000 x 300 normal (the hardest)": rng.standard_normal((20_000, 300)),
-        "20,000 x 300 of 20 factors": rng.standard_normal((20_000, 20)) @ rng.standard_normal((20, 300)),
+        "4,196 x 50 GloVe": glove.vectors,
+        "20,000 x 300 of 20 factors, noise 0.1": noisy_factors(20_000, 300, 0.1),
+        "100,000 x 50 of 20 factors, noise 0.3": noisy_factors(100_000, 50, 0.3),
+        "20,000 x 300 normal (the hardest)": noisy_factors(20_000, 300, 1e6),
     }.items():
-        _, recall = approximate_neighbors(X.astype(np.float32), 8)
-        print(f"{name}: recall {recall:.4f}")
+        start = time.process_time()
+        _, recall = approximate_neighbors(X, 8)
+        print(
+            f"{name}: recall {recall:.4f}, {time.process_time() - start:.1f} s of processor, compiling included"
+        )
         assert recall > 0
+
+
+@pytest.mark.parametrize("n", [50_000, 100_000, 200_000])
+def test_growth_with_approximate_neighbours(n):
+    pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
+    X = noisy_factors(n, 50, 0.3)
+    Y = np.tanh(X)
+    Y[np.random.default_rng(1).permutation(n)[n // 5 :]] = np.nan
+    model = de.LatentSemanticImputation(neighbors="approximate")
+    for name, step in {
+        "graph": lambda: model.fit_graph(X),
+        "weights": lambda: model.fit_weights(X),
+        "vectors": lambda: model.fit_vectors(Y),
+    }.items():
+        start = time.process_time()
+        step()
+        print(f"{n:,} {name}: {time.process_time() - start:.1f} s of processor")
+    print(f"{n:,}: recall {model.recall_:.4f}, {model.n_iter_} steps, residual {model.residual_:.1e}")
+    assert model.converged_
+
+
+def test_domains_and_metrics(shared, domain):
+    """Print Table 1 at k = 1, 5, 10 for other readings of the domain matrix than its plain rows."""
+    correlations = domain.matrix
+    centred = correlations - correlations.mean(axis=0)
+    values, axes = np.linalg.eigh(correlations)
+    domains = {
+        "rows of the correlation matrix": (correlations, "euclidean"),
+        "the same, cosine": (correlations, "cosine"),
+        "columns standardised": (centred / centred.std(axis=0), "euclidean"),
+        "centred both ways": (centred - centred.mean(axis=1)[:, None], "euclidean"),
+        "standardised returns": (axes * np.sqrt(np.maximum(values, 0)), "euclidean"),
+    }
+    for space in ("google", "glove", "fast"):
+        Y = company_vectors(shared, domain, space)
+        for name, (X, metric) in domains.items():
+            found = evaluation.neighbor_label_accuracy(
+                imputed(X, Y, metric=metric), domain.labels, n_neighbors=(1, 5, 10)
+            )
+            print(f"{space}, {name}: {found}")

@@ -336,3 +336,17 @@ def test_parquet_without_the_column(tmp_path):
 def test_options(tmp_path, option, value):
     with pytest.raises(ValueError, match=f"{option} is"):
         read_corpus(write(tmp_path / "t.txt", b"x"), **{option: value})
+
+
+def test_several_text_fields_are_one_text(tmp_path):
+    records = [{"title": "One", "body": "two"}, {"title": None, "body": "three"}, {"title": "four"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    columns = {name: [record.get(name) for record in records] for name in ("title", "body")}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        corpus = read_corpus(tmp_path / name, text_field=("title", "body"))
+        assert [document.text for document in corpus.documents()] == ["One\ntwo", "three", "four"]
+    with pytest.raises(CorpusError, match='has no field "a" or "b"'):
+        read_corpus(tmp_path / "a.jsonl", text_field=("a", "b")).tokenize()
+    with pytest.raises(CorpusError, match='no column "b"'):
+        read_corpus(tmp_path / "a.parquet", text_field=("title", "b")).tokenize()

@@ -135,3 +135,14 @@ def test_clusters_that_still_move_are_told():
     X, _, _ = planted(rank=6)
     with pytest.warns(UserWarning, match="raise n_iter"):
         assert not SphericalKMeans(6, n_iter=1).fit(X).converged_
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_transform_gives_cosines(in_blocks):
+    X, _, _ = planted()
+    model = SphericalKMeans(3).fit(X)
+    matrix = lazy(X, CHUNKS["ragged"]) if in_blocks else X
+    dense = X.toarray()
+    expected = dense / np.linalg.norm(dense, axis=1, keepdims=True) @ model.centroids_.T
+    np.testing.assert_allclose(np.asarray(model.transform(matrix)), expected, rtol=1e-12)
+    np.testing.assert_array_equal(expected.argmax(axis=1), model.labels_)

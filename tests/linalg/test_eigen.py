@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from distembed.linalg.eigen import dense_eigenpairs, largest_eigenpairs
+from distembed.linalg.eigen import dense_eigenpairs, filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
 
 
@@ -97,3 +97,69 @@ def test_states_found_under_their_names_are_not_made_again():
     again = largest_eigenpairs(matrix, 3, n_passes=3, checkpoint=remember)
     assert made == ["basis-3", "product-3"]
     np.testing.assert_array_equal(first.vectors.compute(), again.vectors.compute())
+
+
+# ------------------------------------------------------------------------------------------- filtered blocks
+
+
+def close_eigenvalues(n=300, seed=0, per_block=900):
+    """Return a symmetric matrix whose largest eigenvalues are close together, and itself dense."""
+    sparse = random_array((n, n), density=0.03, rng=np.random.default_rng(seed))
+    sparse = csr_array(sparse + sparse.T)
+    return SparsePlusLowRank(row_blocks(sparse, values_per_block=per_block)), sparse.toarray()
+
+
+@pytest.mark.parametrize("per_block", [10**6, 900, 1])
+@pytest.mark.parametrize("k", [1, 30])
+def test_filtered_blocks_find_the_largest(per_block, k):
+    matrix, dense = close_eigenvalues(per_block=per_block)
+    values, vectors = np.linalg.eigh(dense)
+    found = filtered_eigenpairs(matrix, k, lower=values[0] - 0.1, upper=values[-1] + 0.1, tol=1e-9)
+    np.testing.assert_allclose(found.values, values[::-1][:k], atol=1e-10)
+    ours = found.vectors.compute()
+    np.testing.assert_allclose(np.abs((ours * vectors[:, ::-1][:, :k]).sum(axis=0)), 1, atol=1e-9)
+    np.testing.assert_allclose(ours.T @ ours, np.eye(k), atol=1e-12)
+    true = np.linalg.norm(dense @ ours - ours * found.values, axis=0)
+    assert true.max() <= 1e-9 * values[-1] + 1e-12
+    assert (ours**3).sum(axis=0).min() > 0
+
+
+def test_filtered_blocks_find_equal_eigenvalues_as_often_as_they_occur():
+    dense = np.diag(np.r_[np.full(5, 2.0), np.full(3, 1.5), np.linspace(0, 1, 192)])
+    matrix = SparsePlusLowRank(row_blocks(csr_array(dense)))
+    found = filtered_eigenpairs(matrix, 7, lower=0, upper=2)
+    np.testing.assert_allclose(found.values, [2] * 5 + [1.5] * 2, atol=1e-12)
+
+
+def test_filtered_blocks_of_all_vectors_need_one_round():
+    matrix, dense = close_eigenvalues(60)
+    found = filtered_eigenpairs(matrix, 60, lower=-5, upper=20)
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1], atol=1e-12)
+    assert found.n_passes == 1
+
+
+def test_filtered_blocks_resume_from_their_rounds():
+    kept, made = {}, []
+
+    def checkpoint(name, make):
+        if name not in kept:
+            kept[name] = make().persist()
+            made.append(name)
+        return kept[name]
+
+    matrix, _ = close_eigenvalues()
+    first = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, checkpoint=checkpoint)
+    rounds = len(made)
+    del kept[made[-1]]
+    again = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, checkpoint=checkpoint)
+    assert made[rounds:] == made[rounds - 1 : rounds]
+    assert again.vectors.compute().tobytes() == first.vectors.compute().tobytes()
+
+
+def test_filtered_blocks_that_stop_early_say_so():
+    matrix, _ = close_eigenvalues()
+    with pytest.warns(RuntimeWarning, match="after 10 passes, above tol 1e-08.*raise n_rounds"):
+        found = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, n_rounds=2)
+    assert found.residuals.max() > 1e-8
+    with pytest.raises(ValueError, match="k is 301"):
+        filtered_eigenpairs(matrix, 301, lower=-5, upper=20)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, eye_array, random_array
 
+from distembed.linalg import solve
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
 from distembed.linalg.solve import conjugate_gradients, ridge
 
@@ -16,25 +17,42 @@ def definite(n=80, seed=0):
 
 
 @pytest.mark.parametrize("per_block", [10_000, 300])
-@pytest.mark.parametrize("precondition", [False, True])
-def test_conjugate_gradients_solve_every_column(per_block, precondition):
+@pytest.mark.parametrize("together", [128, 3, 1])
+def test_conjugate_gradients_solve_every_column(monkeypatch, per_block, together):
+    monkeypatch.setattr(solve, "SOLVED_TOGETHER", together)
     sparse = definite()
     matrix = SparsePlusLowRank(row_blocks(sparse, values_per_block=per_block))
     right = np.random.default_rng(1).standard_normal((80, 4))
     right[:, 2] = 0
-    diagonal = sparse.diagonal() if precondition else None
-    found = conjugate_gradients(matrix, right, diagonal=diagonal, tol=1e-10)
-    np.testing.assert_allclose(found.vectors.compute(), np.linalg.solve(sparse.toarray(), right), atol=1e-8)
+    found = conjugate_gradients(matrix, right, tol=1e-10)
+    vectors = found.vectors.compute()
+    np.testing.assert_allclose(vectors, np.linalg.solve(sparse.toarray(), right), atol=1e-8)
+    left_over = np.linalg.norm(right - sparse @ vectors, axis=0)
+    np.testing.assert_allclose(found.residuals * np.linalg.norm(right, axis=0), left_over, atol=1e-12)
     assert found.converged
     assert found.n_iter < 80
 
 
-def test_a_start_at_the_solution_takes_no_iteration():
+def test_a_block_shares_its_directions():
+    """80 right-hand sides span everything: one step; ten of them need a tenth of what one needs."""
+    matrix = SparsePlusLowRank(row_blocks(definite()))
+    right = np.random.default_rng(1).standard_normal((80, 80))
+    assert conjugate_gradients(matrix, right, tol=1e-8).n_iter == 1
+    alone = conjugate_gradients(matrix, right[:, :1], tol=1e-8).n_iter
+    assert conjugate_gradients(matrix, right[:, :20], tol=1e-8).n_iter <= 0.3 * alone
+
+
+def test_dependent_right_hand_sides():
     sparse = definite()
-    matrix = SparsePlusLowRank(row_blocks(sparse))
-    solution = np.ones((80, 2))
-    found = conjugate_gradients(matrix, sparse @ solution, start=solution)
-    assert found.n_iter == 0
+    matrix = SparsePlusLowRank(row_blocks(sparse, values_per_block=300))
+    some = np.random.default_rng(1).standard_normal((80, 3))
+    right = some @ np.array([[1.0, 2, 0, 1e-9, 3], [0, 1, 0, 1, 0], [0, 5, 0, 1, 3]])
+    found = conjugate_gradients(matrix, right, tol=1e-9)
+    np.testing.assert_allclose(found.vectors.compute(), np.linalg.solve(sparse.toarray(), right), atol=1e-7)
+    assert found.converged
+    nothing = conjugate_gradients(matrix, np.zeros((80, 2)))
+    assert not nothing.vectors.compute().any()
+    assert nothing.n_iter == 0
 
 
 def test_stopping_early_is_said_and_warned():

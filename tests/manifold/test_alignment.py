@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold import correspondences
 from distembed.manifold.alignment import (
     FeaturePreservingEmbedding,
     SemisupervisedAlignment,
     choose_regularization,
-    correspondence_matrix,
-    propagate_correspondences,
 )
+from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
 from distembed.manifold.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
@@ -226,6 +226,60 @@ def test_grid_of_the_paper(n_known):
     embedded, aligned, mean = toy_errors(n_known, range(10))
     assert embedded < 0.75 * mean
     assert embedded < 0.75 * aligned
+
+
+@pytest.mark.parametrize("n_known", [1, 2])
+def test_one_pair_and_the_shape_of_both_sets_are_enough_on_the_grid(n_known, quiet):
+    X, V = reference.grid_toy()
+    for seed in range(3):
+        numbers = np.random.default_rng(seed).permutation(16)[:n_known]
+        model = FeaturePreservingEmbedding(2, **TOY, propagate=True).fit(X, -X, V, pairs_of(numbers))
+        rest = np.setdiff1d(np.arange(16), numbers)
+        assert np.sqrt(np.mean((model.features_ - V)[rest] ** 2)) < 0.2 * V.std()
+
+
+def test_few_pairs_leave_unknown_directions_out():
+    X1, X2, _ = planted(d=40)
+    links = correspondence_matrix(pairs_of(np.arange(6)), 120, 120)
+    right = {}
+    for exponent in (0.0, 0.5):
+        found = propagate_correspondences(X1, X2, links, exponent=exponent)
+        right[exponent] = np.mean(np.asarray(found.links.argmax(axis=0)).ravel() == np.arange(120))
+        assert found.spaces[0].shape == found.spaces[1].shape
+    assert right[0.5] > 0.9
+    assert right[0.5] >= right[0.0]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_search_in_one_call_equals_search_by_blocks(metric, monkeypatch):
+    generator = np.random.default_rng(0)
+    first, second = (np.round(generator.standard_normal((n, 5)), 1) for n in (70, 90))
+    second[:20] = first[:20]
+    if metric == "cosine":
+        first, second = blocks.unit_rows(first), blocks.unit_rows(second)
+    whole = correspondences._cross_lists(first, second, metric, 2**27)
+    monkeypatch.setattr(correspondences, "ROWS_AT_ONCE", 0)
+    for block_memory in (2**27, 2**14):
+        by_blocks = correspondences._cross_lists(first, second, metric, block_memory)
+        for one, other in zip(whole, by_blocks, strict=True):
+            np.testing.assert_allclose(one[:, 0], other[:, 0], atol=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([0.0, 0.5, 1.0]))
+@settings(max_examples=30, deadline=None)
+def test_reweighted_maps_follow_their_formula(seed, n, exponent):
+    generator = np.random.default_rng(seed)
+    X, Y, weights = generator.standard_normal((n, 4)), generator.standard_normal((n, 5)), generator.random(n)
+    there, here = blocks.reweighted_maps(X, Y, weights, exponent=exponent)
+    left, strengths, right = np.linalg.svd(X.T @ np.diag(weights) @ Y)
+    rank = min(n, 4)
+    assert there.shape == (4, rank)
+    assert here.shape == (5, rank)
+    scale = (strengths[:rank] / strengths[0]) ** (2 * exponent)
+    expected = left[:, :rank] @ np.diag(scale) @ right[:rank]
+    np.testing.assert_allclose(there @ here.T, expected, atol=1e-8)
+    if exponent == 0 and n >= 4:
+        np.testing.assert_allclose(there @ here.T, blocks.procrustes_map(X, Y, weights), atol=1e-8)
 
 
 def test_planted_rotation_is_propagated_and_features_follow():

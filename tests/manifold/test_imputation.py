@@ -155,6 +155,52 @@ def test_a_plane_is_recovered():
     np.testing.assert_allclose(vectors, truth, atol=1e-5)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_kept_distances_give_the_same_graph(metric):
+    X, _ = problem()
+    kept = distances.distance_rows(X, metric=metric, block_memory=7 * 60 * 56)
+    model = LatentSemanticImputation(min_degree=4, metric=metric)
+    plain = model.fit_graph(X).graph_
+    graph = clone(model).fit_graph(X, distances=kept).graph_
+    for part in ("data", "indices", "indptr"):
+        assert getattr(graph, part).tobytes() == getattr(plain, part).tobytes()
+
+
+def test_krylov_history_is_of_the_residual():
+    X, Y = problem(s=20)
+    model = LatentSemanticImputation(min_degree=4, tol=1e-10).fit(X, Y)
+    steps, residuals = model.history_.T
+    np.testing.assert_array_equal(steps, np.arange(1, model.n_iter_ + 1))
+    assert residuals[-1] == pytest.approx(model.residual_, rel=0.5)
+    for step in (1, 3):  # a run that ends there has the residual the record says
+        with pytest.warns(ConvergenceWarning):
+            stopped = clone(model).set_params(max_iter=step).fit(X, Y)
+        assert stopped.residual_ == pytest.approx(residuals[step - 1], rel=1e-6)
+
+
+def test_power_history_is_of_the_papers_rule():
+    X, Y = problem()
+    model = LatentSemanticImputation(min_degree=4, solver="power", tol=1e-6).fit(X, Y)
+    steps, shares = model.history_.T
+    np.testing.assert_array_equal(steps, np.arange(1, model.n_iter_ + 1))
+    assert shares[-1] < 1e-6 <= shares[-2]
+    for tol in (1e-1, 1e-3):
+        assert clone(model).set_params(tol=tol).fit(X, Y).n_iter_ == 1 + np.argmax(shares < tol)
+
+
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_a_long_history_is_thinned(solver, monkeypatch):
+    X, Y = problem(s=20)
+    model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-10)
+    whole = model.fit(X, Y).history_
+    monkeypatch.setattr(imputation.blocks, "RECORDED_STEPS", 5)
+    thin = clone(model).fit(X, Y).history_
+    stride = int(thin[0, 0])
+    assert stride > 1
+    assert len(thin) == len(whole) // stride <= 5
+    np.testing.assert_array_equal(thin, whole[stride - 1 :: stride])
+
+
 def test_resumes_from_its_checkpoints():
     X, Y = problem()
     kept, made = {}, []
@@ -263,9 +309,9 @@ def spoilt(what):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("nan in X", r"1 rows of X hold NaN or infinity, first rows \[3\]"),
-        ("nan in part", r"1 rows of Y are NaN in part"),
-        ("infinite", "15 rows of Y hold infinity"),
+        ("nan in X", r"X holds NaN or infinity in 1 of 60 rows, first \[3\]"),
+        ("nan in part", r"Y is NaN in part in 1 of 60 rows"),
+        ("infinite", "Y holds infinity in 15 of 60 rows"),
         ("nothing known", "no row of Y is known"),
         ("different rows", r"each of the 60 of X .* \(59, 7\)"),
         ("one column less", r"its shape is \(60,\)"),

@@ -7,11 +7,14 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from sklearn.neighbors import NearestNeighbors
 
-from distembed.manifold import distances, neighbors
+from distembed.manifold import blocks, cosine_blocks, distances, neighbors
 from distembed.manifold.neighbors import Neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 from tests.references import imputation as oracle
@@ -22,6 +25,9 @@ def cut(request, monkeypatch):
     """Make the grid cut 24 rows into one, three, ragged or 24 blocks."""
     chunk = {"whole": 24, "even": 8, "ragged": 7, "single rows": 1}[request.param]
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
+    monkeypatch.setattr(
+        distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)]
+    )
 
 
 def points(n=24, d=5, seed=0, dtype=np.float64):
@@ -97,10 +103,10 @@ def test_neighbors_refuse_impossible_k(k):
 def test_rows_are_checked():
     X = points()
     X[5, 1] = np.nan
-    with pytest.raises(ValueError, match=r"1 rows of X hold NaN or infinity, first rows \[5\]"):
+    with pytest.raises(ValueError, match=r"X holds NaN or infinity in 1 of 24 rows, first \[5\]"):
         nearest_neighbors(X, 2)
     X[5] = 0
-    with pytest.raises(ValueError, match=r"are zero and have no cosine, first rows \[5\]"):
+    with pytest.raises(ValueError, match=r"X is zero, which has no cosine, in 1 of 24 rows, first \[5\]"):
         nearest_neighbors(X, 2, metric="cosine")
     with pytest.raises(ValueError, match="metric='cosine' only"):
         nearest_neighbors(sp.csr_array(X), 2)
@@ -137,6 +143,62 @@ def test_pairwise_distances(cut, metric):
     np.testing.assert_allclose(lazy.compute(), D, rtol=1e-10, atol=1e-15)
     with pytest.raises(ValueError, match="must agree"):
         distances.pairwise_distances(X, Z[:, :2])
+
+
+# --------------------------------------------------------------------------- distances that are kept
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("rows", [24, 8, 7, 1])
+def test_distance_rows_are_the_distances_in_float32(rows, metric):
+    X = points()
+    X[7] = X[3]
+    kept = distances.distance_rows(X, metric=metric, block_memory=rows * 24 * 56)
+    assert kept.chunks[0][0] == rows
+    assert kept.numblocks[1] == 1
+    assert kept.dtype == np.float32
+    exact = distances.pairwise_distances(X, metric=metric).compute()
+    np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
+
+
+def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
+    """Tell whether neighbours and tree come out with the same bits from kept distances; return their searches."""
+    kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
+    plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
+    assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()
+    tree = minimum_spanning_tree(X, plain)
+    again = minimum_spanning_tree(X, near, distances=kept)
+    assert again.edges.tobytes() == tree.edges.tobytes()
+    assert again.lengths.tobytes() == tree.lengths.tobytes()
+    return tree.n_searched
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kept_distances_give_the_same_bits(metric, dtype):
+    same_from_distances(points(300, 17, dtype=dtype), 5, metric=metric, block_memory=40 * 300 * 56)
+    near_ties = 1e3 + np.random.default_rng(0).integers(0, 3, (200, 4)).astype(
+        dtype
+    )  # equal and cancelled distances
+    assert same_from_distances(near_ties, 2, metric=metric) > 0
+    assert same_from_distances(clusters(20, 5).astype(dtype), 2, metric=metric, block_memory=7 * 100 * 56) > 0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-42, 1e30, 1e45])
+def test_kept_distances_past_the_range_of_float32_are_measured(scale):
+    same_from_distances(scale * points(60), 3)
+
+
+@given(
+    st.integers(2, 12).flatmap(lambda n: hnp.arrays(np.float32, (n, 2), elements=st.floats(-3, 3, width=32))),
+    st.integers(1, 4),
+)
+def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
+    groups = np.arange(len(X)) // 2
+    ids = np.arange(len(X))
+    kept = blocks.distance_rows(X, X, cosine=False)
+    plain = blocks.nearest_in_tile(X, groups, X, ids, groups, X.mean(axis=0, dtype=np.float64), k=k)
+    assert blocks.nearest_in_distances(X, groups, X, groups, kept, k=k).tobytes() == plain.tobytes()
 
 
 # --------------------------------------------------------------------------- spanning tree
@@ -255,3 +317,114 @@ def test_approximate_neighbors_say_what_they_found():
     near, recall = neighbors.approximate_neighbors(points(400), 5, n_sampled=100)
     assert near.lists.shape == (400, 2, 5)
     assert 0.5 < recall <= 1
+
+
+def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
+    pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 10)) @ rng.standard_normal((10, 60)) + 0.3 * rng.standard_normal(
+        (2500, 60)
+    )
+    near, recall = neighbors.approximate_neighbors(X.astype(np.float32), 8)
+    assert recall > 0.95
+    exact = nearest_neighbors(X.astype(np.float32), 8).indices.compute()
+    found = near.indices.compute()
+    assert np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)]) == pytest.approx(
+        recall, abs=0.02
+    )
+
+
+# --------------------------------------------------------------------------- sparse rows
+
+
+def words(n, m, seed=0, density=0.2):
+    """Return counts whose columns empty out as those of words do; equal rows among them."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(3, (n, m)) * (rng.random((n, m)) < density / (1 + np.arange(m) / 10))
+    counts[np.arange(n), rng.integers(0, m, n)] += 1
+    counts[n // 2 : n // 2 + 5] = counts[:5]
+    return sp.csr_array(counts.astype(np.float32))
+
+
+@pytest.mark.parametrize("k", [1, 7, 299])
+def test_sparse_neighbors_equal_a_full_product(k):
+    X = words(300, 80)
+    dense = X.toarray().astype(np.float64)
+    unit = dense / np.linalg.norm(dense, axis=1)[:, None]
+    near = nearest_neighbors(X, k, metric="cosine", block_memory=2**16)
+    assert near.lists.numblocks[0] > 3
+    distances, indices = dask.compute(near.distances, near.indices)
+    D = 1 - unit @ unit.T
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :k], atol=1e-12)
+    np.testing.assert_allclose(distances, np.take_along_axis(D, indices, axis=1), atol=1e-12)
+    assert (np.diff(np.sort(indices, axis=1), axis=1) > 0).all()
+
+
+def test_sparse_neighbors_have_the_same_bits_for_every_grid_and_scheduler():
+    X = words(400, 120)
+    lists = nearest_neighbors(X, 6, metric="cosine").lists.compute()
+    for memory in (2**14, 2**17):
+        for scheduler in ("sync", "threads"):
+            with dask.config.set(scheduler=scheduler):
+                again = nearest_neighbors(X, 6, metric="cosine", block_memory=memory).lists.compute()
+            assert again.tobytes() == lists.tobytes()
+
+
+def test_sparse_rows_in_doubt_are_searched_again(monkeypatch):
+    """Masses of equal rows: no number of candidates can hold all that are at the same distance."""
+    X = sp.csr_array(np.eye(5, dtype=np.float32)[np.random.default_rng(0).integers(0, 5, 200)])
+    replaced = []
+    original = neighbors._replaced
+    monkeypatch.setattr(neighbors, "_replaced", lambda *args: replaced.append(args[1]) or original(*args))
+    near = nearest_neighbors(X, 3, metric="cosine", block_memory=2**13)
+    found = near.indices.compute()
+    assert replaced[0].size == 200
+    kinds = X.indices
+    for i in range(200):
+        same = np.flatnonzero(kinds == kinds[i])
+        np.testing.assert_array_equal(found[i], same[same != i][:3])
+    assert not near.distances.compute().any()
+
+
+def test_wrong_candidates_do_not_survive(monkeypatch):
+    """Scores off by almost their bound change the candidates, not the result."""
+    X = words(150, 60)
+    lists = nearest_neighbors(X, 5, metric="cosine").lists.compute()
+    exact = cosine_blocks.approximate_cosines
+    noise = np.random.default_rng(1)
+
+    def spoiled(X, Z, *, dense_values):
+        scores = exact(X, Z, dense_values=dense_values)
+        return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
+
+    monkeypatch.setattr(cosine_blocks, "approximate_cosines", spoiled)
+    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features: 0.041)
+    again = nearest_neighbors(X, 5, metric="cosine").lists.compute()
+    assert again.tobytes() == lists.tobytes()
+
+
+def test_sparse_searches_resume_from_their_candidates():
+    kept, made = {}, []
+
+    def checkpoint(name, make):
+        if name not in kept:
+            kept[name] = make().persist()
+            made.append(name)
+        return kept[name]
+
+    first = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
+    assert made == ["neighbor-candidates", "neighbors"]
+    del kept["neighbors"]
+    again = nearest_neighbors(words(100, 30), 4, metric="cosine", checkpoint=checkpoint).lists.compute()
+    assert made == ["neighbor-candidates", "neighbors", "neighbors"]
+    assert again.tobytes() == first.tobytes()
+
+
+def test_sparse_blocks_are_bounded_in_rows_and_values():
+    sizes = np.array([50_000] * 300 + [100] * 100_000)
+    bounds = np.array(distances.sparse_bounds(sizes, 128 * 2**20))
+    assert np.diff(bounds).max() <= distances.rows_of_tile(128 * 2**20) == 2896
+    values = np.add.reduceat(sizes, bounds[:-1])
+    assert values.max() <= 128 * 2**20 // distances.VALUE_BYTES + 50_000
+    assert len(bounds) < 50

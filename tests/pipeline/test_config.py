@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distembed.pipeline.config import JobError, load_job
+from distembed.pipeline.config import load_job
+from distembed.pipeline.sections import JobError
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.pipeline import report
+from distembed.pipeline import quantities, report
 from distembed.pipeline.report import Section, Stage
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -203,7 +203,7 @@ def test_users_matplotlib_settings_do_not_change_the_bytes() -> None:
     ],
 )
 def test_format_number(value: float, shown: str) -> None:
-    assert report.format_number(value) == shown
+    assert quantities.format_number(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_format_number(value: float, shown: str) -> None:
     ],
 )
 def test_format_bytes(n_bytes: float, shown: str) -> None:
-    assert report.format_bytes(n_bytes) == shown
+    assert quantities.format_bytes(n_bytes) == shown
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,12 @@ def test_format_bytes(n_bytes: float, shown: str) -> None:
     ],
 )
 def test_format_seconds(seconds: float, shown: str) -> None:
-    assert report.format_seconds(seconds) == shown
+    assert quantities.format_seconds(seconds) == shown
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_any_number_can_be_written(value: float) -> None:
-    for write in (report.format_number, report.format_bytes, report.format_seconds):
+    for write in (quantities.format_number, quantities.format_bytes, quantities.format_seconds):
         assert write(value)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.pipeline.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.imputation_config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables import TableError, join, match_names, read_domain, read_known
 from distembed.vectors import WordVectors
 
@@ -102,7 +102,7 @@ def test_the_published_domain_matrix(shared: Path) -> None:
     [
         ("name,a\nu,1\nu,2\n", {}, "the name 'u' twice"),
         ("name,a,a\nu,1,2\n", {}, "the column 'a' twice"),
-        ("name,a\nu,1\nv,\n", {}, "no finite number for 1 names, first 'v'"),
+        ("name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names, first 'v'"),
         ("name,a\nu,one\nv,2\n", {}, "'a' .* drop it"),
         ("name,a\nu,1\n", {"name_column": "id"}, "no column 'id'; it has 'name', 'a'"),
         ("name,a\nu,1\n", {"drop": ("b",)}, "no column 'b'"),

@@ -161,3 +161,20 @@ def test_arguments_stay_untouched():
     found = documents.tf_idf(counts, normalize=False, smooth=False, dtype=np.float64)
     assert found.nnz == 2
     np.testing.assert_array_equal(counts.data, data)
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_pairs_of_other_words_over_blocks(name):
+    random = np.random.default_rng(0)
+    size = sum(CHUNKS[name])
+    counts = random.poisson(0.6, (size, size))
+    words = np.array([3, -1, size - 1, 0, 2, -1, 1], np.int64)
+    expected = np.where((words >= 0)[:, None] & (words >= 0), counts[np.ix_(words, words)], 0)
+    for matrix in (counts, csr_array(counts), lazy(csr_array(counts), CHUNKS[name])):
+        found = documents.select_pairs(matrix, words)
+        found = found.compute() if isinstance(found, da.Array) else found
+        np.testing.assert_array_equal(found.toarray(), expected)
+        assert found.has_canonical_format
+    nothing = documents.select_pairs(csr_array(counts), np.full(4, -1))
+    assert nothing.shape == (4, 4)
+    assert nothing.nnz == 0

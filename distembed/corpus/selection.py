@@ -1,0 +1,149 @@
+"""Parts to parts with fewer documents: those of some labels, each text once.
+
+A collection names its classes and holds its duplicates only once it is read; so documents are left out of the
+parts, after reading and before anything is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus.parts import MAX_ROW_IDS, TOKENS_SCHEMA, PartFiles, Tokens
+from distembed.corpus.streams import CorpusError
+
+Mask = NDArray[np.bool_]
+
+#: An odd multiplier (that of PCG's generators): its powers tell the places of a document apart.
+PLACE_FACTOR = np.uint64(6364136223846793005)
+
+
+def choose_documents(
+    tokens: Tokens, *, labels: Collection[str] = (), drop_duplicates: bool = False
+) -> list[Mask]:
+    """Return, for each part, which of its documents stay.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    labels : collection of str
+        Documents of other labels, or of none, are left out; empty: every document stays.
+    drop_duplicates : bool
+        Of documents with the same tokens in the same order only the first stays; documents without a token
+        are left out.
+
+    Raises
+    ------
+    CorpusError
+        No document is left.
+    """
+    masks = [_labelled(tokens, part, labels) for part in tokens.parts]
+    if drop_duplicates:
+        digests = [document_digests(tokens, part) for part in tokens.parts]
+        masks = first_of_equals(masks, digests)
+    if not any(mask.any() for mask in masks):
+        names = sorted({label for part in tokens.parts for label in _labels(tokens, part) if label})
+        raise CorpusError(
+            f"no document is left of those labelled {', '.join(sorted(labels)) or 'anything'}; the labels of the "
+            f"collection are {', '.join(names[:20]) or 'none (see corpus.label_field)'}."
+        )
+    return masks
+
+
+def _labels(tokens: Tokens, part: str) -> list[str | None]:
+    return tokens.documents(part)["label"].to_pylist()
+
+
+def _labelled(tokens: Tokens, part: str, labels: Collection[str]) -> Mask:
+    found = _labels(tokens, part)
+    wanted = set(labels)
+    return np.array([not wanted or label in wanted for label in found], dtype=bool)
+
+
+def document_digests(tokens: Tokens, part: str) -> NDArray[np.uint64]:
+    """Return 64 bits for each document of a part, from its tokens in their order; 0 for none.
+
+    ``sum_p hash(word_p) · a^p  mod 2^64``: equal for equal texts, whatever the part's dictionary.
+    """
+    words = tokens.words(part)["word"].to_pylist()
+    hashes = np.array([_word_hash(word) for word in words], np.uint64)
+    n_documents = tokens.documents(part).num_rows
+    digests, places = np.zeros(n_documents, np.uint64), np.zeros(n_documents, np.int64)
+    for batch in tokens.iter_part(part):
+        known = batch.ids >= 0
+        documents, ids = batch.document[known], batch.ids[known]
+        sizes = np.bincount(documents, minlength=n_documents)
+        starts = np.cumsum(sizes) - sizes
+        place = np.arange(len(ids)) - (starts - places)[documents]
+        powers = np.multiply.accumulate(np.full(int(place.max(initial=0)) + 1, PLACE_FACTOR))
+        np.add.at(digests, documents, hashes[ids] * powers[place])
+        places += sizes
+    return digests
+
+
+def _word_hash(word: str) -> int:
+    return int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
+
+
+def first_of_equals(masks: Sequence[Mask], digests: Sequence[NDArray[np.uint64]]) -> list[Mask]:
+    """Return the masks with only the first of the kept documents of each digest, and none of digest 0."""
+    kept, digest = np.concatenate(masks), np.concatenate(digests)
+    places = np.flatnonzero(kept & (digest != 0))
+    firsts = places[np.unique(digest[places], return_index=True)[1]]
+    chosen = np.zeros(len(kept), dtype=bool)
+    chosen[firsts] = True
+    return np.split(chosen, np.cumsum([len(mask) for mask in masks])[:-1])
+
+
+def select_documents(tokens: Tokens, part: str, keep: Mask, target: str) -> dict[str, int]:
+    """Write the documents of a part that stay as a part at the prefix `target`; return its totals.
+
+    The dictionary keeps its ids; a word of no document that stays has count 0.
+    """
+    number = np.cumsum(keep) - 1
+    words, documents = tokens.words(part), tokens.documents(part).filter(pa.array(keep))
+    counts = np.zeros(words.num_rows, np.int64)
+    seen: list[NDArray[np.int64]] = []
+    with PartFiles(target, {}) as files:
+        for batch in tokens.iter_part(part):
+            stays = keep[batch.document]
+            document, ids = number[batch.document[stays]], batch.ids[stays]
+            if len(ids):
+                files.write("tokens", _rows(document, ids))
+                counts += np.bincount(ids[ids >= 0], minlength=len(counts))
+                seen.append(_pairs(document, ids))
+        columns = _counted(words, counts, seen)
+        if words.num_rows:
+            files.write("words", columns)
+        if documents.num_rows:
+            files.write("documents", [column.combine_chunks() for column in documents.columns])
+    return {"n_documents": documents.num_rows, "n_tokens": int(counts.sum())}
+
+
+def _rows(document: NDArray[np.int64], ids: NDArray[np.int32]) -> list[pa.Array]:
+    """Return ids as rows of one document each, at most 2^16 ids long."""
+    change = np.flatnonzero(np.diff(document)) + 1
+    bounds = np.concatenate([[0], change, [len(ids)]])
+    pieces = [np.arange(a, b, MAX_ROW_IDS) for a, b in pairwise(bounds)]
+    starts = np.concatenate(pieces)
+    offsets = np.append(starts, len(ids)).astype(np.int32)
+    rows = pa.ListArray.from_arrays(offsets, pa.array(ids), type=TOKENS_SCHEMA.field("ids").type)
+    return [pa.array(document[starts].astype(np.int32)), rows]
+
+
+def _pairs(document: NDArray[np.int64], ids: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the distinct pairs of document and word of a batch, as one number each."""
+    known = ids >= 0
+    return np.unique(document[known].astype(np.int64) << 32 | ids[known])
+
+
+def _counted(words: pa.Table, counts: NDArray[np.int64], seen: list[NDArray[np.int64]]) -> list[Any]:
+    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *seen]))  # a document may span two batches
+    per_word = np.bincount(pairs & 0xFFFFFFFF, minlength=len(counts))
+    return [words["word"].combine_chunks(), pa.array(counts), pa.array(per_word.astype(np.int64))]

@@ -1,0 +1,92 @@
+"""The job file of Latent Semantic Imputation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field
+
+from distembed.pipeline.sections import Bytes, Job, ResourcesSection, Section, locate
+
+
+class DomainSection(Section):
+    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.tables`."""
+
+    path: str = Field(min_length=1)
+    name_column: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    transform: Literal["none", "return_correlation"] = "none"
+    first: str | None = None
+    last: str | None = None
+    standardise: bool = False
+    names: str | None = None
+    names_from: str = "from"
+    names_to: str = "to"
+    names_label: str | None = None
+    label_column: str | None = None
+
+
+class KnownSection(Section):
+    """`[known]`: the vectors there are, a vector file or a table with a column of names."""
+
+    path: str = Field(min_length=1)
+    format: Literal["auto", "vectors", "table"] = "auto"
+    name_column: str | None = None
+    drop: tuple[str, ...] = ()
+    max_words: int | None = Field(default=None, ge=1)
+    keep_others: bool = True
+
+
+class MatchingSection(Section):
+    """`[matching]`: which differences of spelling two names may have and still be one."""
+
+    ignore_case: bool = False
+    ignore_underscores: bool = True
+
+
+class ImputationSection(Section):
+    """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
+
+    min_degree: int = Field(default=8, ge=1)
+    solver: Literal["krylov", "power"] = "krylov"
+    tol: float = Field(default=1e-6, gt=0)
+    max_iter: int = Field(default=10_000, ge=1)
+    weights: Literal["simplex", "normalise_after"] = "simplex"
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    neighbors: Literal["exact", "approximate"] = "exact"
+    lazy: bool = False
+    floor: float = Field(default=0.1, gt=0)
+
+
+class ImputationResourcesSection(ResourcesSection):
+    """`[resources]` of an imputation: also the disk that the distances between all names may take.
+
+    Where 4 bytes a pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
+    (the default) they are made again by the block. The graph is the same.
+    """
+
+    distance_disk: Bytes | None = None
+
+
+class ImputationJob(Job):
+    """A job of `system = "imputation"`: a domain table and known vectors in, the missing vectors out."""
+
+    domain: DomainSection
+    known: KnownSection
+    matching: MatchingSection = MatchingSection()
+    imputation: ImputationSection = ImputationSection()
+    resources: ImputationResourcesSection = ImputationResourcesSection()
+
+    def located(self, folder: Path) -> Self:
+        """Return the job with its inputs looked up from the folder of its file."""
+        names = None if self.domain.names is None else locate(self.domain.names, folder)
+        domain = {"path": locate(self.domain.path, folder), "names": names}
+        known = {"path": locate(self.known.path, folder)}
+        return self.model_copy(
+            update={
+                "domain": self.domain.model_copy(update=domain),
+                "known": self.known.model_copy(update=known),
+            }
+        )

@@ -1,0 +1,120 @@
+"""The job file of topics: Semantic-NMF and its rivals on a collection of documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field
+
+from distembed.pipeline.sections import (
+    CorpusSection,
+    CountingSection,
+    Job,
+    ReportSection,
+    Section,
+    VocabularySection,
+    locate,
+)
+
+
+class CollectionSection(CorpusSection):
+    """`[corpus]` of a collection whose documents have names and classes: fields of JSON lines and Parquet."""
+
+    id_field: str | None = None
+    title_field: str | None = None
+    label_field: str | None = None
+
+
+class DocumentsSection(Section):
+    """`[documents]`: which documents of the collection stay."""
+
+    labels: tuple[str, ...] = ()
+    drop_duplicates: bool = False
+
+
+class TermsSection(VocabularySection):
+    """`[vocabulary]` of a collection: words that tell documents apart."""
+
+    min_count: int = Field(default=1, ge=1)
+    min_documents: int = Field(default=2, ge=1)
+    max_share: float = Field(default=0.5, gt=0, le=1)
+    stop_words: Literal["english", "none"] = "english"
+
+
+class ContextSection(CountingSection):
+    """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
+
+    window: int = Field(default=10, ge=1)
+    direction: Literal["symmetric"] = "symmetric"
+
+
+class WeightingSection(Section):
+    """`[weighting]`: tf-idf of the documents (`distembed.weighting.documents.tf_idf`)."""
+
+    sublinear: bool = False
+    smooth: bool = True
+
+
+Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
+"""How documents are factorised."""
+
+
+class TopicsSection(Section):
+    """`[topics]`: the factorisation (`distembed.SemanticNMF` and its rivals)."""
+
+    method: Method = "semantic_nmf"
+    compare_with: tuple[Method, ...] = ()
+    n_topics: int = Field(default=10, ge=1)
+    shift: float = Field(default=2.0, ge=1)
+    semantic_weight: float = Field(default=1.0, ge=0)
+    init: Literal["spherical_kmeans", "random", "nndsvd"] = "spherical_kmeans"
+    solver: Literal["multiplicative", "hals"] = "multiplicative"
+    n_iter: int = Field(default=100, ge=1)
+    tol: float = Field(default=0.0, ge=0)
+    n_starts: int = Field(default=5, ge=1)
+    random_state: int = Field(default=0, ge=0)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Every method once, the job's own first."""
+        return tuple(dict.fromkeys((self.method, *self.compare_with)))
+
+
+class ReferenceSection(Section):
+    """`[semantic]`: a workspace with counts of other text, its place as that of the job's own workspace."""
+
+    workspace: str | None = None
+
+
+class CoherenceSection(ReferenceSection):
+    """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
+
+    n_words: int = Field(default=30, ge=2)
+
+
+class TopicsReportSection(ReportSection):
+    """`[report]` of topics: how much of each topic is shown."""
+
+    n_top_words: int = Field(default=12, ge=1)
+    n_top_documents: int = Field(default=5, ge=1)
+    n_map_documents: int = Field(default=1000, ge=1)
+
+
+class TopicsJob(Job):
+    """A job of `system = "topics"`: a collection of documents in, topics and clusters out."""
+
+    corpus: CollectionSection
+    documents: DocumentsSection = DocumentsSection()
+    vocabulary: TermsSection = TermsSection()
+    counting: ContextSection = ContextSection()
+    weighting: WeightingSection = WeightingSection()
+    semantic: ReferenceSection = ReferenceSection()
+    topics: TopicsSection = TopicsSection()
+    coherence: CoherenceSection = CoherenceSection()
+    report: TopicsReportSection = TopicsReportSection()
+
+    def located(self, folder: Path) -> Self:
+        """Return the job with its inputs looked up from the folder of its file."""
+        paths = tuple(locate(path, folder) for path in self.corpus.paths)
+        return self.model_copy(update={"corpus": self.corpus.model_copy(update={"paths": paths})})

@@ -1,0 +1,339 @@
+"""What the report of a topics job shows, and the last lines its run prints: read from a finished workspace."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from distembed.evaluation.documents import (
+    ClusteringScores,
+    ScoreSummary,
+    same_class_cosines,
+    summarize_scores,
+)
+from distembed.pipeline import report
+from distembed.pipeline.pages import stage_rows, ways_on
+from distembed.pipeline.topics_config import Method, TopicsJob
+from distembed.pipeline.topics_stages import STAGES, classes_of, factor_names, labels_of, losses_of
+from distembed.storage.workspace import Workspace
+
+NAMES: dict[Method, str] = {
+    "semantic_nmf": "Semantic-NMF",
+    "nmf": "NMF",
+    "orthogonal_nmf": "orthogonal NMF",
+    "spherical_kmeans": "spherical k-means",
+}
+CLOSING_WORDS = 8
+"""Words of a topic in the last lines of a run."""
+NAME_WORDS = 3
+"""Words that stand for a document without a title."""
+DRAWN_PAIRS = 20_000
+"""Pairs of a class whose cosines are drawn in a figure."""
+BINS = np.linspace(0, 1, 41)
+"""Edges of the bins of cosines between rows of non-negative factors."""
+
+
+class Result(NamedTuple):
+    """What the page shows of the best start of a method."""
+
+    method: Method
+    loss: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    documents: NDArray[np.float32]  # document factors
+    words: NDArray[np.float32]  # word factors
+    topics: list[dict[str, Any]]
+
+
+def page(job: TopicsJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    results = [_result(job, workspace, method) for method in job.topics.methods]
+    summary = f"{_counts(workspace)} Content digest {workspace.digest()}."
+    return report.render_report(
+        job.job.title, summary, _sections(job, workspace, results), facts=_facts(job, workspace)
+    )
+
+
+def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
+    """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
+    rows = _topic_rows(workspace, job.topics.method)
+    topics = "\n".join(
+        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(row['words'][:CLOSING_WORDS])}"
+        for row in rows
+    )
+    scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
+    coherence = "\n".join(
+        f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {pmi:.2f} nats, NPMI {npmi:.3f}"
+        for method, (pmi, npmi) in mean_coherence(job, workspace).items()
+    )
+    parts = (_counts(workspace), topics, scores, coherence, ways_on(workspace, where))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _score_line(method: Method, found: ScoreSummary) -> str:
+    mean, spread, best = found.mean, found.deviation, found.best
+    return (
+        f"{NAMES[method]:<18} {found.n_starts} starts: "
+        + "  ".join(
+            f"{name} {m:.3f} ± {s:.3f} (best {b:.3f})"
+            for name, m, s, b in zip(("NMI", "ARI", "accuracy", "purity"), mean, spread, best, strict=True)
+        )
+    )  # fmt: skip
+
+
+def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary]:
+    """Return mean, deviation and best start of the scores of each method; nothing where there are no classes."""
+    rows = workspace.table("scores").to_pylist()
+    found = {}
+    for method in job.topics.methods:
+        own = [row for row in rows if row["method"] == method]
+        scores = [ClusteringScores(*(row[name] for name in ClusteringScores._fields)) for row in own]
+        if scores:
+            found[method] = summarize_scores(scores, [row["loss"] for row in own])
+    return found
+
+
+def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[float, float]]:
+    """Return the mean PMI and NPMI of the topics of each method that have a pair to judge."""
+    found = {}
+    for method in job.topics.methods:
+        rows = [(row["pmi"], row["npmi"]) for row in _topic_rows(workspace, method)]
+        judged = np.array([row for row in rows if not np.isnan(row).any()]).reshape(-1, 2)
+        if judged.size:
+            found[method] = (float(judged[:, 0].mean()), float(judged[:, 1].mean()))
+    return found
+
+
+def _topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
+    return [row for row in workspace.table("topics").to_pylist() if row["method"] == method]
+
+
+def _result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
+    losses = losses_of(workspace, method)
+    best = int(np.argmin([curve[-1] for curve in losses]))
+    words, documents = (workspace.array(name).compute() for name in factor_names(job, method))
+    labels = labels_of(job, workspace, method)[best]
+    return Result(method, losses[best], labels, documents, words, _topic_rows(workspace, method))
+
+
+def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
+    done = workspace.stages()
+    return {
+        "documents": done["selection"].facts["n_documents"],
+        "words": done["vocabulary"].facts["n_words"],
+        "topics": job.topics.n_topics,
+        "pairs": done["association"].facts["n_nonzero"],
+    }
+
+
+def _counts(workspace: Workspace) -> str:
+    """Say what was read, what was left out, and how full the matrices are."""
+    facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
+    n_documents, n_words = facts["selection"]["n_documents"], facts["vocabulary"]["n_words"]
+    left_out = facts["selection"]["n_read"] - n_documents
+    terms, pairs = facts["document_terms"]["n_nonzero"], facts["association"]["n_nonzero"]
+    return (
+        f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} of "
+        f"{facts['vocabulary']['n_words_before']:,} words; {terms:,} document terms "
+        f"({terms / (n_documents * n_words):.2%} of all cells), {pairs:,} associated pairs of words; "
+        f"{facts['topics']['n_unlabelled']:,} documents hold no word and have no topic."
+    )
+
+
+# --- sections --------------------------------------------------------------------------------------------------------
+
+
+def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:
+    own = results[0]
+    found = [
+        *(_topic_table(job, result) for result in results),
+        _size_chart(own),
+        _score_table(job, workspace),
+        _coherence_table(job, workspace),
+        _document_table(job, workspace, own),
+        *_maps(job, workspace, own),
+        _loss_section(results),
+        *_cosine_sections(job, workspace, results),
+        report.stage_table(stage_rows(STAGES, workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]  # fmt: skip
+    return [section for section in found if section is not None]
+
+
+def _topic_table(job: TopicsJob, result: Result) -> report.Section:
+    rows = [
+        {
+            "topic": row["topic"],
+            "documents": row["n_documents"],
+            "words": ", ".join(row["words"][: job.report.n_top_words]),
+            "PMI": row["pmi"],
+            "NPMI": row["npmi"],
+        }
+        for row in result.topics
+    ]
+    caption = (
+        f"Words of the largest weight first; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
+        f"from the counts of {job.coherence.workspace or 'the collection itself'}."
+    )
+    formats = {"PMI": _three, "NPMI": _three}
+    return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
+
+
+def _size_chart(result: Result) -> report.Section:
+    sizes = {_topic_name(row): row["n_documents"] for row in result.topics}
+    return report.bar_chart(sizes, "Documents of a topic", xlabel="documents")
+
+
+def _topic_name(row: dict[str, Any]) -> str:
+    return f"{row['topic']}: {' '.join(row['words'][:3])}"
+
+
+def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
+    rows: list[dict[str, Any]] = []
+    for method, found in summaries(job, workspace).items():
+        spread = zip(ClusteringScores._fields, found.mean, found.deviation, strict=True)
+        mean = {name: f"{value:.3f} ± {deviation:.3f}" for name, value, deviation in spread}
+        best = {name: f"{value:.3f}" for name, value in found.best._asdict().items()}
+        rows += [
+            {"method": NAMES[method], "start": f"mean of {found.n_starts}", **mean},
+            {"method": NAMES[method], "start": "of the smallest loss", **best},
+        ]
+    caption = (
+        "Against the labels the documents came with; the start of the smallest loss is chosen without them."
+    )
+    return report.table("Agreement with labels", rows, caption=caption) if rows else None
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
+
+
+def _coherence_table(job: TopicsJob, workspace: Workspace) -> report.Section:
+    rows = [
+        {"method": NAMES[method], "mean PMI": pmi, "mean NPMI": npmi}
+        for method, (pmi, npmi) in mean_coherence(job, workspace).items()
+    ]
+    caption = f"Mean over topics, pairs of the top {job.coherence.n_words} words; PMI in nats."
+    return report.table("Coherence", rows, caption=caption, formats={"mean PMI": _three, "mean NPMI": _three})
+
+
+def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> report.Section:
+    """List the documents of the largest share in each topic, by title or by their weightiest words."""
+    lengths = np.linalg.norm(result.documents, axis=0)
+    shares = result.documents / np.where(lengths > 0, lengths, 1)
+    order = np.argsort(-shares, axis=0, kind="stable")[: job.report.n_top_documents]
+    names = _document_names(workspace, np.unique(order))
+    labels = workspace.table("documents")["label"].to_pylist()
+    rows = [
+        {"topic": topic + 1, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
+        for topic, column in enumerate(order.T.tolist())
+    ]
+    return report.table("Documents of each topic", rows, caption="Those of the largest weight first.")
+
+
+def _with_label(name: str, label: str | None) -> str:
+    return f"{name} ({label})" if label else name
+
+
+def _document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
+    """Return the titles of documents, or their heaviest words where they have none."""
+    titles = workspace.table("documents").take(rows)["title"].to_pylist()
+    if all(titles):
+        return dict(zip(rows.tolist(), titles, strict=True))
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    weights = _rows_of(workspace.array("tf_idf"), rows)
+    heaviest = [
+        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:NAME_WORDS]])
+        for row in (weights[[place]] for place in range(len(rows)))
+    ]
+    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
+
+
+def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
+    """Return some rows of a stored matrix, rising."""
+    edges = np.cumsum([0, *matrix.chunks[0]])
+    parts = [
+        matrix.blocks[block].compute()[
+            rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]
+        ]
+        for block in range(matrix.numblocks[0])
+        if ((rows >= edges[block]) & (rows < edges[block + 1])).any()
+    ]
+    return csr_array(vstack(parts, format="csr"))
+
+
+def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.Section]:
+    """Draw documents by their factors, coloured by topic and by label: one layout, two colourings."""
+    filled = np.flatnonzero(result.labels >= 0)
+    count = min(job.report.n_map_documents, filled.size)
+    rows = filled[np.unique(np.linspace(0, filled.size - 1, count).astype(np.int64))]
+    matrix = result.documents[rows]
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    names = {row["topic"] - 1: _topic_name(row) for row in result.topics}
+    drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
+    classes = classes_of(workspace)
+    if classes is not None:
+        drawings["The same map by label"] = [str(label) for label in classes[rows]]
+    called = _document_names(workspace, rows)
+    titles = [called[row] for row in rows.tolist()]
+    return [
+        report.word_map(
+            titles, unit, title=title, method="tsne", max_words=len(rows), groups=groups, noun="document"
+        )
+        for title, groups in drawings.items()
+    ]
+
+
+def _loss_section(results: list[Result]) -> report.Section:
+    return report.group(
+        "Convergence of the best start",
+        [
+            report.objective_curve(result.loss, title=NAMES[result.method], ylabel="loss")
+            for result in results
+        ],
+    )
+
+
+def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:
+    """Draw figure 2 of the paper: cosines of a topic's top words, and of documents of one class."""
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    place = {word: row for row, word in enumerate(words)}
+    drawn = {NAMES[result.method]: _top_word_cosines(result, place) for result in results}
+    sections = [_density(drawn, f"Cosines of a topic's top {job.coherence.n_words} words")]
+    classes = classes_of(workspace)
+    if classes is not None:
+        known = np.array([label is not None for label in classes])
+        drawn = {}
+        for result in results:
+            by_class = same_class_cosines(
+                result.documents[known], classes[known].astype(str), max_pairs=DRAWN_PAIRS
+            )
+            drawn[NAMES[result.method]] = np.concatenate(list(by_class.values()))
+        sections.append(_density(drawn, "Cosines of documents of one class"))
+    return sections
+
+
+def _top_word_cosines(result: Result, place: dict[str, int]) -> NDArray[np.float64]:
+    found = []
+    for row in result.topics:
+        vectors = result.words[[place[word] for word in row["words"]]].astype(np.float64)
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        found += [float(unit[a] @ unit[b]) for a, b in combinations(range(len(unit)), 2)]
+    return np.array(found)
+
+
+def _density(values: dict[str, NDArray[np.float64]], title: str) -> report.Section:
+    middle = (BINS[:-1] + BINS[1:]) / 2
+    curves = {
+        name: (middle, np.histogram(found, BINS)[0] / max(found.size, 1))
+        for name, found in values.items()
+        if found.size
+    }
+    means = ", ".join(f"{name} {found.mean():.2f}" for name, found in values.items() if found.size)
+    return report.line_chart(
+        curves, title, xlabel="cosine", ylabel="share of pairs", caption=f"Mean: {means}."
+    )

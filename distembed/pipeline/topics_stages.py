@@ -1,0 +1,431 @@
+"""The stages of Semantic-NMF: a collection of documents to counts, tf-idf, positive PMI, topics and scores."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.corpus.selection import choose_documents, select_documents
+from distembed.counting.documents import count_document_terms
+from distembed.evaluation.documents import clustering_scores, topic_coherence
+from distembed.execution import Checkpoint, persist
+from distembed.factorization.clustering import SphericalKMeans
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.linalg.operators import transpose_row_blocks
+from distembed.pipeline import stages
+from distembed.pipeline.context import Context, StageSpec, sections
+from distembed.pipeline.topics_config import Method, TopicsJob
+from distembed.storage.workspace import Workspace
+from distembed.weighting.documents import choose_words, select_pairs, tf_idf
+from distembed.weighting.pmi import marginals, ppmi
+
+VALUE_BYTES = 8
+"""Bytes of a stored value: float32 and an int32 column."""
+
+
+# --- documents -> tokens -> vocabulary ---------------------------------------------------------------------------
+
+
+def tokens_of(job: TopicsJob, workspace: Workspace) -> Tokens:
+    """Return the token parts of the documents that stay."""
+    return stages.tokens_of(workspace, _tokens_name(job))
+
+
+def _tokens_name(job: TopicsJob) -> str:
+    return "selected_tokens" if job.documents.labels or job.documents.drop_duplicates else "tokens"
+
+
+def run_selection(ctx: Context) -> dict[str, Any]:
+    """Leave out documents of other labels, and duplicates; list those that stay."""
+    job: TopicsJob = ctx.job
+    every = stages.tokens_of(ctx.workspace)
+    chosen = every
+    if _tokens_name(job) != "tokens":
+        masks = choose_documents(
+            every, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
+        )
+        make = partial(_select_part, tokens=every, masks=masks)
+        items = ctx.stage.store_files("selected_tokens", len(masks), make, progress=ctx.progress("selection"))
+        chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
+    documents = stages.documents_of(chosen)
+    ctx.stage.store_table("documents", documents)
+    return {"n_documents": documents.num_rows, "n_read": stages.documents_of(every).num_rows}
+
+
+def _select_part(
+    index: int, prefix: str, *, tokens: Tokens, masks: list[NDArray[np.bool_]]
+) -> dict[str, int]:
+    return select_documents(tokens, tokens.parts[index], masks[index], prefix)
+
+
+def run_vocabulary(ctx: Context) -> dict[str, Any]:
+    """Choose words that are neither rare, nor in most documents, nor stop words."""
+    options = ctx.job.vocabulary
+    every = build_vocabulary(tokens_of(ctx.job, ctx.workspace), min_count=options.min_count)
+    stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
+    kept = choose_words(
+        every.words,
+        every.document_counts,
+        n_documents=ctx.workspace.stages()["selection"].facts["n_documents"],
+        min_documents=options.min_documents,
+        max_share=options.max_share,
+        stop_words=stop_words - set(options.keep),
+    )[: options.max_size]
+    columns = {
+        "word": every.array.take(pa.array(kept)),
+        "count": every.counts[kept],
+        "document_count": every.document_counts[kept],
+    }
+    ctx.stage.store_table("vocabulary", pa.table(columns))
+    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(columns["count"].sum())}
+
+
+# --- tokens -> documents x words, words x words --------------------------------------------------------------------
+
+
+def run_documents(ctx: Context) -> dict[str, Any]:
+    """Count the words of each document and weigh them by tf-idf, rows of unit length."""
+    job: TopicsJob = ctx.job
+    vocabulary = stages.vocabulary_of(ctx.workspace)
+    counts = count_document_terms(
+        tokens_of(job, ctx.workspace), vocabulary, block_memory=job.resources.block_memory
+    )
+    dims = ("document", "word")
+    stored = ctx.stage.store(
+        "document_terms", counts, dims=dims, units="occurrences",
+        meaning="How often a document holds a word; rows as documents.parquet, columns as vocabulary.parquet.",
+        progress=ctx.progress("document terms"),
+    )  # fmt: skip
+    weighted = ctx.stage.store(
+        "tf_idf", tf_idf(stored, **job.weighting.model_dump()), dims=dims, units="",
+        meaning="tf-idf of the words of a document, rows of unit length.", progress=ctx.progress("tf-idf"),
+    )  # fmt: skip
+    return {"n_nonzero": _n_nonzero(weighted), "n_row_blocks": weighted.numblocks[0]}
+
+
+def _n_nonzero(matrix: da.Array) -> int:
+    sizes = matrix.map_blocks(
+        _block_size,
+        chunks=((1,) * matrix.numblocks[0], (1,)),
+        dtype=np.int64,
+        meta=np.empty((0, 0), np.int64),
+    )
+    return int(sizes.sum().compute())
+
+
+def _block_size(block: csr_array) -> NDArray[np.int64]:
+    return np.array([[block.nnz]], np.int64)
+
+
+def run_partial_counts(ctx: Context) -> dict[str, Any]:
+    """Count the word pairs of each part."""
+    return stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
+
+
+def reference_parameters(section: str) -> Callable[[TopicsJob], dict[str, Any]]:
+    """Return a function that takes a section and what its workspace holds as parameters of a stage."""
+
+    def parameters(job: TopicsJob) -> dict[str, Any]:
+        url = getattr(job, section).workspace
+        held = None if url is None else Workspace.open(url).digest()
+        return {**sections(section)(job), "digest": held}
+
+    return parameters
+
+
+class PairCounts(NamedTuple):
+    """Symmetric counts of word pairs, and their sums by word."""
+
+    vocabulary: Vocabulary
+    counts: da.Array
+    totals: NDArray[np.floating[Any]]
+
+
+def pair_counts(workspace: Workspace, url: str | None) -> PairCounts:
+    """Return the pair counts of the workspace at `url`, by default of this one; left contexts become both sides."""
+    other = workspace if url is None else Workspace.open(url)
+    counts = other.array("cooccurrence")
+    if other.describe("cooccurrence").spec.dims[0] == "left_word":
+        counts = _added(counts, transpose_row_blocks(counts))
+    return PairCounts(stages.vocabulary_of(other), counts, marginals(counts).rows)
+
+
+def _added(left: da.Array, right: da.Array) -> da.Array:
+    return da.map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
+
+
+def run_association(ctx: Context) -> dict[str, Any]:
+    """Turn pair counts, of the collection or of another workspace, into positive PMI of its words."""
+    found = pair_counts(ctx.workspace, ctx.job.semantic.workspace)
+    rows = found.vocabulary.index(ctx.workspace.table("vocabulary")["word"]).astype(np.int64)
+    if (rows < 0).all():
+        raise ValueError(f"no word of the collection is in {ctx.job.semantic.workspace}; check its tokenizer")
+    totals = np.where(rows >= 0, found.totals[rows], 0.0)
+    counts = found.counts if ctx.job.semantic.workspace is None else select_pairs(found.counts, rows)
+    # `ppmi` makes shares of the totals it is given; the words of the collection are not all of another's
+    share = float(totals.sum() / found.totals.sum())
+    stored = ctx.stage.store(
+        "ppmi", ppmi(counts, row_totals=totals, column_totals=totals, negative_samples=share),
+        dims=("word", "context_word"), units="nat",
+        meaning="Positive pointwise mutual information of two words, not shifted.", progress=ctx.progress("PPMI"),
+    )  # fmt: skip
+    n_known = int((rows >= 0).sum())
+    return {"n_nonzero": _n_nonzero(stored), "n_known": n_known, "n_row_blocks": stored.numblocks[0]}
+
+
+# --- matrices -> topics --------------------------------------------------------------------------------------------
+
+
+def _matrix(ctx: Context, name: str) -> Any:
+    """Return a stored matrix: whole where it is one block's size, in the workers' memory where it fits there."""
+    array = ctx.workspace.array(name)
+    stage = {"tf_idf": "document_terms", "ppmi": "association"}[name]
+    size = VALUE_BYTES * ctx.workspace.stages()[stage].facts["n_nonzero"]
+    if size <= ctx.job.resources.block_memory:
+        return csr_array(vstack(dask.compute(*array.to_delayed().ravel()), format="csr"))
+    return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
+
+
+def fitted(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
+    """Return one start of a method, fitted; what documents hold no word is said once, by the report."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        return _fit(ctx, method, number, X, M)
+
+
+def _fit(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
+    options, seed = ctx.job.topics, ctx.job.topics.random_state + number
+    if method == "spherical_kmeans":
+        return SphericalKMeans(options.n_topics, n_iter=options.n_iter, random_state=seed).fit(X)
+    used = (X, M) if method == "semantic_nmf" else (X,)
+    by_block = any(isinstance(matrix, da.Array) for matrix in used)
+    common = {
+        "init": options.init,
+        "n_iter": options.n_iter,
+        "tol": options.tol,
+        "random_state": seed,
+        "checkpoint": _named(ctx, f"{method}-{number:04d}") if by_block else persist,
+    }
+    if method == "semantic_nmf":
+        weights = {"shift": options.shift, "semantic_weight": options.semantic_weight}
+        return SemanticNMF(options.n_topics, **weights, **common).fit(X, M)
+    if method == "nmf":
+        return NMF(options.n_topics, solver=options.solver, **common).fit(X)
+    return OrthogonalNMF(options.n_topics, **common).fit(X)
+
+
+def _named(ctx: Context, prefix: str) -> Checkpoint:
+    """Return a checkpoint of the stage whose names begin with those of a start."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return ctx.stage.checkpoint(f"{prefix}-{name}", make)
+
+    return checkpoint
+
+
+class Start(NamedTuple):
+    """What is kept of each start."""
+
+    labels: NDArray[np.int64]  # (documents,)
+    loss: NDArray[np.float64]  # one value a round, the less the better
+
+
+def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
+    """Return what is kept of one start: found on disk, or fitted now."""
+    model = cache(partial(fitted, ctx, method, number, X, M))
+    checkpoint = _named(ctx, f"{method}-{number:04d}")
+    labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
+    loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
+    ctx.progress(method)(number + 1, ctx.job.topics.n_starts)
+    return Start(labels.compute(), loss.compute())
+
+
+def loss_of(model: Any) -> NDArray[np.float64]:
+    """Return the objective of each round as a loss: of spherical k-means, the sum of 1 - cosine."""
+    if isinstance(model, SphericalKMeans):
+        return np.count_nonzero(model.labels_ >= 0) - model.objective_
+    return np.asarray(model.objective_)
+
+
+def run_topics(ctx: Context) -> dict[str, Any]:
+    """Factorise from several starts by each method; keep every start's labels and the best one's factors."""
+    job: TopicsJob = ctx.job
+    X = _matrix(ctx, "tf_idf")
+    M = _matrix(ctx, "ppmi") if "semantic_nmf" in job.topics.methods else None
+    found: dict[Method, list[Start]] = {}
+    for method in job.topics.methods:
+        found[method] = [_start(ctx, method, number, X, M) for number in range(job.topics.n_starts)]
+        best = best_start(found[method])
+        _store_factors(ctx, method, fitted(ctx, method, best, X, M), X)
+    rows = [
+        {"method": method, "start": number, "round": place + 1, "loss": value}
+        for method, all_starts in found.items()
+        for number, start in enumerate(all_starts)
+        for place, value in enumerate(start.loss.tolist())
+    ]
+    ctx.stage.store_table("losses", pa.Table.from_pylist(rows))
+    labels = np.stack([start.labels for all_starts in found.values() for start in all_starts])
+    ctx.stage.store(
+        "labels", da.from_array(labels, chunks=(1, -1)), dims=("start", "document"), units="",
+        meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
+    )  # fmt: skip
+    sizes = np.bincount(labels[best_start(found[job.topics.method])] + 1, minlength=job.topics.n_topics + 1)
+    return {"n_unlabelled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
+
+
+def best_start(starts: list[Start]) -> int:
+    """Return the number of the start of the smallest loss."""
+    return int(np.argmin([start.loss[-1] for start in starts]))
+
+
+def factor_names(job: TopicsJob, method: Method) -> tuple[str, str]:
+    """Return under which names the word factors and the document factors of a method are kept."""
+    prefix = "" if method == job.topics.method else f"{method}_"
+    return f"{prefix}vectors", f"{prefix}document_factors"
+
+
+def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
+    """Store word and document factors; those of spherical k-means are centroids and cosines with them."""
+    is_kmeans = isinstance(model, SphericalKMeans)
+    words = model.centroids_.T if is_kmeans else model.word_factors_
+    documents = model.transform(X) if is_kmeans else model.document_factors_
+    word_name, document_name = factor_names(ctx.job, method)
+    _store_rows(ctx, word_name, words, ("word", "topic"), "Weight of each word in each topic.")
+    _store_rows(
+        ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document."
+    )
+    if method == "semantic_nmf":
+        name = "core" if method == ctx.job.topics.method else f"{method}_core"
+        _store_rows(ctx, name, model.core_, ("topic", "other_topic"), "Association of two topics' words.")
+
+
+def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meaning: str) -> None:
+    """Store dense rows as float32, in the blocks they have."""
+    array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
+    ctx.stage.store(name, array.astype(np.float32), dims=dims, units="", meaning=meaning)
+
+
+# --- topics -> numbers ---------------------------------------------------------------------------------------------
+
+
+def labels_of(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[np.int64]:
+    """Return the topic of each document by each start of a method, (starts, documents)."""
+    first = job.topics.methods.index(method) * job.topics.n_starts
+    return np.asarray(workspace.array("labels")[first : first + job.topics.n_starts].compute())
+
+
+def losses_of(workspace: Workspace, method: Method) -> list[NDArray[np.float64]]:
+    """Return the loss of each round of each start of a method."""
+    rows = [row for row in workspace.table("losses").to_pylist() if row["method"] == method]
+    n_starts = 1 + max(row["start"] for row in rows)
+    return [np.array([row["loss"] for row in rows if row["start"] == number]) for number in range(n_starts)]
+
+
+def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
+    """Return the label each document came with, or None where there are not two different ones."""
+    labels = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
+    return labels if len({label for label in labels if label is not None}) > 1 else None
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
+    methods = ctx.job.topics.methods
+    scores = [row for method in methods for row in _label_scores(ctx, method)]
+    ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=SCORES))
+    topics = [row for method in methods for row in _topic_rows(ctx, method)]
+    reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
+    ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
+    coherence = topic_coherence(ids, reference.counts, reference.totals)
+    columns = {name: values.tolist() for name, values in coherence._asdict().items()}
+    rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
+    ctx.stage.store_table("topics", pa.Table.from_pylist(rows))
+    return {"n_scored": len(scores)}
+
+
+SCORES = pa.schema(
+    [
+        ("method", pa.string()), ("start", pa.int64()), ("loss", pa.float64()), ("nmi", pa.float64()),
+        ("ari", pa.float64()), ("accuracy", pa.float64()), ("purity", pa.float64()),
+    ]
+)  # fmt: skip
+
+
+def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    classes = classes_of(ctx.workspace)
+    if classes is None:
+        return []
+    known = np.array([label is not None for label in classes])
+    losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
+    return [
+        {"method": method, "start": number, "loss": loss}
+        | clustering_scores(classes[known].astype(str), labels[known])._asdict()
+        for number, (loss, labels) in enumerate(
+            zip(losses, labels_of(ctx.job, ctx.workspace, method), strict=True)
+        )
+    ]
+
+
+def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    """Return, for each topic of the best start, its number, its size and its top words."""
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    factors = ctx.workspace.array(factor_names(ctx.job, method)[0]).compute()
+    order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
+    losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
+    labels = labels_of(ctx.job, ctx.workspace, method)[int(np.argmin(losses))]
+    sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
+    return [
+        {
+            "method": method,
+            "topic": topic + 1,
+            "n_documents": sizes[topic],
+            "words": [words[row] for row in column if factors[row, topic] > 0],
+        }
+        for topic, column in enumerate(order)
+    ]
+
+
+def document_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of weighting and the memory of a block, which lays the grid."""
+    return {**sections("weighting")(job), "block_memory": job.resources.block_memory}
+
+
+def topics_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of topics and the memory of a block, which tells what is whole."""
+    return {**sections("topics")(job), "block_memory": job.resources.block_memory}
+
+
+STAGES: tuple[StageSpec, ...] = (
+    StageSpec("tokens", (), stages.corpus_parameters, stages.run_tokens),
+    StageSpec("selection", ("tokens",), sections("documents"), run_selection),
+    StageSpec("vocabulary", ("tokens", "selection"), sections("vocabulary"), run_vocabulary),
+    StageSpec("document_terms", ("tokens", "selection", "vocabulary"), document_parameters, run_documents),
+    StageSpec(
+        "partial_counts",
+        ("tokens", "selection", "vocabulary"),
+        stages.counting_parameters,
+        run_partial_counts,
+    ),
+    StageSpec("cooccurrence", ("partial_counts",), stages.counting_parameters, stages.run_cooccurrence),
+    StageSpec(
+        "association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association
+    ),
+    StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics),
+    StageSpec(
+        "evaluation",
+        ("topics", "cooccurrence", "selection"),
+        reference_parameters("coherence"),
+        run_evaluation,
+    ),
+)

@@ -1,0 +1,130 @@
+"""The job file of topic transfer between parallel collections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from dask.utils import parse_bytes
+from pydantic import Field, model_validator
+
+from distembed.pipeline.sections import Bytes, Job, Section, locate
+
+
+class CollectionSection(Section):
+    """`[first]` or `[second]`: a collection of documents; its texts may be one field of records that hold both."""
+
+    paths: tuple[str, ...] = Field(min_length=1)
+    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet", "tsv"] = "auto"
+    layout: Literal["line", "blocks"] = "line"
+    encoding: str = "utf-8"
+    text_field: str = "text"
+    id_field: str | None = "id"
+    title_field: str | None = None
+    label_field: str | None = None
+    pattern: str = "unicode"
+    lowercase: bool = True
+    numbers: bool = False
+    apostrophes: bool = False
+    split_bytes: Bytes = parse_bytes("32MiB")
+    stop_words: Literal["none", "english"] = "none"
+    vectors: str | None = None
+
+
+class TermsSection(Section):
+    """`[terms]`: which words of a collection count, and how (tf-idf)."""
+
+    min_documents: int = Field(default=2, ge=1)
+    max_share: float = Field(default=0.5, gt=0, le=1)
+    max_size: int | None = Field(default=None, ge=1)
+    sublinear: bool = True
+
+
+class RepresentationSection(Section):
+    """`[representation]`: the rows that neighbours are sought among."""
+
+    kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
+    n_components: int = Field(default=150, ge=1)
+    random_state: int = Field(default=0, ge=0)
+
+
+class TopicsSection(Section):
+    """`[topics]`: the proportions learnt on the first collection."""
+
+    method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
+    n_topics: int = Field(default=20, ge=2)
+    n_iter: int = Field(default=200, ge=1)
+    window: int = Field(default=10, ge=1)
+    random_state: int = Field(default=0, ge=0)
+
+
+class PairsSection(Section):
+    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
+
+    share: float = Field(default=0.05, gt=0, le=1)
+    path: str | None = None
+    random_state: int = Field(default=0, ge=0)
+
+
+class AlignmentSection(Section):
+    """`[alignment]`: the estimator (`distembed.FeaturePreservingEmbedding`)."""
+
+    n_components: int = Field(default=20, ge=1)
+    n_neighbors: int = Field(default=10, ge=1)
+    affinity: Literal["binary", "cosine", "gaussian", "local"] = "local"
+    symmetry: Literal["mutual", "union"] = "mutual"
+    correspondence_weight: float = Field(default=1.0, gt=0)
+    regularization: float = Field(default=0.1, ge=0)
+    normalization: Literal["none", "symmetric"] = "none"
+    propagate: bool = True
+    max_iter: int = Field(default=50, ge=1)
+    tol: float = Field(default=1e-4, ge=0)
+    random_state: int = Field(default=0, ge=0)
+
+
+class TransferEvaluationSection(Section):
+    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each."""
+
+    shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
+    n_seeds: int = Field(default=3, ge=1)
+    n_aligned: int = Field(default=50, ge=1)
+
+
+class TransferJob(Job):
+    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out."""
+
+    first: CollectionSection
+    second: CollectionSection
+    terms: TermsSection = TermsSection()
+    representation: RepresentationSection = RepresentationSection()
+    topics: TopicsSection = TopicsSection()
+    pairs: PairsSection = PairsSection()
+    alignment: AlignmentSection = AlignmentSection()
+    evaluation: TransferEvaluationSection = TransferEvaluationSection()
+
+    @model_validator(mode="after")
+    def _representation_fits(self) -> Self:
+        missing = [name for name in ("first", "second") if getattr(self, name).vectors is None]
+        if self.representation.kind == "psdvec" and missing:
+            raise ValueError(
+                f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
+                f"{missing[0]}.vectors, a workspace or a vector file"
+            )
+        if self.representation.kind == "tf_idf" and self.alignment.propagate:
+            raise ValueError(
+                "alignment.propagate = true rotates one collection onto the other, and words of two languages "
+                "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
+            )
+        return self
+
+    def located(self, folder: Path) -> Self:
+        """Return the job with its inputs looked up from the folder of its file."""
+        sides = {name: _located_collection(getattr(self, name), folder) for name in ("first", "second")}
+        path = None if self.pairs.path is None else locate(self.pairs.path, folder)
+        return self.model_copy(update={**sides, "pairs": self.pairs.model_copy(update={"path": path})})
+
+
+def _located_collection(section: CollectionSection, folder: Path) -> CollectionSection:
+    paths = tuple(locate(path, folder) for path in section.paths)
+    vectors = None if section.vectors is None else locate(section.vectors, folder)
+    return section.model_copy(update={"paths": paths, "vectors": vectors})

@@ -1,0 +1,273 @@
+"""What the report of a topic-transfer job shows, and the last lines its run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.manifold import TSNE
+
+from distembed.evaluation.transfer import mean_interval
+from distembed.execution import one_blas_thread
+from distembed.pipeline import report
+from distembed.pipeline.pages import stage_rows
+from distembed.pipeline.transfer_collections import SIDES
+from distembed.pipeline.transfer_config import TransferJob
+from distembed.pipeline.transfer_stages import STAGES, method_names
+from distembed.storage.workspace import Workspace
+
+METHODS = {
+    "mean": "column mean",
+    "ridge": "ridge to the topics",
+    "ridge_map": "ridge map, 5 nearest",
+    "procrustes": "rotation, 5 nearest",
+    "procrustes_1": "rotation, nearest",
+    "alignment": "semisupervised alignment",
+    "matching": "self-trained rotation, 5 nearest",
+    "matching_1": "self-trained rotation, nearest",
+    "embedding_given": "embedding, given pairs only",
+    "embedding": "feature-preserving embedding",
+}
+"""What the methods of `infer_by_each_method` are called."""
+
+CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
+"""Methods that the figure of accuracy draws; the table has all."""
+
+MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1", "hits_10")
+
+
+def page(job: TransferJob, workspace: Workspace) -> str:
+    """Return the report of a finished workspace as one HTML page."""
+    done = workspace.stages()
+    facts = {
+        "first documents": done["tokens"].facts["first_n_documents"],
+        "second documents": done["tokens"].facts["second_n_documents"],
+        "pairs known": done["pairs"].facts["n_known"],
+        "topics": job.topics.n_topics,
+    }
+    summary = f"{_counts(workspace)} {_convergence(workspace)} Content digest {workspace.digest()}."
+    return report.render_report(job.job.title, summary, _sections(job, workspace), facts=facts)
+
+
+def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
+    """Return what was paired, how the solution converged, how good it is, and where everything is."""
+    parts = [_counts(workspace), _convergence(workspace), accuracy_text(job, workspace)]
+    parts.append(
+        f"report     {where}\nworkspace  {workspace.url}: second_topics, first_embedding, aligned.parquet"
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
+    """Return the mean error of each method by the share of known pairs, as lines of text."""
+    rows = accuracy(job, workspace)
+    if not rows:
+        return ""
+    known = list(dict.fromkeys(row["known"] for row in rows))
+    head = f"{'RMSE of topic shares, known pairs':<34}" + "".join(f"{n:>9,}" for n in known)
+    lines = [
+        f"{METHODS[method]:<34}"
+        + "".join(f"{row['rmse'].mean:>9.4f}" for row in rows if row["method"] == METHODS[method])
+        for method in method_names(job)
+    ]
+    return "\n".join([head, *lines])
+
+
+def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the mean and 95 % interval of each measure by number of known pairs and method."""
+    table = workspace.table("scores").to_pydict()
+    known, method = np.array(table["n_known"]), np.array(table["method"])
+    rows = []
+    for n in sorted(set(known.tolist())):
+        for name in method_names(job):
+            here = (known == n) & (method == name)
+            values = {what: mean_interval(np.array(table[what])[here]) for what in MEASURES}
+            share = float(np.array(table["share"])[here][0])
+            rows.append({"share": share, "known": n, "method": METHODS[name], **values})
+    return rows
+
+
+def _counts(workspace: Workspace) -> str:
+    facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
+    first, second = (facts["tokens"][f"{side}_n_documents"] for side in SIDES)
+    return (
+        f"{first:,} documents with topics and {second:,} without; {facts['pairs']['n_known']:,} of "
+        f"{facts['pairs']['n_pairs']:,} pairs were known."
+    )
+
+
+def _convergence(workspace: Workspace) -> str:
+    facts, links = workspace.stages()["embedding"].facts, workspace.stages()["links"].facts
+    end = "converged" if facts["converged"] else "did NOT converge: raise alignment.max_iter"
+    found = ""
+    if "found" in links:
+        found = (
+            f" {links['found'][-1]:,} further pairs were found; by the known ones, left out in turn, "
+            f"{links['lost_share']:.1%} of the counterparts are not among the candidates."
+        )
+    return f"The embedding {end} in {facts['n_iter']:,} rounds.{found}"
+
+
+def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    return [
+        *_accuracy_sections(job, workspace),
+        *_maps(job, workspace),
+        _topic_section(workspace),
+        _pair_section(job, workspace),
+        report.objective_curve(
+            np.asarray(workspace.table("objective")["objective"]), title="Objective of the embedding"
+        ),
+        report.objective_curve(
+            np.asarray(workspace.table("topic_objective")["objective"]), title="Objective of the topics"
+        ),
+        report.stage_table(stage_rows(STAGES, workspace)),
+        report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+# --- accuracy -------------------------------------------------------------------------------------------------
+
+
+def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    rows = accuracy(job, workspace)
+    if not rows:
+        return [report.table("Accuracy", [], caption="")]
+    shown = [
+        {
+            "known": row["known"],
+            "share": row["share"],
+            "method": row["method"],
+            **{what: row[what].mean for what in MEASURES},
+            "rmse, 95 %": (row["rmse"].low, row["rmse"].high),
+        }
+        for row in rows
+    ]
+    caption = (
+        f"Documents of the second collection whose pair was not known; means of {job.evaluation.n_seeds} draws of the "
+        "known pairs. RMSE of topic shares; mean correlation of a topic; mean Hellinger distance of shares; "
+        "rank of the true counterpart where a method has a common space."
+    )
+    table = report.table("Accuracy by method", shown, caption=caption)
+    return [_curve(job, rows), table]
+
+
+def _curve(job: TransferJob, rows: Sequence[dict[str, Any]]) -> report.Section:
+    drawn = [METHODS[name] for name in CURVES if name in method_names(job)]
+    series = {name: _series(rows, name) for name in drawn}
+    known, _ = series[METHODS["embedding"]]
+    ends = [row["rmse"] for row in rows if row["method"] == METHODS["embedding"]]
+    band = (known, np.array([end.low for end in ends]), np.array([end.high for end in ends]))
+    return report.line_chart(
+        series,
+        "Accuracy against the number of known pairs",
+        xlabel="known pairs",
+        ylabel="RMSE of topic shares",
+        x_scale="log",
+        dashed=[METHODS["mean"]],
+        band=band,
+        caption="Lower is better; the tint is the 95 % interval of the embedding.",
+    )
+
+
+def _series(rows: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    mine = [row for row in rows if row["method"] == name]
+    return np.array([row["known"] for row in mine]), np.array([row["rmse"].mean for row in mine])
+
+
+# --- maps and examples ----------------------------------------------------------------------------------------
+
+
+def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    """Draw both collections in their common space: one layout, by topic and by collection."""
+    names, topics = _topic_names(workspace), [_array(workspace, name) for name in ("topics", "second_topics")]
+    rows, places, tops, sides = [], [], [], []
+    for side, share in zip(SIDES, topics, strict=True):
+        ids = workspace.table(f"{side}_documents")["id"].to_pylist()
+        chosen = np.unique(np.linspace(0, len(ids) - 1, min(job.report.n_map_words, len(ids))).astype(int))
+        chosen = chosen[np.isfinite(share[chosen]).all(axis=1)]
+        rows += [ids[row] for row in chosen.tolist()]
+        places.append(_array(workspace, f"{side}_embedding")[chosen])
+        tops += [names[topic] for topic in share[chosen].argmax(axis=1).tolist()]
+        sides += [f"{side} collection"] * len(chosen)
+    plane = _plane(np.concatenate(places))
+    return [
+        report.word_map(rows, plane, title=title, max_words=len(rows), groups=groups, noun="document")
+        for title, groups in (
+            ("Both collections in one space, by largest topic", tops),
+            ("The same map by collection", sides),
+        )
+    ]
+
+
+def _plane(points: NDArray[Any]) -> NDArray[Any]:
+    """Return points of the plane that keep neighbours together, once for both colourings."""
+    if len(points) < 5 or points.shape[1] <= 2:
+        return (
+            points[:, :2] if points.shape[1] > 1 else np.column_stack([points[:, 0], np.zeros(len(points))])
+        )
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    with one_blas_thread():
+        model = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1)
+        return np.asarray(model.fit_transform(points.astype(np.float64)))
+
+
+def _array(workspace: Workspace, name: str) -> NDArray[Any]:
+    return np.asarray(workspace.array(name).compute())
+
+
+def _topic_names(workspace: Workspace) -> list[str]:
+    words = workspace.table("topic_words")["words"].to_pylist()
+    return [f"{number + 1} {' '.join(top[:2])}" for number, top in enumerate(words)]
+
+
+def _topic_section(workspace: Workspace) -> report.Section:
+    """Show each topic by its words, its share, and how well it was carried over."""
+    words = workspace.table("topic_words").to_pydict()
+    scores = {row["topic"]: row for row in workspace.table("topic_scores").to_pylist()}
+    rows = []
+    for topic, top, share in zip(words["topic"], words["words"], words["share"], strict=True):
+        score = scores.get(topic, {})
+        rows.append(
+            {
+                "topic": topic + 1,
+                "words": " ".join(top),
+                "mean share": share,
+                "rmse": score.get("rmse"),
+                "correlation": score.get("correlation"),
+            }
+        )
+    caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
+    return report.table("Topics of the first collection", rows, caption=caption)
+
+
+def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
+    """Show documents of the second collection with their likeliest counterparts."""
+    first, second = (workspace.table(f"{side}_documents").to_pydict() for side in SIDES)
+    aligned = workspace.table("aligned").to_pydict()
+    pairs = workspace.table("pairs").to_pydict()
+    truth = {second["id"][b]: first["id"][a] for a, b in zip(pairs["first"], pairs["second"], strict=True)}
+    known = {second["id"][b] for b, is_known in zip(pairs["second"], pairs["known"], strict=True) if is_known}
+    excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
+    names = _topic_names(workspace)
+    left = [
+        row for row, name in enumerate(aligned["id"]) if name not in known and aligned["counterpart"][row]
+    ]
+    chosen = np.unique(np.linspace(0, len(left) - 1, min(job.evaluation.n_aligned, len(left))).astype(int))
+    rows = []
+    for row in (left[i] for i in chosen.tolist()):
+        name, counterpart = aligned["id"][row], aligned["counterpart"][row]
+        rows.append(
+            {
+                "second": name,
+                "begins": second["excerpt"][row],
+                "likeliest counterpart": counterpart,
+                "which begins": excerpts[counterpart],
+                "probability": aligned["probability"][row],
+                "right": {True: "yes", False: "no"}[truth[name] == counterpart] if name in truth else None,
+                "topic": names[aligned["topic"][row]],
+            }
+        )
+    caption = "Documents evenly from first to last of those whose pair was not known."
+    return report.table("Documents and their counterparts", rows, caption=caption)

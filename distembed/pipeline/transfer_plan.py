@@ -1,0 +1,112 @@
+"""What a topic-transfer job will take, before anything runs.
+
+Documents, words and non-zeros are estimated from the sizes of the files, unless finished stages have counted
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from distembed.corpus import Split
+from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS
+from distembed.manifold.distances import row_chunk
+from distembed.manifold.neighbors import MERGED_AT_ONCE
+from distembed.pipeline.context import file_stamps
+from distembed.pipeline.plan import BYTES_PER_TOKEN, EXPANSION, PART_DICTIONARY_BYTES, Plan, StagePlan
+from distembed.pipeline.transfer_collections import SIDES, splits_of
+from distembed.pipeline.transfer_config import TransferJob
+from distembed.storage.workspace import Workspace
+
+TOKENS_PER_DOCUMENT = 200
+"""Between a help page (280) and an encyclopedia's lead paragraph (70): the files of data/parallel."""
+WORDS_PER_DOCUMENT = 70
+"""Different words of such a document."""
+DISTINCT_WORDS = 12
+"""Words of a vocabulary for the root of a token: Heaps' law, 10,500 words for 700,000 tokens."""
+
+SEARCH_COPIES = 6
+"""Copies of the rows of both collections that the search for pairs holds in memory."""
+ROUNDS = 6
+"""Rounds of the alternation that a fit takes, about."""
+SEARCHES = 24
+"""Neighbour searches of one search for pairs: 8 rounds, for all pairs and with each half left out."""
+
+
+class Sizes(NamedTuple):
+    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
+
+    n_first: int
+    n_second: int
+    input_bytes: int
+    n_nonzero: int
+    n_words: int
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of both collections."""
+        return self.n_first + self.n_second
+
+
+def transfer_plan(job: TransferJob, workspace: Workspace | None = None) -> Plan:
+    """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
+    splits = {side: splits_of(getattr(job, side)) for side in SIDES}
+    sizes = _sizes(splits, workspace)
+    text = (
+        f"about {sizes.n_first:,} and {sizes.n_second:,} documents, {sizes.n_words:,} words, "
+        f"{sizes.n_nonzero:,} non-zeros"
+    )
+    return Plan(job, text, _stages(job, sizes, sum(map(len, splits.values()))))
+
+
+def _sizes(splits: dict[str, tuple[Split, ...]], workspace: Workspace | None) -> Sizes:
+    done = workspace.stages() if workspace is not None else {}
+    stamps = [file_stamps(split.url for split in splits[side]) for side in SIDES]
+    n_bytes = sum(size for side in stamps for _, size, _ in side)
+    # Two texts of one record share the bytes of its file.
+    shared = 2 if {stamp[0] for stamp in stamps[0]} & {stamp[0] for stamp in stamps[1]} else 1
+    tokens = [sum(_tokens(url, size) for url, size, _ in side) // shared for side in stamps]
+    documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
+    if "tokens" in done:
+        facts = done["tokens"].facts
+        documents = [int(facts[f"{side}_n_documents"]) for side in SIDES]
+        tokens = [int(facts[f"{side}_n_tokens"]) for side in SIDES]
+    words = sum(int(DISTINCT_WORDS * n**0.5) for n in tokens)
+    nonzero = min(sum(tokens), WORDS_PER_DOCUMENT * sum(documents))
+    return Sizes(documents[0], documents[1], n_bytes, nonzero, words)
+
+
+def _tokens(url: str, n_bytes: int) -> int:
+    expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
+    return int(n_bytes * expansion / BYTES_PER_TOKEN["text"])
+
+
+def _stages(job: TransferJob, sizes: Sizes, n_splits: int) -> tuple[StagePlan, ...]:
+    block, n, k = job.resources.block_memory, sizes.n_documents, job.alignment.n_components
+    terms = 8 * sizes.n_nonzero
+    rank = job.representation.n_components
+    rows = terms if job.representation.kind == "tf_idf" else 4 * n * rank
+    edges = 2 * 12 * n * job.alignment.n_neighbors
+    topics = 4 * sizes.n_first * job.topics.n_topics
+    grid = -(-n // row_chunk(n, 8 * rank, block))
+    search = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
+    fit = edges + 8 * SYSTEM_COPIES * n * max(1, k // SYSTEM_GROUPS)
+    matching = (SEARCH_COPIES * 8 * n * rank + block) if job.alignment.propagate else edges
+    n_searches = SEARCHES if job.alignment.propagate else 0
+    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
+    n_systems = min(k, SYSTEM_GROUPS) * ROUNDS
+    text = min(job.first.split_bytes, sizes.input_bytes)
+    chunks = max(2, terms // max(1, block // 4))
+    # Beside the data of the stage, the wide temporaries of a block.
+    table: list[tuple[str, Any, Any, Any, Any]] = [
+        ("tokens", n_splits, 2 * sizes.input_bytes, 4 * terms, 2 * text + PART_DICTIONARY_BYTES),
+        ("terms", chunks, 4 * terms, terms, block + PART_DICTIONARY_BYTES),
+        ("vectors", 20 * chunks, 12 * terms, rows, block + 16 * sizes.n_words * rank),
+        ("topics", 3 * job.topics.n_iter * chunks, job.topics.n_iter * terms, topics, block + 3 * topics),
+        ("pairs", 1, 20 * n, 24 * n, 200 * n),
+        ("graphs", search, 2 * grid * rows, edges, block + 3 * edges),
+        ("links", n_searches * search, rows, edges, matching),
+        ("embedding", n_systems, edges, 8 * n * k, fit),
+        ("evaluation", n_draws * (n_systems + n_searches * search), rows + edges, 2**14, matching + fit),
+    ]
+    return tuple(StagePlan(*row) for row in table)

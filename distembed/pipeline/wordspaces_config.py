@@ -1,0 +1,244 @@
+"""The job file of word spaces: recipes for spaces, and how they are scored."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from distembed.pipeline.sections import (
+    CorpusSection,
+    CountingSection,
+    Job,
+    Section,
+    VocabularySection,
+    locate,
+)
+
+
+class ContextsSection(CountingSection):
+    """`[contexts]`: which words are counted beside a word, for word x word spaces."""
+
+    window: int = Field(default=5, ge=1)
+    direction: Literal["left", "right", "symmetric"] = "symmetric"
+
+
+class HalSection(CountingSection):
+    """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
+
+    window: int = Field(default=10, ge=1)
+    direction: Literal["left"] = "left"
+    weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "ramp"
+
+
+Method = Literal[
+    "counts", "ppmi", "tf_idf", "log_entropy", "lsa", "lpp", "eigenmaps", "random_projection", "psdvec"
+]
+
+
+METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
+    "counts": ("n_columns", "stop_words"),
+    "ppmi": ("n_columns", "stop_words", "context_smoothing"),
+    "tf_idf": (),
+    "log_entropy": (),
+    "lsa": ("n_components", "exponent", "n_dropped", "random_state"),
+    "lpp": (
+        "n_components", "n_neighbors", "affinity", "symmetry", "graph_of", "alpha", "unit_rows",
+        "random_state",
+    ),
+    "eigenmaps": ("n_components", "n_neighbors", "affinity", "symmetry", "random_state"),
+    "random_projection": ("n_components", "random_state"),
+    "psdvec": ("n_components", "smoothing", "n_iter", "random_state"),
+}  # fmt: skip
+"""The options that each method of a recipe has."""
+
+
+COUNTED: dict[str, tuple[str, ...]] = {
+    "documents": ("counts", "tf_idf", "log_entropy"),
+    "contexts": ("counts", "ppmi", "psdvec"),
+    "bigrams": ("counts", "ppmi", "psdvec"),
+    "hal": ("counts", "ppmi"),
+}
+"""The tables of counts, and the methods that make a space of each; the other methods reduce a space."""
+
+
+SPARSE_METHODS = ("counts", "ppmi", "tf_idf", "log_entropy")
+"""Methods whose spaces are sparse: as many columns as there are documents or words."""
+
+
+GRAPH_METHODS = ("lpp", "eigenmaps")
+"""Methods that start from a graph of neighbours."""
+
+
+class RecipeSection(Section):
+    """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method."""
+
+    of: str
+    method: Method
+    title: str = ""
+    n_columns: int | None = Field(default=None, ge=1)
+    stop_words: Literal["keep", "drop"] = "keep"
+    context_smoothing: float = Field(default=1.0, gt=0)
+    n_components: int = Field(default=300, ge=1)
+    exponent: float = 1.0
+    n_dropped: int = Field(default=0, ge=0)
+    n_neighbors: int = Field(default=20, ge=1)
+    affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
+    symmetry: Literal["union", "mutual"] = "union"
+    graph_of: str | None = None
+    alpha: float = Field(default=0.01, gt=0)
+    unit_rows: bool = False
+    smoothing: float = Field(default=0.02, gt=0, lt=1)
+    n_iter: int = Field(default=4, ge=1)
+    random_state: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _method_has_the_options(self) -> Self:
+        known = METHOD_OPTIONS[self.method]
+        for option in sorted(self.model_fields_set - {"of", "method", "title", *known}):
+            raise ValueError(
+                f"method {self.method!r} has no {option}; it has {', '.join(known) or 'no options'}"
+            )
+        return self
+
+    @property
+    def graph_source(self) -> str:
+        """Return the space whose neighbours the graph joins."""
+        return self.graph_of or self.of
+
+    def options(self, *others: str) -> dict[str, Any]:
+        """Return the options of the method, and the sources it reads."""
+        names = {"of", "method", *METHOD_OPTIONS[self.method], *others}
+        return self.model_dump(mode="json", include=names)
+
+
+class WordSpacesSection(Section):
+    """`[wordspaces]`: which recipes are made and scored, in the order of the tables; by default all.
+
+    The space named by `vectors`, a dense one, is what `distembed neighbors` and `distembed export` read.
+    `n_components` is that of recipes that do not say.
+    """
+
+    spaces: tuple[str, ...] = ()
+    n_components: int = Field(default=300, ge=1)
+    vectors: str | None = None
+
+
+class ScoringSection(Section):
+    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
+
+    sets: tuple[str, ...] = ()
+    keep_words: bool = True
+
+
+class WordSpacesJob(Job):
+    """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
+
+    corpus: CorpusSection
+    vocabulary: VocabularySection = VocabularySection()
+    contexts: ContextsSection = ContextsSection()
+    bigrams: CountingSection = CountingSection()
+    hal: HalSection = HalSection()
+    recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], RecipeSection] = Field(min_length=1)
+    wordspaces: WordSpacesSection = WordSpacesSection()
+    evaluation: ScoringSection = ScoringSection()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _components_of_all(cls, tree: Any) -> Any:
+        """Give recipes without a number of components that of `[wordspaces]`."""
+        try:
+            default = tree["wordspaces"]["n_components"]
+            return {
+                **tree,
+                "recipes": {name: _with_components(r, default) for name, r in tree["recipes"].items()},
+            }
+        except (KeyError, TypeError, AttributeError):  # nothing to give, or a fault that the fields will name
+            return tree
+
+    @model_validator(mode="after")
+    def _recipes_fit_together(self) -> Self:
+        for name in self.wordspaces.spaces:
+            if name not in self.recipes:
+                raise ValueError(f"wordspaces.spaces names {name!r}, {_nearest(name, self.recipes)}")
+        for name, recipe in self.recipes.items():
+            _check_sources(name, recipe, self.recipes)
+        vectors, needed = self.wordspaces.vectors, self.needed()
+        if vectors is not None and (vectors not in needed or self.recipes[vectors].method in SPARSE_METHODS):
+            dense = [name for name in needed if self.recipes[name].method not in SPARSE_METHODS]
+            raise ValueError(
+                f"wordspaces.vectors is {vectors!r}; name a dense space of the job: {', '.join(dense)}"
+            )
+        return self
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """Return the recipes whose spaces are scored."""
+        return self.wordspaces.spaces or tuple(self.recipes)
+
+    def needed(self) -> tuple[str, ...]:
+        """Return the recipes to make, those that others start from first."""
+        order: dict[str, None] = {}
+        for name in self.spaces:
+            self._add_needed(name, order, ())
+        return tuple(order)
+
+    def _add_needed(self, name: str, order: dict[str, None], path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ValueError(f"recipes.{name} starts from itself: {' <- '.join([*path, name])}")
+        recipe = self.recipes[name]
+        for source in (recipe.of, recipe.graph_source):
+            if source not in COUNTED:
+                self._add_needed(source, order, (*path, name))
+        order[name] = None
+
+    def located(self, folder: Path) -> Self:
+        """Return the job with its inputs looked up from the folder of its file."""
+        paths = tuple(locate(path, folder) for path in self.corpus.paths)
+        sets = tuple(locate(path, folder) for path in self.evaluation.sets)
+        return self.model_copy(
+            update={
+                "corpus": self.corpus.model_copy(update={"paths": paths}),
+                "evaluation": self.evaluation.model_copy(update={"sets": sets}),
+            }
+        )
+
+
+def _with_components(recipe: dict[str, Any], default: int) -> dict[str, Any]:
+    reduces = "n_components" in METHOD_OPTIONS.get(recipe.get("method", ""), ())
+    return {"n_components": default, **recipe} if reduces else recipe
+
+
+def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSection]) -> None:
+    if name in COUNTED:
+        raise ValueError(f"recipes.{name} bears the name of a table of counts; choose another name")
+    if recipe.of in COUNTED:
+        allowed = COUNTED[recipe.of]
+    else:
+        counting = {method for methods in COUNTED.values() for method in methods}
+        allowed = tuple(method for method in METHOD_OPTIONS if method not in counting)
+    for source in (recipe.of, recipe.graph_source):
+        if source not in recipes and source not in COUNTED:
+            raise ValueError(
+                f"recipes.{name} starts from {source!r}, {_nearest(source, [*recipes, *COUNTED])}"
+            )
+    if recipe.method not in allowed:
+        raise ValueError(
+            f"recipes.{name} makes {recipe.method!r} of {recipe.of!r}; of that there is {', '.join(allowed)}"
+        )
+    if recipe.graph_source in COUNTED and recipe.method in GRAPH_METHODS:
+        raise ValueError(
+            f"recipes.{name}: graph_of = {recipe.graph_of!r} is a table of counts; name a recipe"
+        )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Say that there is no such recipe, and which is spelled most like it."""
+    known = list(known)
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    return (
+        f"which is not there; {f'did you mean {nearest[0]}?' if nearest else 'there are ' + ', '.join(known)}"
+    )

@@ -1,0 +1,120 @@
+"""Documents left out of token parts: by label, by content; what stays is as if the others had never been."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import distembed as de
+from distembed.corpus import CorpusError, Tokens
+from distembed.corpus import selection as module
+from distembed.corpus.selection import choose_documents, document_digests, select_documents
+from distembed.counting.documents import count_document_terms
+
+RECORDS = [
+    {"text": "one two two", "kind": "a"},
+    {"text": "two one two", "kind": "b"},  # the same words in another order
+    {"text": "One two, two!", "kind": "b"},  # the first again
+    {"text": "...", "kind": "a"},
+    {"text": "three three four", "kind": None},
+]
+
+
+def tokens_of(folder: Path, *files: list[dict[str, str | None]]) -> Tokens:
+    for number, records in enumerate(files):
+        (folder / f"{number}.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
+    corpus = de.read_corpus(str(folder / "*.jsonl"), label_field="kind")
+    return corpus.tokenize(folder / "parts")
+
+
+def selected(tokens: Tokens, folder: Path, **options: object) -> Tokens:
+    masks = choose_documents(tokens, **options)
+    targets = [str(folder / f"chosen-{number}") for number in range(len(masks))]
+    for part, mask, target in zip(tokens.parts, masks, targets, strict=True):
+        select_documents(tokens, part, mask, target)
+    return Tokens(tuple(targets))
+
+
+def test_labels_and_duplicates(tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path, RECORDS, [RECORDS[0], {"text": "five", "kind": "a"}])
+    assert [m.tolist() for m in choose_documents(tokens)] == [[True] * 5, [True] * 2]
+    of_a = choose_documents(tokens, labels=["a"])
+    assert [m.tolist() for m in of_a] == [[True, False, False, True, False], [True, True]]
+    once = choose_documents(tokens, drop_duplicates=True)
+    assert [m.tolist() for m in once] == [[True, True, False, False, True], [False, True]]
+    of_b = choose_documents(tokens, labels=["b"], drop_duplicates=True)
+    assert [m.tolist() for m in of_b] == [[False, True, True, False, False], [False, False]]
+
+
+def test_no_document_left_names_the_labels_there_are(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="labelled z; the labels of the collection are a, b"):
+        choose_documents(tokens_of(tmp_path, RECORDS), labels=["z"])
+
+
+def test_what_stays_counts_as_if_the_others_had_never_been(tmp_path: Path) -> None:
+    chosen = selected(tokens_of(tmp_path, RECORDS), tmp_path, labels=["a", "b"], drop_duplicates=True)
+    (tmp_path / "alone").mkdir()
+    alone = tokens_of(tmp_path / "alone", RECORDS[:2])
+    vocabulary, expected = de.build_vocabulary(chosen), de.build_vocabulary(alone)
+    assert vocabulary.words == expected.words
+    assert vocabulary.counts.tolist() == expected.counts.tolist()
+    assert vocabulary.document_counts.tolist() == expected.document_counts.tolist()
+    for count in (count_document_terms, lambda t, v: de.count_cooccurrences(t, v, window=2)):
+        found, there = (count(t, expected).compute().toarray() for t in (chosen, alone))
+        np.testing.assert_array_equal(found, there)
+    assert chosen.documents(chosen.parts[0]).to_pylist() == alone.documents(alone.parts[0]).to_pylist()
+
+
+def test_a_part_of_which_nothing_stays(tmp_path: Path) -> None:
+    chosen = selected(tokens_of(tmp_path, RECORDS, [{"text": "x", "kind": "z"}]), tmp_path, labels=["z"])
+    assert de.build_vocabulary(chosen).words == ["x"]
+    assert count_document_terms(chosen, de.build_vocabulary(chosen)).compute().toarray().tolist() == [[1]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=6), min_size=1, max_size=12), st.integers(1, 5))
+def test_digests_tell_texts_apart_in_batches_of_any_size(tmp_path_factory, documents, n_ids) -> None:
+    folder = tmp_path_factory.mktemp("digests")
+    records = [{"text": " ".join(words) or ".", "kind": "k"} for words in documents]
+    tokens = tokens_of(folder, records)
+    small = Tokens(tokens.parts)
+    digests = document_digests(tokens, tokens.parts[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tokens, "iter_part", lambda self, part: module_iter(part, n_ids))
+        np.testing.assert_array_equal(document_digests(small, tokens.parts[0]), digests)
+    for i, one in enumerate(documents):
+        assert (digests[i] == 0) == (not one)
+        for j, other in enumerate(documents):
+            assert (digests[i] == digests[j]) == (one == other)
+
+
+def module_iter(part: str, n_ids: int):
+    """Yield the ids of a part `n_ids` at a time, also within a document."""
+    from distembed.corpus.parts import TokenBatch, iter_part
+
+    for batch in iter_part(part):
+        for start in range(0, len(batch.ids), n_ids):
+            yield TokenBatch(batch.document[start : start + n_ids], batch.ids[start : start + n_ids])
+
+
+def test_a_document_over_many_batches_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = tokens_of(tmp_path, RECORDS)
+    monkeypatch.setattr(Tokens, "iter_part", lambda self, part: module_iter(part, 2))
+    monkeypatch.setattr(module, "MAX_ROW_IDS", 2)
+    select_documents(tokens, tokens.parts[0], np.array([1, 0, 0, 0, 1], dtype=bool), str(tmp_path / "chosen"))
+    monkeypatch.undo()
+    chosen = Tokens((str(tmp_path / "chosen"),))
+    vocabulary = de.build_vocabulary(chosen)
+    assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True)) == {
+        "two": 2, "three": 2, "four": 1, "one": 1,
+    }  # fmt: skip
+    assert vocabulary.document_counts.tolist() == [1, 1, 1, 1]
+    assert count_document_terms(chosen, vocabulary).compute().toarray().tolist() == [
+        [0, 2, 0, 1],
+        [2, 0, 1, 0],
+    ]

@@ -1,0 +1,322 @@
+"""The topics job by the command line: on a generated collection with known classes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import distembed as de
+from distembed.factorization import nmf
+from distembed.pipeline.cli import cli
+
+from .conftest import distembed as subprocess_distembed
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+JOB = """
+[job]
+system = "topics"
+workspace = "w"
+[corpus]
+paths = ["collection.jsonl"]
+id_field = "id"
+label_field = "kind"
+[vocabulary]
+min_documents = 2
+max_share = 0.9
+[topics]
+compare_with = ["nmf", "spherical_kmeans", "orthogonal_nmf"]
+n_topics = 3
+n_iter = 20
+n_starts = 3
+[coherence]
+n_words = 8
+[resources]
+workers = 2
+"""
+CLASSES = {
+    "sea": ["harbour", "captain", "sailor", "anchor", "vessel", "mast", "tide", "reef"],
+    "farm": ["tractor", "harvest", "barley", "cattle", "meadow", "plough", "orchard", "barn"],
+    "music": ["violin", "concert", "melody", "choir", "organ", "sonata", "tempo", "chord"],
+}
+N_DOCUMENTS = 60
+
+
+def run(*words: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def digest(job: Path, workspace: Path, *words: str) -> str:
+    done = run("verify", job, "--workspace", workspace, *words)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()[-1]
+
+
+def long_collection() -> list[dict[str, str | None]]:
+    """Return documents of two classes of thirty words each, too many for one block of the smallest size."""
+    random = np.random.default_rng(1)
+    words = {kind: [f"{kind}{first}{second}" for first in "abcde" for second in "klmnop"] for kind in "xy"}
+    return [
+        {"id": f"d{number}", "kind": kind, "text": " ".join(random.choice(words[kind], 40))}
+        for number, kind in enumerate("xy" * 250)
+    ]
+
+
+def collection() -> list[dict[str, str | None]]:
+    """Return documents of three classes, a few words in common, one without a word of any other."""
+    random = np.random.default_rng(0)
+    names = list(CLASSES)
+    documents: list[dict[str, str | None]] = []
+    for number in range(N_DOCUMENTS):
+        kind = names[number % 3]
+        words = [*random.choice(CLASSES[kind], 12), *random.choice(["said", "people", "made"], 2)]
+        other = random.choice(CLASSES[names[(number + 1) % 3]], 1)
+        text = " ".join(random.permutation([*words, *other]))
+        documents.append({"id": f"d{number}", "kind": kind, "text": text})
+    documents.append({"id": "unlabelled", "kind": None, "text": documents[0]["text"]})
+    documents.append({"id": "alone", "kind": "sea", "text": "xylophagous"})
+    return documents
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("topics")
+    write(folder / "collection.jsonl", collection())
+    (folder / "job.toml").write_text(JOB)
+    return folder / "job.toml"
+
+
+def write(path: Path, documents: list[dict[str, str | None]]) -> None:
+    path.write_text("\n".join(json.dumps(document) for document in documents) + "\n")
+
+
+@pytest.fixture(scope="module")
+def finished(job: Path) -> tuple[Path, str]:
+    workspace = job.parent / "finished"
+    done = run("run", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return workspace, done.output
+
+
+@pytest.fixture(scope="module")
+def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a job whose matrices are many blocks, so that every round is many tasks."""
+    folder = tmp_path_factory.mktemp("in-blocks")
+    write(folder / "collection.jsonl", long_collection())
+    short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
+    short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
+    blocks = 'block_memory = "64KiB"\n'
+    (folder / "job.toml").write_text(
+        short.replace("label_field", 'split_bytes = "40KiB"\nlabel_field') + blocks
+    )
+    return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def in_blocks(long_job: Path) -> Path:
+    workspace = long_job.parent / "finished"
+    done = run("run", long_job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    for name in ("tf_idf", "ppmi", "document_factors"):
+        assert de.Workspace.open(workspace).array(name).numblocks[0] > 1, name
+    return workspace
+
+
+def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "62 documents, 26 of 28 words" in output
+    assert "1 documents hold no word and have no topic" in output
+    for method in ("Semantic-NMF", "NMF", "orthogonal NMF", "spherical k-means"):
+        assert re.search(rf"^{method} +3 starts: NMI 0\.9\d\d", output, re.MULTILINE), output
+    topics = de.Workspace.open(workspace).table("topics").to_pylist()
+    found = {frozenset(row["words"]) for row in topics if row["method"] == "semantic_nmf"}
+    assert found == {frozenset(words) for words in CLASSES.values()}
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Topics of Semantic-NMF",
+        "Topics of NMF",
+        "Agreement with labels",
+        "Coherence",
+        "Documents of each topic",
+        "Map of documents by topic",
+        "The same map by label",
+        "Convergence",
+        "top 8 words",
+        "Cosines of documents of one class",
+    ):
+        assert title in page
+
+
+def test_what_is_stored_is_what_the_estimators_give(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    X, M = (workspace.array(name).blocks[0].compute() for name in ("tf_idf", "ppmi"))
+    losses = workspace.table("losses").to_pylist()
+    with pytest.warns(UserWarning, match="hold no word"):
+        models = [de.SemanticNMF(3, n_iter=20, random_state=seed).fit(X, M) for seed in range(3)]
+    last = [r["loss"] for r in losses if r["method"] == "semantic_nmf" and r["round"] == 20]
+    assert last == [model.objective_[-1] for model in models]
+    best = models[int(np.argmin(last))]
+    vectors, documents, core = (
+        workspace.array(name).compute() for name in ("vectors", "document_factors", "core")
+    )
+    assert vectors.tobytes() == best.word_factors_.astype(np.float32).tobytes()
+    assert documents.tobytes() == np.asarray(best.document_factors_, np.float32).tobytes()
+    assert core.tobytes() == best.core_.astype(np.float32).tobytes()
+    labels = workspace.array("labels").compute()
+    assert labels.shape == (12, 62)
+    np.testing.assert_array_equal(labels[int(np.argmin(last))], best.labels_)
+
+
+def test_words_have_neighbours_of_their_topic(finished: tuple[Path, str]) -> None:
+    done = run("neighbors", finished[0], "violin", "-n", "3")
+    assert done.exit_code == 0, done.output
+    assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])
+
+
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
+    before = digest(job, finished[0])
+    assert "nothing to do" in run("run", job, "--workspace", finished[0]).output
+    assert digest(job, finished[0]) == before
+
+
+def test_one_option_redoes_only_what_depends_on_it(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path / "w")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", "topics.shift=1.0")
+    ran = re.findall(r"^(\w+) +\S+ m?s +peak", done.output, re.MULTILINE)
+    assert ran == ["topics", "evaluation"]
+
+
+@pytest.mark.parametrize("which", ["whole", "in blocks"])
+def test_a_run_that_failed_goes_on_to_the_same_bytes(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    if which == "whole":
+        job, finished = request.getfixturevalue("job"), request.getfixturevalue("finished")[0]
+    else:
+        job, finished = request.getfixturevalue("long_job"), request.getfixturevalue("in_blocks")
+    before = nmf._advance
+    calls = []
+
+    def fail(*arguments: object) -> object:
+        calls.append(1)
+        if len(calls) > 1:
+            raise OSError("the power is gone")
+        return before(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nmf, "_advance", fail)
+        done = run("run", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 1
+    assert "the power is gone" in done.output
+    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+    assert digest(job, tmp_path / "w") == digest(job, finished)
+
+
+@pytest.mark.parametrize("words", [("--workers", "1"), ("--scheduler", "processes")])
+def test_workers_do_not_change_a_bit(
+    long_job: Path, in_blocks: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = subprocess_distembed("run", str(long_job), "--workspace", str(tmp_path / "w"), *words, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(long_job, tmp_path / "w") == digest(long_job, in_blocks)
+
+
+def test_plan_runs_nothing_and_then_knows_the_sizes(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    done = run("plan", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 0, done.output
+    assert "estimated" in done.output
+    assert not (tmp_path / "w").exists()
+    known = run("plan", job, "--workspace", finished[0]).output
+    n_terms = de.Workspace.open(finished[0]).stages()["document_terms"].facts["n_nonzero"]
+    assert "26 words, " in known
+    assert f"{n_terms:,} document terms" in known
+
+
+def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> None:
+    every = collection()
+    twice = [*every, {**every[1], "id": "again"}]
+    write(tmp_path / "twice.jsonl", twice)
+    chosen = ("documents.drop_duplicates=true", f"corpus.paths=['{tmp_path / 'twice.jsonl'}']")
+    settings = [
+        w for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2") for w in ("--set", s)
+    ]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    assert "41 documents (22 left out)" in done.output
+    table = de.Workspace.open(tmp_path / "w").table("documents")
+    assert set(table["label"].to_pylist()) == {"sea", "farm"}
+    counts = de.Workspace.open(tmp_path / "w").array("document_terms")
+    assert counts.shape[0] == 41
+
+
+def test_association_of_another_workspace(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    """Counts of the same text, aligned by word with fewer words, are those of the text itself."""
+    settings = [
+        f"semantic.workspace='{finished[0]}'",
+        "vocabulary.max_size=20",
+        f"coherence.workspace='{finished[0]}'",
+    ]
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = run("run", job, "--workspace", tmp_path / "w", *words)
+    assert done.exit_code == 0, done.output
+    here, there = de.Workspace.open(tmp_path / "w"), de.Workspace.open(finished[0])
+    place = [
+        there.table("vocabulary")["word"].to_pylist().index(w)
+        for w in here.table("vocabulary")["word"].to_pylist()
+    ]
+    expected = there.array("ppmi").blocks[0].compute().toarray()[np.ix_(place, place)]
+    np.testing.assert_allclose(here.array("ppmi").blocks[0].compute().toarray(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("corpus.paths=['none.jsonl']", "none.jsonl"),
+        ("documents.labels=['fish']", "the labels of the collection are farm, music, sea"),
+        ("topics.n_topics=70", "70 components or clusters were asked for, and 61 documents"),
+        ("vocabulary.min_documents=100", "lower min_documents or raise max_share"),
+        ("topics.methods=['nmf']", "did you mean"),
+        ("topics.method=lda", "topics.method = 'lda' is not allowed"),
+        ("semantic.workspace=nowhere", "no distembed workspace"),
+        ("corpus.text_field=body", 'has no field "body"'),
+    ],
+)
+def test_a_fault_is_one_sentence(job: Path, tmp_path: Path, setting: str, message: str) -> None:
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", setting)
+    assert done.exit_code in (1, 2)
+    assert message in done.output.splitlines()[-1]
+
+
+def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("ein anderer text\nein anderer text\n")
+    words = [
+        f"corpus.paths=['{tmp_path / 'other.txt'}']",
+        "corpus.label_field=kind",
+        "vocabulary.max_share=1.0",
+    ]
+    words += [f"semantic.workspace='{finished[0]}'", "topics.n_topics=1"]
+    done = run("run", job, "--workspace", tmp_path / "w", *(w for s in words for w in ("--set", s)))
+    assert done.exit_code == 1
+    assert "no word of the collection is in" in done.output.splitlines()[-1]
+
+
+def test_the_job_on_its_embedded_input(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
+    )
+    done = run("run", JOBS / "topics.toml", "--workspace", tmp_path / "w", "--set", "topics.n_starts=1")
+    assert done.exit_code == 0, done.output
+    assert "350 documents" in done.output
+    assert re.search(r"documents   .*(qaeda|laden|taliban)", done.output)
+    page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Agreement with labels" not in page

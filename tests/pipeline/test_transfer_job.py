@@ -1,0 +1,358 @@
+"""The topic-transfer job by the command line: on two generated languages and on the real help pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import distembed as de
+from distembed.manifold.correspondences import correspondence_matrix, shared_values
+from distembed.manifold.graphs import joint_adjacency
+from distembed.pipeline import transfer_stages
+from distembed.pipeline.cli import cli
+from distembed.pipeline.imputation_stages import stored_sparse
+
+from .conftest import distembed as subprocess_distembed
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+JOB = """
+[job]
+system = "transfer"
+workspace = "w"
+[first]
+paths = ["both.jsonl"]
+text_field = "one"
+label_field = "label"
+[second]
+paths = ["both.jsonl"]
+text_field = "two"
+[representation]
+n_components = 12
+[topics]
+n_topics = 4
+n_iter = 30
+[pairs]
+share = 0.15
+[alignment]
+n_components = 4
+n_neighbors = 6
+[evaluation]
+shares = [0.3]
+n_seeds = 2
+[report]
+n_map_words = 40
+[resources]
+workers = 2
+block_memory = "256KiB"
+"""
+N_DOCUMENTS, N_TOPICS, N_WORDS = 120, 4, 160
+
+
+def run(*words: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def digest(job: Path, workspace: Path) -> str:
+    done = run("verify", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()[-1]
+
+
+def word(number: int, language: str) -> str:
+    """Return a word of letters only."""
+    return language + "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def records() -> list[dict[str, str]]:
+    """Return documents of four topics, said in two languages of other words, in another order and number."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(N_WORDS, 0.05), N_TOPICS)
+    shuffled = rng.permutation(N_WORDS)
+    found = []
+    for row in range(N_DOCUMENTS):
+        words = rng.choice(N_WORDS, 80, p=rng.dirichlet(np.full(N_TOPICS, 0.3)) @ topics)
+        kept = rng.permutation(words)[:70]
+        found.append(
+            {
+                "id": f"doc {row}",
+                "label": "even" if row % 2 == 0 else "odd",
+                "one": " ".join(word(w, "e") for w in words),
+                "two": " ".join(word(shuffled[w], "g") for w in kept),
+            }
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a job on two made-up languages."""
+    folder = tmp_path_factory.mktemp("transfer")
+    lines = [json.dumps(record) for record in records()]
+    (folder / "both.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "job.toml").write_text(JOB)
+    return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def finished(job: Path) -> tuple[Path, str]:
+    workspace = job.parent / "finished"
+    done = run("run", job, "--workspace", workspace)
+    assert done.exit_code == 0, done.output
+    return workspace, done.output
+
+
+def errors(output: str) -> dict[str, list[float]]:
+    """Return the table of errors that a run prints."""
+    lines = output[output.index("RMSE of topic shares") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
+    return {line[:34].strip(): [float(cell) for cell in line[34:].split()] for line in lines}
+
+
+def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "120 documents with topics and 120 without; 18 of 120 pairs were known." in output
+    assert "converged in" in output
+    table = errors(output)
+    assert len(table) == 10
+    ours, mean = table["feature-preserving embedding"], table["column mean"]
+    assert max(ours) < 0.4 * min(mean)
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    for title in (
+        "Accuracy against the number of known pairs",
+        "Accuracy by method",
+        "Both collections in one space, by largest topic",
+        "The same map by collection",
+        "Topics of the first collection",
+        "Documents and their counterparts",
+        "Objective of the embedding",
+    ):
+        assert title in page
+
+
+def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute()
+    model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
+        joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
+    )
+    inferred = workspace.array("second_topics").compute()
+    np.testing.assert_allclose(inferred, model.features_[N_DOCUMENTS:], atol=1e-6)
+    np.testing.assert_allclose(topics.sum(axis=1), 1, atol=1e-6)
+    objective = np.asarray(workspace.table("objective")["objective"])
+    assert np.all(np.diff(objective) <= 0)
+
+
+def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    aligned = workspace.table("aligned").to_pydict()
+    right = [name == found for name, found in zip(aligned["id"], aligned["counterpart"], strict=True)]
+    assert np.mean(right) > 0.9
+    known = workspace.table("pairs").filter(workspace.table("pairs")["known"])
+    links = correspondence_matrix(
+        np.column_stack([known["first"], known["second"]]), N_DOCUMENTS, N_DOCUMENTS
+    )
+    assert (links != transfer_stages.known_links(workspace)).nnz == 0
+
+
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
+    before = digest(job, finished[0])
+    assert "nothing to do" in run("run", job, "--workspace", finished[0]).output
+    assert digest(job, finished[0]) == before
+
+
+@pytest.mark.parametrize("broken", ["LSA", "NMF", "propagate_correspondences", "score_methods"])
+def test_a_run_that_failed_goes_on_to_the_same_bytes(
+    job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    sound, calls = getattr(transfer_stages, broken), []
+
+    def fail(*positional: object, **named: object) -> object:
+        calls.append(broken)
+        if len(calls) > (1 if broken == "score_methods" else 0):
+            raise OSError("the power is gone")
+        return sound(*positional, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer_stages, broken, fail)
+        done = run("run", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 1
+    assert "the power is gone" in done.output
+    calls.clear()
+    if broken == "score_methods":  # one draw of two is kept
+        monkeypatch.setattr(transfer_stages, broken, lambda *words: (calls.append(broken), sound(*words))[1])
+    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+    assert len(calls) == (1 if broken == "score_methods" else 0)
+    assert digest(job, tmp_path / "w") == digest(job, finished[0])
+
+
+def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == digest(job, finished[0])
+
+
+def test_one_option_redoes_only_what_depends_on_it(
+    job: Path, finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", "alignment.regularization=1.0")
+    ran = re.findall(r"^(\w+) +\S+ s  ", done.output, re.MULTILINE)
+    assert ran == ["embedding", "evaluation"]
+
+
+def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path) -> None:
+    found = records()
+    lines = ["name\tone"] + [f'{r["id"]}\t"{r["one"]}' for r in found]
+    (tmp_path / "one.tsv").write_text("\n".join(lines) + "\n")
+    table = pa.table({"id": [f"other {i}" for i in range(100)], "two": [r["two"] for r in found[:100]]})
+    pq.write_table(table, tmp_path / "two.parquet")
+    pairs = ["first,second,confidence"] + [f"doc {i},other {i},{1 - i / 100}" for i in range(0, 40, 2)]
+    (tmp_path / "pairs.csv").write_text("\n".join(pairs) + "\n")
+    settings = {
+        "first.paths": [str(tmp_path / "one.tsv")],
+        "first.format": "tsv",
+        "first.id_field": "name",
+        "first.label_field": "",
+        "second.paths": [str(tmp_path / "two.parquet")],
+        "pairs.path": str(tmp_path / "pairs.csv"),
+        "first.stop_words": "english",
+    }
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    assert "120 documents with topics and 100 without; 20 of 20 pairs were known." in done.output
+
+
+def words_of(settings: dict[str, object]) -> list[str]:
+    return [w for key, value in settings.items() for w in ("--set", f"{key}={json.dumps(value)}")]
+
+
+@pytest.mark.parametrize("method", ["semantic_nmf", "lda"])
+def test_other_topics(job: Path, tmp_path: Path, method: str) -> None:
+    settings = {"topics.method": method, "topics.n_iter": 10, "evaluation.n_seeds": 1}
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    table = errors(done.output)
+    assert max(table["feature-preserving embedding"]) < min(table["column mean"])
+
+
+def test_tf_idf_rows_and_given_pairs_only(job: Path, tmp_path: Path) -> None:
+    settings = {"representation.kind": "tf_idf", "alignment.propagate": False, "evaluation.n_seeds": 1}
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    table = errors(done.output)
+    assert list(table) == ["column mean", "semisupervised alignment", "feature-preserving embedding"]
+    assert table["feature-preserving embedding"][0] < 0.8 * table["column mean"][0]
+
+
+def test_mean_word_vectors(job: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((N_WORDS, 30))
+    shuffled = np.random.default_rng(0).permutation(N_WORDS)
+    de.WordVectors([word(w, "e") for w in range(N_WORDS)], vectors).save(tmp_path / "e.txt")
+    de.WordVectors([word(w, "g") for w in shuffled], vectors).save(tmp_path / "g.txt")
+    settings = {
+        "representation.kind": "psdvec",
+        "first.vectors": str(tmp_path / "e.txt"),
+        "second.vectors": str(tmp_path / "g.txt"),
+        "evaluation.n_seeds": 1,
+    }
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    assert errors(done.output)["feature-preserving embedding"][0] < 0.06
+
+
+def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
+    done = run("plan", job, "--workspace", tmp_path / "w")
+    assert done.exit_code == 0, done.output
+    assert "evaluation" in done.output
+    assert not (tmp_path / "w").exists()
+
+
+def test_plan_of_a_finished_workspace_is_exact(job: Path, finished: tuple[Path, str]) -> None:
+    done = run("plan", job, "--workspace", finished[0])
+    assert "about 120 and 120 documents" in done.output
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"first.paths": ["none.jsonl"]}, "none.jsonl"),
+        ({"second.text_field": "three"}, 'no field "three"'),
+        ({"second.id_field": None, "first.id_field": "label"}, "occurs twice in the first collection"),
+        ({"representation.kind": "psdvec"}, "give first.vectors"),
+        ({"representation.kind": "tf_idf"}, "set alignment.propagate = false"),
+        ({"topics.n_topics": 500}, "500 components"),
+        ({"alignment.n_neighbors": 120}, "k = 120"),
+        ({"pairs.share": 0.0}, "pairs.share"),
+        ({"pairs.shares": 0.1}, "did you mean share?"),
+    ],
+)
+def test_a_fault_is_one_sentence(
+    job: Path, tmp_path: Path, settings: dict[str, object], message: str
+) -> None:
+    words = [w for w in words_of(settings) if not w.endswith("=null")]
+    done = run("run", job, "--workspace", tmp_path / "w", *words)
+    assert done.exit_code in (1, 2)
+    assert message in done.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("first,second\ndoc 1,nowhere\n", "'nowhere', which is no id of the second collection"),
+        ("first,other\ndoc 1,doc 1\n", "no column 'second'"),
+        ("first,second,confidence\ndoc 1,doc 1,2\n", "confidence 2"),
+        ("first,second,confidence\ndoc 1,doc 1,1\ndoc 1,doc 1,0.5\n", "keep one"),
+    ],
+)
+def test_faulty_pairs_are_named(job: Path, tmp_path: Path, lines: str, message: str) -> None:
+    (tmp_path / "pairs.csv").write_text(lines)
+    settings = {"pairs.path": str(tmp_path / "pairs.csv")}
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 1
+    assert message in done.output.splitlines()[-1]
+
+
+def test_no_id_in_common_is_said(job: Path, tmp_path: Path) -> None:
+    other = [{**record, "id": f"x {record['id']}"} for record in records()]
+    (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, other)))
+    settings = {"second.paths": [str(tmp_path / "other.jsonl")]}
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 1
+    assert "give pairs.path" in done.output.splitlines()[-1]
+
+
+def test_empty_documents_pass_through(job: Path, tmp_path: Path) -> None:
+    found = records()
+    found[3]["one"] = found[5]["two"] = "..."
+    (tmp_path / "both.jsonl").write_text("\n".join(map(json.dumps, found)))
+    settings = {f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")}
+    with pytest.warns(UserWarning, match="hold no word"):
+        done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(tmp_path / "w")
+    assert np.isnan(workspace.array("topics").compute()[3]).all()
+    assert np.isfinite(workspace.array("second_topics").compute()).all()
+
+
+@pytest.mark.slow
+def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
+    settings = {
+        f"{side}.paths": [str(shared / "data/parallel/libreoffice_help_en_de_fr.jsonl.xz")]
+        for side in ("first", "second")
+    }
+    settings |= {"evaluation.shares": [0.05], "evaluation.n_seeds": 1}
+    done = run("run", JOBS / "topic_transfer.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    table = errors(done.output)
+    ours = table.pop("feature-preserving embedding")
+    assert all(ours[0] < other[0] for other in table.values())
