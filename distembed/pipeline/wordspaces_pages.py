@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from distembed.evaluation.priming import ALIKE, OPPOSITES
@@ -73,13 +73,23 @@ def _picked(scores: Iterable[Score], task: str) -> dict[tuple[str, str], Score]:
     return {(score.set, score.metric): score for score in scores if score.task == task}
 
 
-def _counts(scores: Iterable[Score]) -> str:
+def _counts(scores: Sequence[Score]) -> str:
     """Say how many items of each set are known: a range where spaces differ, by words without a value."""
-    known: dict[tuple[str, int], list[int]] = {}
+    known: dict[tuple[str, int], list[Score]] = {}
     for score in scores:
-        known.setdefault((score.set, score.total), []).append(score.known)
-    found = [f"{name} {_range(counts)}/{total:,}" for (name, total), counts in known.items()]
+        known.setdefault((score.set, score.total), []).append(score)
+    divided = _divided(known)
+    found = [
+        f"{name}{' ' + group[0].metric if name in divided else ''} {_range([s.known for s in group])}/{total:,}"
+        for (name, total), group in known.items()
+    ]
     return f"Known items of all: {', '.join(found)}."
+
+
+def _divided(known: Iterable[tuple[str, int]]) -> set[str]:
+    """Return the sets whose metrics have items of their own."""
+    names = [name for name, _ in known]
+    return {name for name in names if names.count(name) > 1}
 
 
 def _range(counts: list[int]) -> str:
@@ -198,7 +208,8 @@ def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
 def _neighbour_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
     """Show the neighbours of each of the report's words, a row for each space."""
     found = {title_of(job, name): nearest_of(workspace, name) for name in job.spaces}
-    words = list(next(iter(found.values())))
+    words = sorted(next(iter(found.values())))
+    words.sort(key=lambda word: job.report.words.index(word) if word in job.report.words else len(words))
     tables = [
         report.neighbor_table({title: near[word] for title, near in found.items()}, title=word)
         for word in words
