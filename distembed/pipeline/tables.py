@@ -59,7 +59,11 @@ def read_columns(path: str) -> Columns:
             with np.load(file) as arrays:
                 return {name: arrays[name] for name in arrays.files}
         # Read in this thread: one of Arrow's, still at a file of Python's when the program ends, aborts it.
-        table = pq.read_table(file, use_threads=False, pre_buffer=False) if suffix == ".parquet" else _read_csv(path, file, suffix)
+        table = (
+            pq.read_table(file, use_threads=False, pre_buffer=False)
+            if suffix == ".parquet"
+            else _read_csv(path, file, suffix)
+        )
     _refuse_twice(path, "column", table.column_names)
     return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
 
