@@ -134,9 +134,11 @@ def update_orthogonal_documents(X: csr_array, Z: Floats, W: Floats, WXZ: Floats)
     return scaled(Z, times(X, W), Z @ WXZ.astype(Z.dtype, copy=False))
 
 
-def descend_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
+def descend_documents(
+    X: csr_array, Z: Floats, W: Floats, WW: Floats, *, sweeps: int, tolerance: float
+) -> Floats:
     """Return Z after coordinate descent on ½‖X - Z Wᵀ‖² (hierarchical alternating least squares)."""
-    return coordinate_descent(Z, times(X, W), WW, sweeps=sweeps)
+    return coordinate_descent(Z, times(X, W), WW, sweeps=sweeps, tolerance=tolerance)
 
 
 def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:

@@ -31,6 +31,7 @@ from distembed.weighting.spaces import STOP_WORDS, chosen_columns
 
 N_WORDS, N_COMPONENTS = int(os.environ.get("LPP_WORDS", "8000")), int(os.environ.get("LPP_COMPONENTS", "200"))
 MOST_NEIGHBORS = 50
+MIN_ITEMS = 30  # known items of a set that takes part in the mean: with fewer the set decides by chance
 SETS = (
     "association/usf_free_association.tsv.xz",
     "similarity/EN-MEN-TR-3k.txt",
@@ -124,7 +125,7 @@ class Bench:
             f"{score.metric if 'priming' in score.task else score.set}".replace(" spearman", ""): 100
             * score.value
             for score in found
-            if score.task != "priming effect"
+            if score.task != "priming effect" and score.known >= MIN_ITEMS
         }
 
 

@@ -143,7 +143,7 @@ def test_hals_equals_the_oracle_after_10_rounds():
     model = NMF(3, solver="hals", n_iter=10, tol=0).fit(X)
     Z, W, _ = start_of(model, X)
     for _ in range(10):
-        Z, W = plain.hals_round(X.toarray(), Z, W, nmf.HALS_SWEEPS)
+        Z, W = plain.hals_round(X.toarray(), Z, W, nmf.HALS_SWEEPS, nmf.HALS_TOLERANCE)
     np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-7)
 

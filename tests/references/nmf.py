@@ -15,14 +15,18 @@ def nmf_round(X, Z, W):
     return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
 
 
-def hals_round(X, Z, W, sweeps):
-    """Column by column, every other column fixed."""
+def hals_round(X, Z, W, sweeps, tolerance):
+    """Column by column, every other column fixed; a row of which a sweep moved nothing much rests."""
     Z, W = Z.copy(), W.copy()
     for factor, other, target in ((Z, W, X), (W, Z, X.T)):
+        moving = np.ones(len(factor), dtype=bool)
         for _ in range(sweeps):
+            before = factor.copy()
             for r in range(factor.shape[1]):
                 rest = target - factor @ other.T + np.outer(factor[:, r], other[:, r])
-                factor[:, r] = np.maximum(rest @ other[:, r] / (other[:, r] @ other[:, r]), 0)
+                new = np.maximum(rest @ other[:, r] / (other[:, r] @ other[:, r]), 0)
+                factor[moving, r] = new[moving]
+            moving &= np.abs(factor - before).max(axis=1) > tolerance * factor.max(axis=1)
     return Z, W
 
 
