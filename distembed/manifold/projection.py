@@ -396,7 +396,7 @@ def laplacian_eigenmaps(
     ----------
     graph : CSR (n × n), a symmetric affinity
     tol : every ‖N z - (1 - λ) z‖ is to be at most 2 tol
-    checkpoint : keeps "eigenmaps": y, and below it λ and the residuals; and the rounds before, "basis-1", …
+    checkpoint : keeps "eigenmaps": y, and λ below it; and before them the rounds "basis-1", …
 
     Raises
     ------
@@ -415,63 +415,51 @@ def laplacian_eigenmaps(
     inner = sp.csr_array(graph[used][:, used])
     labels = components(inner)
 
+    normalized = blocks.normalized_graph(inner, labels)
+
     def make() -> da.Array:
         with one_blas_thread():
-            found = _nontrivial(blocks.normalized_graph(inner, labels), k, random_state, tol, checkpoint)
-        spread = np.zeros((graph.shape[0] + 2, k))
-        spread[used], spread[-2], spread[-1] = found.vectors, found.eigenvalues, found.residuals
+            values, vectors = _nontrivial(normalized, k, random_state, tol, checkpoint)
+        spread = np.zeros((graph.shape[0] + 1, k))
+        spread[used], spread[-1] = vectors, values
         return da.from_array(spread, chunks=-1)
 
     kept = checkpoint("eigenmaps", make).compute()
-    return Eigenmaps(kept[:-2], kept[-2], kept[-1], int(labels.max()) + 1)
-
-
-class _Eigenvectors(NamedTuple):
-    vectors: Float64s
-    eigenvalues: Float64s
-    residuals: Float64s
+    residuals = blocks.eigenmap_residuals(normalized, kept[used], kept[-1])
+    return Eigenmaps(kept[:-1], kept[-1], residuals, int(labels.max()) + 1)
 
 
 def _nontrivial(
     graph: blocks.NormalizedGraph, k: int, random_state: int, tol: float, checkpoint: Checkpoint
-) -> _Eigenvectors:
-    """Return y (n × k), λ and residuals, those of zero first, one for each component but the first."""
+) -> tuple[Float64s, Float64s]:
+    """Return λ (k,) and y (n × k)."""
     first = blocks.component_vectors(graph, k)
-    others = _deflated_eigenpairs(graph, k - first.shape[1], random_state, tol, checkpoint)
-    vectors = np.column_stack([first, others.vectors]) / graph.roots[:, None]
+    others, rest = _deflated_eigenpairs(graph, k - first.shape[1], random_state, tol, checkpoint)
+    vectors = np.column_stack([first, rest]) / graph.roots[:, None]
     signs = np.where((vectors**3).sum(axis=0) < 0, -1.0, 1.0)
-    zeros = np.zeros(first.shape[1])
-    return _Eigenvectors(
-        vectors * signs,
-        np.concatenate([zeros, others.eigenvalues]),
-        np.concatenate([zeros, others.residuals]),
-    )
+    return np.concatenate([np.zeros(first.shape[1]), others]), vectors * signs
 
 
 def _deflated_eigenpairs(
     graph: blocks.NormalizedGraph, k: int, random_state: int, tol: float, checkpoint: Checkpoint
-) -> _Eigenvectors:
-    """Return the orthonormal z (n × k) of the k smallest non-trivial λ, rising."""
+) -> tuple[Float64s, Float64s]:
+    """Return the k smallest non-trivial λ, rising, and their orthonormal z (n × k)."""
     n = graph.matrix.shape[0]
     if k == 0:
-        return _Eigenvectors(np.zeros((n, 0)), np.zeros(0), np.zeros(0))
+        return np.zeros(0), np.zeros((n, 0))
     if n <= max(DENSE_ROWS, 3 * k):
-        matrix = blocks.deflated_product(graph, np.eye(n))
-        values, vectors = np.linalg.eigh(matrix)
-        values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]
-        residuals = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
-    else:
-        found = filtered_eigenpairs(
-            _DeflatedGraph.of(graph),
-            k,
-            lower=0.0,
-            upper=2.0,
-            tol=tol,
-            random_state=random_state,
-            checkpoint=checkpoint,
-        )
-        values, vectors, residuals = found.values, found.vectors.compute(), found.residuals
-    return _Eigenvectors(vectors, np.maximum(2 - values, 0.0), residuals)
+        values, vectors = np.linalg.eigh(blocks.deflated_product(graph, np.eye(n)))
+        return np.maximum(2 - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+    found = filtered_eigenpairs(
+        _DeflatedGraph.of(graph),
+        k,
+        lower=0.0,
+        upper=2.0,
+        tol=tol,
+        random_state=random_state,
+        checkpoint=checkpoint,
+    )
+    return np.maximum(2 - found.values, 0.0), found.vectors.compute()
 
 
 class _DeflatedGraph(NamedTuple):

@@ -66,6 +66,15 @@ def deflated_product(graph: NormalizedGraph, X: Float64s) -> Float64s:
     return graph.matrix @ X + X - 3 * (graph.trivial @ (graph.trivial.T @ X))
 
 
+def eigenmap_residuals(graph: NormalizedGraph, vectors: Float64s, values: Float64s) -> Float64s:
+    """Return ‖N z - (1 - λ) z‖, (k,), of the unit z = D^½ y for y (n × k)."""
+    z = graph.roots[:, None] * vectors
+    misfit = graph.matrix @ z
+    z *= 1 - values
+    misfit -= z
+    return np.linalg.norm(misfit, axis=0)
+
+
 def pairs_above(X: Any, Z: Any, threshold: float, max_pairs: int) -> sp.csr_array:
     """Return the cosines above a threshold between unit rows of X and of Z, (r × s).
 

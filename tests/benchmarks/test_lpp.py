@@ -76,7 +76,7 @@ def measured(X, n_components):
     print(f"largest residual {maps.residuals.max():.1e}, {maps.n_graph_components} components of the graph")
 
     def checkpoint(name, make):
-        kept = np.vstack([maps.vectors, maps.eigenvalues, maps.residuals])
+        kept = np.vstack([maps.vectors, maps.eigenvalues])
         return dask.array.from_array(kept, chunks=-1) if name == "eigenmaps" else make().persist()
 
     model = LocalityPreservingProjection(n_components, tol=TOL, checkpoint=checkpoint)
