@@ -33,11 +33,14 @@ def topics_plan(job: TopicsJob, workspace: Workspace | None = None) -> Plan:
     if "association" in done:
         n_pairs = int(done["association"].facts["n_nonzero"])
     return Plan(
-        job, f"{sizes_in_words(sizes)}, {n_terms:,} document terms", _stages(job, sizes, n_terms, n_pairs)
+        job,
+        f"{sizes_in_words(sizes)}, {n_terms:,} document terms",
+        planned_stages(job, sizes, n_terms, n_pairs),
     )
 
 
-def _stages(job: TopicsJob, sizes: Sizes, n_terms: int, n_pairs: int) -> tuple[StagePlan, ...]:
+def planned_stages(job: TopicsJob, sizes: Sizes, n_terms: int, n_pairs: int) -> tuple[StagePlan, ...]:
+    """Return the lines of a plan for given numbers of document terms and of associated pairs of words."""
     block, k = job.resources.block_memory, job.topics.n_topics
     terms, pairs, counts = VALUE_BYTES * n_terms, VALUE_BYTES * n_pairs, VALUE_BYTES * sizes.n_nonzero
     tokens = int(2.2 * sizes.n_tokens)

@@ -17,6 +17,9 @@ from threadpoolctl import threadpool_limits
 import distembed as de
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.pipeline.config import load_job
+from distembed.pipeline.plan import Plan, Sizes
+from distembed.pipeline.topics_plan import planned_stages
 from distembed.weighting.documents import choose_words, select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50
@@ -166,3 +169,18 @@ def test_a_round_is_linear_in_the_non_zeros(n_values):
     print(
         f"\n{stored:>11,} non-zeros: {cpu:.3f} s CPU, {wall:.3f} s wall, {1e9 * cpu / stored:.1f} ns a non-zero"
     )
+
+
+def test_the_plan_of_a_billion_non_zeros(tmp_path):
+    """Print what English Wikipedia would take: 10^9 document terms, 10^9 pairs, 100,000 words, 50 topics."""
+    (tmp_path / "text.txt").write_text("text")
+    text = f'[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["{tmp_path / "text.txt"}"]\n'
+    (tmp_path / "job.toml").write_text(
+        text + "[topics]\nn_topics = 50\nn_starts = 1\n[resources]\nworkers = 2\n"
+    )
+    job = load_job(tmp_path / "job.toml")
+    sizes = Sizes(20 * 2**30, 700, 3_300_000_000, 100_000, 10**9, exact=False)
+    plan = Plan(job, "10^9 document terms, 10^9 pairs", planned_stages(job, sizes, 10**9, 10**9))
+    print(f"\n{plan.table()}")
+    plan.check()
+    assert plan.process_bytes(2) < 4 * 2**30
