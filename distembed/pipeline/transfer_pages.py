@@ -245,29 +245,31 @@ def _topic_section(workspace: Workspace) -> report.Section:
 def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show documents of the second collection with their likeliest counterparts."""
     first, second = (workspace.table(f"{side}_documents").to_pydict() for side in SIDES)
-    aligned = workspace.table("aligned").to_pydict()
-    pairs = workspace.table("pairs").to_pydict()
-    truth = {second["id"][b]: first["id"][a] for a, b in zip(pairs["first"], pairs["second"], strict=True)}
-    known = {second["id"][b] for b, is_known in zip(pairs["second"], pairs["known"], strict=True) if is_known}
+    pairs = workspace.table("pairs").to_pylist()
+    truth = {second["id"][pair["second"]]: first["id"][pair["first"]] for pair in pairs}
+    known = {second["id"][pair["second"]] for pair in pairs if pair["known"]}
     excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
+    begins = dict(zip(second["id"], second["excerpt"], strict=True))
     names = _topic_names(workspace)
-    left = [
-        row for row, name in enumerate(aligned["id"]) if name not in known and aligned["counterpart"][row]
-    ]
+    aligned = workspace.table("aligned").to_pylist()
+    left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
     chosen = np.unique(np.linspace(0, len(left) - 1, min(job.evaluation.n_aligned, len(left))).astype(int))
-    rows = []
-    for row in (left[i] for i in chosen.tolist()):
-        name, counterpart = aligned["id"][row], aligned["counterpart"][row]
-        rows.append(
-            {
-                "second": name,
-                "begins": second["excerpt"][row],
-                "likeliest counterpart": counterpart,
-                "which begins": excerpts[counterpart],
-                "probability": aligned["probability"][row],
-                "right": {True: "yes", False: "no"}[truth[name] == counterpart] if name in truth else None,
-                "topic": names[aligned["topic"][row]],
-            }
-        )
+    rows = [
+        {
+            "second": row["id"],
+            "begins": begins[row["id"]],
+            "likeliest counterpart": row["counterpart"],
+            "which begins": excerpts[row["counterpart"]],
+            "probability": row["probability"],
+            "right": _verdict(truth.get(row["id"]), row["counterpart"]),
+            "topic": names[row["topic"]],
+        }
+        for row in (left[i] for i in chosen.tolist())
+    ]
     caption = "Documents evenly from first to last of those whose pair was not known."
     return report.table("Documents and their counterparts", rows, caption=caption)
+
+
+def _verdict(true: str | None, found: str) -> str | None:
+    """Say whether a counterpart is the true one, where that is known."""
+    return None if true is None else {True: "yes", False: "no"}[true == found]
