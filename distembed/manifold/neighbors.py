@@ -34,7 +34,7 @@ SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.
 MERGED_AT_ONCE = 8
 SPARE_CANDIDATES = 12
-"""Candidates of a sparse row beyond k: of 100,000 words 20 neighbours were certain with them for all but 0 %."""
+"""Candidates of a sparse row beyond k: at 12,000 words no row was left in doubt with them."""
 
 
 @dataclass(frozen=True)
