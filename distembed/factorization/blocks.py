@@ -181,13 +181,21 @@ def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
 
 
 def solve_words(
-    pairs: Pairs, core: Floats, core_gram: Floats, ridge: Floats, *, background_weight: float
+    pairs: Pairs,
+    core: Floats,
+    core_gram: Floats,
+    ridge: Floats,
+    *,
+    background_weight: float,
+    uniform_weight: float,
 ) -> Floats:
     """Return the ridge solutions of one block of noncore words against fixed core vectors.
 
     ``v_i = (V1ᵀ diag(w) V1 + mu_i I)^-1 V1ᵀ diag(w) g`` with ``w = w_ij + w_ji`` and g the weighted mean
     of the two targets; core words without a count have weight `background_weight` b and target 0, so that
     ``V1ᵀ diag(w) V1 = b V1ᵀV1 + sum (w_j - b) v_j v_jᵀ`` runs over the support only (PSDVec, section 2).
+    `uniform_weight` a adds to each order of each pair what the core's first iterate (G + W∘G)/2 has beside W:
+    ``2 a V1ᵀV1`` on the left, and ``a (g_ij + g_ji)`` of the support on the right.
 
     Parameters
     ----------
@@ -205,7 +213,9 @@ def solve_words(
         Zero for a word without any count.
     """
     weights = pairs.weights + pairs.backward_weights
-    moment = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
+    moment = (pairs.weights + uniform_weight) * pairs.targets
+    moment += (pairs.backward_weights + uniform_weight) * pairs.backward_targets
+    everywhere = (background_weight + 2 * uniform_weight) * core_gram
     out = np.zeros((len(ridge), core.shape[1]), np.float32)
     bounds = pairs.support.indptr
     for i in range(len(ridge)):
@@ -213,7 +223,7 @@ def solve_words(
         if own.start < own.stop:
             rows = core[pairs.support.indices[own]]
             normal = weighted_gram(rows, weights[own] - background_weight)
-            normal += background_weight * core_gram
+            normal += everywhere
             normal[np.diag_indices_from(normal)] += ridge[i]
             out[i] = positive_solution(normal, rows.T @ moment[own].astype(rows.dtype))
     return out

@@ -126,6 +126,11 @@ class PSDVec(BaseEstimator):
         50,000, 50,000 with ridge 2, 4, 8).
     background_weight : float
         Weight of target 0 where a noncore word has no count with a core word (the authors' program: 0.001).
+    uniform_weight : float
+        Weight that each order of every pair of a noncore and a core word has beside its own, as in the core's
+        first iterate (G + W∘G)/2; pairs without a count have target 0 there. 0 is the paper. Without it a
+        rare word's few small weights leave its length and direction to the ridge: lengths were 6 to 15 times
+        those of core words of the same frequency (tests/benchmarks, RESULTS.md).
     weight_cutoff : "halving", "exact_quantile", None or float
         See `distembed.weighting.pmi.weight_cutoff`.
     core_ridge : float
@@ -173,6 +178,7 @@ class PSDVec(BaseEstimator):
         ridge: float | Sequence[float] = 2.0,
         bands: Sequence[int] | None = None,
         background_weight: float = 0.0,
+        uniform_weight: float = 0.0,
         weight_cutoff: CutoffRule = "halving",
         core_ridge: float = 0.0,
         solver: Literal["krylov", "dense"] = "krylov",
@@ -190,6 +196,7 @@ class PSDVec(BaseEstimator):
         self.ridge = ridge
         self.bands = bands
         self.background_weight = background_weight
+        self.uniform_weight = uniform_weight
         self.weight_cutoff = weight_cutoff
         self.core_ridge = core_ridge
         self.solver = solver
@@ -478,6 +485,7 @@ class PSDVec(BaseEstimator):
             gram(core, core),
             da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),
             background_weight=self.background_weight,
+            uniform_weight=self.uniform_weight,
         )
 
     def _checked_input(self, counts: Any, word_counts: Any) -> Floats:

@@ -219,7 +219,7 @@ def _block_row_nonzeros(block: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
 # --- counts -> vectors -----------------------------------------------------------------------------------------
 
 
-NONCORE_OPTIONS = {"ridge", "bands", "background_weight"}
+NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight"}
 
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:

@@ -57,14 +57,15 @@ def test_core_equals_plain_em(solver):
     assert model.vectors_.dtype == np.float32
 
 
+@pytest.mark.parametrize("uniform", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [np.asarray, csr_array, row_blocks])
-def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind):
-    model = exact(n_core=CORE, background_weight=0.01).fit(kind(COUNTS), WORD_COUNTS)
+def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, uniform):
+    model = exact(n_core=CORE, background_weight=0.01, uniform_weight=uniform).fit(kind(COUNTS), WORD_COUNTS)
     assert isinstance(model.vectors_, da.Array) == (kind is row_blocks)
     core, u, totals = np.asarray(model.core_vectors_, float), WORD_COUNTS / WORD_COUNTS.sum(), COUNTS.sum(1)
     expected = plain.noncore(
         COUNTS[CORE:, :CORE].astype(float), COUNTS[:CORE, CORE:].astype(float), core,
-        totals[CORE:], totals[:CORE], u[CORE:], u[:CORE], ridge=2.0, background=0.01,
+        totals[CORE:], totals[:CORE], u[CORE:], u[:CORE], ridge=2.0, background=0.01, uniform=uniform,
     )  # fmt: skip
     np.testing.assert_allclose(np.asarray(model.vectors_)[CORE:], expected, atol=1e-5)
     np.testing.assert_array_equal(np.asarray(model.vectors_)[:CORE], np.asarray(model.core_vectors_))

@@ -42,7 +42,18 @@ def core(counts, row_totals, word_counts, *, d, rounds=4, kappa=0.02):
 
 
 def noncore(
-    rows, columns, core_vectors, totals, core_totals, u, core_u, *, ridge, background=0.0, kappa=0.02
+    rows,
+    columns,
+    core_vectors,
+    totals,
+    core_totals,
+    u,
+    core_u,
+    *,
+    ridge,
+    background=0.0,
+    uniform=0.0,
+    kappa=0.02,
 ):
     """Return vectors of words with counts rows (m × c, word left) and columns (c × m)."""
     cutoff = halved_cutoff(columns)
@@ -55,8 +66,9 @@ def noncore(
         w = w12[i] + w21[i]
         seen = w > 0
         g = np.where(seen, (w12[i] * g12[i] + w21[i] * g21[i]) / np.where(seen, w, 1), 0)
-        w = np.where(seen, w, background)
+        right = np.where(seen, w * g + uniform * (g12[i] + g21[i]), 0)
+        w = np.where(seen, w, background) + 2 * uniform
         normal = core_vectors.T @ (w[:, None] * core_vectors) + ridge * np.eye(core_vectors.shape[1])
         if seen.any():
-            out[i] = np.linalg.solve(normal, core_vectors.T @ (w * g))
+            out[i] = np.linalg.solve(normal, core_vectors.T @ right)
     return out
