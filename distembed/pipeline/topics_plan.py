@@ -52,7 +52,8 @@ def planned_stages(job: TopicsJob, sizes: Sizes, n_terms: int, n_pairs: int) -> 
     rounds = job.topics.n_iter * job.topics.n_starts
     small = terms <= block and pairs <= block
     held = terms + pairs if small else largest
-    tasks = 1 if small else 6 * (n_term_blocks + n_blocks) * job.topics.n_iter
+    # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
+    tasks = 1 if small else (4 * n_term_blocks + 2 * n_blocks) * job.topics.n_iter * job.topics.n_starts
     return (
         StagePlan("tokens", sizes.n_splits, sizes.input_bytes, tokens, 2 * split + PART_DICTIONARY_BYTES),
         StagePlan("selection", sizes.n_splits, tokens, tokens, PART_DICTIONARY_BYTES),
