@@ -28,7 +28,7 @@ class PSDVecSection(Section):
     ridge: float | tuple[float, ...] = 2.0
     bands: tuple[int, ...] | None = None
     background_weight: float = Field(default=0.0, ge=0, le=1)
-    uniform_weight: float = Field(default=0.0, ge=0)
+    uniform_weight: float = Field(default=0.1, ge=0)
     solver: Literal["krylov", "dense"] = "krylov"
     random_state: int = Field(default=0, ge=0)
 

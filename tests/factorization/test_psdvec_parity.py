@@ -81,7 +81,7 @@ def test_objective_agrees_and_the_solvers_agree(program, core):
 
 
 def test_noncore_vectors_agree(program, totals, second_word_counts, core):
-    model = PSDVec(40, n_iter=1, solver="dense", background_weight=0.001).fit(*core)
+    model = PSDVec(40, n_iter=1, solver="dense", background_weight=0.001, uniform_weight=0.0).fit(*core)
     model.core_vectors_ = da.from_array(program["core_vectors"])
     rows = sparse(program, "noncore_core_counts", (1000, 1200))
     columns = sparse(program, "core_noncore_counts", (1200, 1000))
