@@ -128,7 +128,7 @@ def test_transform_of_another_corpus_uses_its_core_counts():
     total = own.sum() + core_counts.sum()
     expected = plain.noncore(
         rows.astype(float), columns.astype(float), np.asarray(core.core_vectors_, float),
-        rows.sum(1), core_totals, own / total, core_counts / total, ridge=2.0,
+        rows.sum(1), core_totals, own / total, core_counts / total, ridge=2.0, uniform=0.1,
     )  # fmt: skip
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
