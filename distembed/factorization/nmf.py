@@ -132,7 +132,7 @@ def _nmf_round(solver: str, X: Array, squares: float, now: Factors) -> Factors:
     """Return the factors after one round of NMF."""
     rank = now.words.shape[1]
     if solver == "hals":
-        limits = {"sweeps": HALS_SWEEPS, "tolerance": HALS_TOLERANCE}
+        limits: dict[str, Any] = {"sweeps": HALS_SWEEPS, "tolerance": HALS_TOLERANCE}
         update: Callable[..., Any] = partial(blocks.descend_documents, **limits)
         renew: Callable[..., Any] = partial(blocks.coordinate_descent, **limits)
     else:
