@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from distembed.pipeline.imputation_config import ImputationJob
-from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.imputation.config import ImputationJob
+from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.sections import Job, JobError
-from distembed.pipeline.topics_config import TopicsJob
-from distembed.pipeline.transfer_config import TransferJob
-from distembed.pipeline.wordspaces_config import WordSpacesJob
+from distembed.pipeline.topics.config import TopicsJob
+from distembed.pipeline.transfer.config import TransferJob
+from distembed.pipeline.wordspaces.config import WordSpacesJob
 
 JOBS: dict[str, type[Job]] = {
     "psdvec": PSDVecJob,

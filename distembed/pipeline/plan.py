@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask.utils import format_bytes
 
-from distembed.pipeline import stages
+from distembed.pipeline import corpus_stages
 from distembed.pipeline.context import file_stamps
-from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.sections import Job
-from distembed.pipeline.topics_config import TopicsJob
+from distembed.pipeline.topics.config import TopicsJob
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
@@ -40,9 +40,6 @@ REPETITION = 0.5
 
 PART_DICTIONARY_BYTES = 100 * 2**20
 """Bytes of the word tables of one part, and of one range of the merge of all."""
-
-CORE_FIRST_PASSES, CORE_PASSES = 16, 2
-"""Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
 
 SCRATCH_FACTOR = 8.0
 """Peak bytes of a task over those of its block, measured: counts, their transpose, both merged, what is written."""
@@ -158,12 +155,6 @@ def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins:
     return int(widths @ seen @ widths)
 
 
-def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
-    """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
-    sizes = corpus_sizes(job, workspace)
-    return Plan(job, sizes_in_words(sizes), _psdvec_stages(job, sizes))
-
-
 def sizes_in_words(sizes: Sizes) -> str:
     """Say what is known of the sizes of a corpus."""
     known = "counted" if sizes.exact else "estimated"
@@ -175,7 +166,7 @@ def sizes_in_words(sizes: Sizes) -> str:
 
 def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Sizes:
     """Return the sizes of a corpus and of what is counted of it; what committed stages know is exact."""
-    splits = stages.corpus_of(job).splits
+    splits = corpus_stages.corpus_of(job).splits
     size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
     estimate = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
@@ -204,41 +195,3 @@ def estimated_words(job: Any, n_tokens: int) -> int:
     # the word of rank r is seen about 0.1 n_tokens / r times in English
     frequent = max(1, int(0.1 * n_tokens / job.vocabulary.min_count))
     return min(frequent, job.vocabulary.max_size or frequent)
-
-
-def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
-    block = job.resources.block_memory
-    options = job.psdvec
-    n_core = min(options.n_core or sizes.n_words, sizes.n_words)
-    pair_bytes = 8 * sizes.n_nonzero
-    n_blocks = max(1, -(-12 * sizes.n_nonzero // (block // 8)))
-    rank = options.n_components + options.n_iter - 1
-    dense = 4 * n_core * rank
-    core_pairs = int(pair_bytes * min(1.0, (n_core / sizes.n_words) ** 0.35))
-    passes = CORE_FIRST_PASSES + CORE_PASSES * (options.n_iter - 1)
-    token_bytes = int(2.2 * sizes.n_tokens)
-    split = min(job.corpus.split_bytes, sizes.input_bytes)
-    largest_block = min(block // 8 * 2, pair_bytes)
-    return (
-        StagePlan(
-            "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
-        ),
-        StagePlan("vocabulary", 1, token_bytes // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES),
-        StagePlan("partial_counts", sizes.n_splits, token_bytes, int(1.5 * pair_bytes), block),
-        StagePlan("cooccurrence", n_blocks, int(1.5 * pair_bytes), pair_bytes, block),
-        StagePlan(
-            "core",
-            n_blocks * (2 * passes + 6 * options.n_iter),
-            (passes + 3 * options.n_iter) * 2 * core_pairs,
-            2 * core_pairs + 2 * passes * dense,
-            int(SCRATCH_FACTOR * largest_block) + 3 * dense,
-        ),
-        StagePlan(
-            "vectors",
-            n_blocks,
-            2 * pair_bytes,
-            4 * sizes.n_words * options.n_components,
-            int(SCRATCH_FACTOR * largest_block) + 4 * n_core * options.n_components,
-        ),
-        StagePlan("evaluation", 1, 4 * sizes.n_words * options.n_components, 2**14, 2**26),
-    )

@@ -1,7 +1,7 @@
 """What all job files share: sections that refuse unknown keys, and where inputs are.
 
 Every section is a frozen pydantic model, so a misspelt option is an error that names the nearest real one and never
-a silent default. The sections of one system are in its own `<system>_config.py`.
+a silent default. The sections of one system are in `config.py` of its own folder.
 """
 
 from __future__ import annotations

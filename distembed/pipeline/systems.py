@@ -35,36 +35,33 @@ class System(NamedTuple):
 
 
 def _psdvec(job: Any) -> System:  # noqa: ARG001
-    from distembed.pipeline import plan, stages
+    from distembed.pipeline.psdvec import plan, stages
 
-    return System(stages.STAGES, plan.psdvec_plan, "distembed.pipeline.pages")
+    return System(stages.STAGES, plan.psdvec_plan, "distembed.pipeline.psdvec.pages")
 
 
 def _imputation(job: Any) -> System:  # noqa: ARG001
-    from distembed.pipeline import imputation_plan, imputation_stages
+    from distembed.pipeline.imputation import plan, stages
 
-    return System(
-        imputation_stages.STAGES, imputation_plan.imputation_plan, "distembed.pipeline.imputation_pages"
-    )
-
-
-def _wordspaces(job: Any) -> System:
-    from distembed.pipeline import wordspaces_plan, wordspaces_stages
-
-    stages = wordspaces_stages.stages_of(job)
-    return System(stages, wordspaces_plan.wordspaces_plan, "distembed.pipeline.wordspaces_pages")
+    return System(stages.STAGES, plan.imputation_plan, "distembed.pipeline.imputation.pages")
 
 
 def _topics(job: Any) -> System:  # noqa: ARG001
-    from distembed.pipeline import topics_plan, topics_stages
+    from distembed.pipeline.topics import plan, stages
 
-    return System(topics_stages.STAGES, topics_plan.topics_plan, "distembed.pipeline.topics_pages")
+    return System(stages.STAGES, plan.topics_plan, "distembed.pipeline.topics.pages")
 
 
 def _transfer(job: Any) -> System:  # noqa: ARG001
-    from distembed.pipeline import transfer_plan, transfer_stages
+    from distembed.pipeline.transfer import plan, stages
 
-    return System(transfer_stages.STAGES, transfer_plan.transfer_plan, "distembed.pipeline.transfer_pages")
+    return System(stages.STAGES, plan.transfer_plan, "distembed.pipeline.transfer.pages")
+
+
+def _wordspaces(job: Any) -> System:
+    from distembed.pipeline.wordspaces import plan, stages
+
+    return System(stages.stages_of(job), plan.wordspaces_plan, "distembed.pipeline.wordspaces.pages")
 
 
 SYSTEMS: dict[str, Callable[[Any], System]] = {

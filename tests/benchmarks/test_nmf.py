@@ -19,7 +19,7 @@ from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import Plan, Sizes
-from distembed.pipeline.topics_plan import planned_stages
+from distembed.pipeline.topics.plan import planned_stages
 from distembed.weighting.documents import choose_words, select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50

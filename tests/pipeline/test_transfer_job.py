@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.manifold.graphs import joint_adjacency
-from distembed.pipeline import transfer_stages
 from distembed.pipeline.cli import cli
-from distembed.pipeline.imputation_stages import stored_sparse
+from distembed.pipeline.imputation.stages import stored_sparse
+from distembed.pipeline.transfer import stages as transfer_stages
 
 from .conftest import distembed as subprocess_distembed
 

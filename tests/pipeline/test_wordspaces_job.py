@@ -18,9 +18,9 @@ from distembed.evaluation.wordsets import find_word_sets
 from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
-from distembed.pipeline import wordspaces_stages
 from distembed.pipeline.cli import cli
 from distembed.pipeline.config import load_job
+from distembed.pipeline.wordspaces import stages as wordspaces_stages
 from distembed.weighting.documents import log_entropy
 
 from .conftest import DUMP

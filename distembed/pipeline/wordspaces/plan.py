@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from dask.utils import format_bytes
 
-from distembed.pipeline import stages
+from distembed.pipeline import corpus_stages
 from distembed.pipeline.context import file_stamps
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
@@ -20,8 +20,8 @@ from distembed.pipeline.plan import (
     expected_pairs,
     zipf_counts,
 )
-from distembed.pipeline.wordspaces_config import COUNTED, SPARSE_METHODS, RecipeSection, WordSpacesJob
-from distembed.pipeline.wordspaces_stages import COUNTING, counting_options, stages_of
+from distembed.pipeline.wordspaces.config import COUNTED, SPARSE_METHODS, RecipeSection, WordSpacesJob
+from distembed.pipeline.wordspaces.stages import COUNTING, counting_options, stages_of
 from distembed.storage.workspace import Workspace
 
 WORD_SHARE = 0.45
@@ -69,7 +69,7 @@ def wordspaces_plan(job: WordSpacesJob, workspace: Workspace | None = None) -> P
 
 
 def _sizes(job: WordSpacesJob, workspace: Workspace | None) -> Sizes:
-    splits = stages.corpus_of(job).splits  # type: ignore[arg-type]
+    splits = corpus_stages.corpus_of(job).splits  # type: ignore[arg-type]
     size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
     facts = {name: manifest.facts for name, manifest in done.items()}

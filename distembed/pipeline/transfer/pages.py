@@ -12,10 +12,10 @@ from sklearn.manifold import TSNE
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import one_blas_thread
 from distembed.pipeline import report
-from distembed.pipeline.pages import stage_rows
-from distembed.pipeline.transfer_collections import SIDES
-from distembed.pipeline.transfer_config import TransferJob
-from distembed.pipeline.transfer_stages import STAGES, method_names
+from distembed.pipeline.psdvec.pages import stage_rows
+from distembed.pipeline.transfer.collections import SIDES
+from distembed.pipeline.transfer.config import TransferJob
+from distembed.pipeline.transfer.stages import STAGES, method_names
 from distembed.storage.workspace import Workspace
 
 METHODS = {

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from distembed.manifold.distances import distance_rows, row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
-from distembed.pipeline.imputation_config import ImputationJob
-from distembed.pipeline.tables import Joined, join, read_domain, read_known
+from distembed.pipeline.imputation.config import ImputationJob
+from distembed.pipeline.imputation.tables import Joined, join, read_domain, read_known
 from distembed.storage.workspace import Workspace
 
 GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}

@@ -24,9 +24,9 @@ from distembed.execution import Checkpoint, persist
 from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.pipeline import stages
+from distembed.pipeline import corpus_stages
 from distembed.pipeline.context import Context, StageSpec, sections
-from distembed.pipeline.topics_config import Method, TopicsJob
+from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
@@ -40,7 +40,7 @@ VALUE_BYTES = 8
 
 def tokens_of(job: TopicsJob, workspace: Workspace) -> Tokens:
     """Return the token parts of the documents that stay."""
-    return stages.tokens_of(workspace, _tokens_name(job))
+    return corpus_stages.tokens_of(workspace, _tokens_name(job))
 
 
 def _tokens_name(job: TopicsJob) -> str:
@@ -50,7 +50,7 @@ def _tokens_name(job: TopicsJob) -> str:
 def run_selection(ctx: Context) -> dict[str, Any]:
     """Leave out documents of other labels, and duplicates; list those that stay."""
     job: TopicsJob = ctx.job
-    every = stages.tokens_of(ctx.workspace)
+    every = corpus_stages.tokens_of(ctx.workspace)
     chosen = every
     if _tokens_name(job) != "tokens":
         masks = choose_documents(
@@ -59,9 +59,9 @@ def run_selection(ctx: Context) -> dict[str, Any]:
         make = partial(_select_part, tokens=every, masks=masks)
         items = ctx.stage.store_files("selected_tokens", len(masks), make, progress=ctx.progress("selection"))
         chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
-    documents = stages.documents_of(chosen)
+    documents = corpus_stages.documents_of(chosen)
     ctx.stage.store_table("documents", documents)
-    return {"n_documents": documents.num_rows, "n_read": stages.documents_of(every).num_rows}
+    return {"n_documents": documents.num_rows, "n_read": corpus_stages.documents_of(every).num_rows}
 
 
 def _select_part(
@@ -98,7 +98,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 def run_documents(ctx: Context) -> dict[str, Any]:
     """Count the words of each document and weigh them by tf-idf, rows of unit length."""
     job: TopicsJob = ctx.job
-    vocabulary = stages.vocabulary_of(ctx.workspace)
+    vocabulary = corpus_stages.vocabulary_of(ctx.workspace)
     counts = count_document_terms(
         tokens_of(job, ctx.workspace), vocabulary, block_memory=job.resources.block_memory
     )
@@ -131,7 +131,7 @@ def _block_size(block: csr_array) -> NDArray[np.int64]:
 
 def run_partial_counts(ctx: Context) -> dict[str, Any]:
     """Count the word pairs of each part."""
-    return stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
+    return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
 def reference_parameters(section: str) -> Callable[[TopicsJob], dict[str, Any]]:
@@ -159,7 +159,7 @@ def pair_counts(workspace: Workspace, url: str | None) -> PairCounts:
     counts = other.array("cooccurrence")
     if other.describe("cooccurrence").spec.dims[0] == "left_word":
         counts = _added(counts, transpose_row_blocks(counts))
-    return PairCounts(stages.vocabulary_of(other), counts, marginals(counts).rows)
+    return PairCounts(corpus_stages.vocabulary_of(other), counts, marginals(counts).rows)
 
 
 def _added(left: da.Array, right: da.Array) -> da.Array:
@@ -407,17 +407,19 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), stages.corpus_parameters, stages.run_tokens),
+    StageSpec("tokens", (), corpus_stages.corpus_parameters, corpus_stages.run_tokens),
     StageSpec("selection", ("tokens",), sections("documents"), run_selection),
     StageSpec("vocabulary", ("tokens", "selection"), sections("vocabulary"), run_vocabulary),
     StageSpec("document_terms", ("tokens", "selection", "vocabulary"), document_parameters, run_documents),
     StageSpec(
         "partial_counts",
         ("tokens", "selection", "vocabulary"),
-        stages.counting_parameters,
+        corpus_stages.counting_parameters,
         run_partial_counts,
     ),
-    StageSpec("cooccurrence", ("partial_counts",), stages.counting_parameters, stages.run_cooccurrence),
+    StageSpec(
+        "cooccurrence", ("partial_counts",), corpus_stages.counting_parameters, corpus_stages.run_cooccurrence
+    ),
     StageSpec(
         "association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association
     ),

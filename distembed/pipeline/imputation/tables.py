@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
-from distembed.pipeline.imputation_config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.imputation.config import DomainSection, KnownSection, MatchingSection
 from distembed.vectors import WordVectors
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

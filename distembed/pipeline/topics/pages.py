@@ -17,9 +17,9 @@ from distembed.evaluation.documents import (
     summarize_scores,
 )
 from distembed.pipeline import report
-from distembed.pipeline.pages import stage_rows, ways_on
-from distembed.pipeline.topics_config import Method, TopicsJob
-from distembed.pipeline.topics_stages import STAGES, classes_of, factor_names, labels_of, losses_of
+from distembed.pipeline.psdvec.pages import stage_rows, ways_on
+from distembed.pipeline.topics.config import Method, TopicsJob
+from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
 from distembed.storage.workspace import Workspace
 
 NAMES: dict[Method, str] = {

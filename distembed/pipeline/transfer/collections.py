@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus import Split, Tokenizer, read_corpus, tokenize_split
 from distembed.corpus.readers import documents_of, find_files
-from distembed.pipeline.tables import TableError, read_columns
-from distembed.pipeline.transfer_config import CollectionSection, PairsSection
+from distembed.pipeline.imputation.tables import TableError, read_columns
+from distembed.pipeline.transfer.config import CollectionSection, PairsSection
 
 SIDES = ("first", "second")
 

@@ -11,8 +11,8 @@ from distembed.pipeline.plan import (
     corpus_sizes,
     sizes_in_words,
 )
-from distembed.pipeline.topics_config import TopicsJob
-from distembed.pipeline.topics_stages import VALUE_BYTES
+from distembed.pipeline.topics.config import TopicsJob
+from distembed.pipeline.topics.stages import VALUE_BYTES
 from distembed.storage.workspace import Workspace
 
 DISTINCT_SHARE = 0.55

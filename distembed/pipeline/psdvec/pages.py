@@ -9,9 +9,10 @@ import numpy as np
 
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
-from distembed.pipeline import report, stages
+from distembed.pipeline import report
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.psdvec_config import PSDVecJob
+from distembed.pipeline.psdvec import stages
+from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 

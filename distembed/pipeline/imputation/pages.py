@@ -8,9 +8,9 @@ import numpy as np
 
 from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors
-from distembed.pipeline.imputation_config import ImputationJob
-from distembed.pipeline.imputation_stages import STAGES, stored_sparse
-from distembed.pipeline.pages import stage_rows, ways_on
+from distembed.pipeline.imputation.config import ImputationJob
+from distembed.pipeline.imputation.stages import STAGES, stored_sparse
+from distembed.pipeline.psdvec.pages import stage_rows, ways_on
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 

@@ -34,8 +34,8 @@ from distembed.manifold.correspondences import (
 )
 from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
 from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
-from distembed.pipeline.imputation_stages import stored_sparse
-from distembed.pipeline.transfer_collections import (
+from distembed.pipeline.imputation.stages import stored_sparse
+from distembed.pipeline.transfer.collections import (
     SIDES,
     document_table,
     find_pairs,
@@ -43,7 +43,7 @@ from distembed.pipeline.transfer_collections import (
     tokenize_part,
     tokenizer_of,
 )
-from distembed.pipeline.transfer_config import TransferJob
+from distembed.pipeline.transfer.config import TransferJob
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.documents import choose_words, tf_idf

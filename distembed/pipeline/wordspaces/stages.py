@@ -43,14 +43,14 @@ from distembed.manifold.projection import (
     random_projection,
 )
 from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
-from distembed.pipeline.stages import (
+from distembed.pipeline.corpus_stages import (
     corpus_parameters,
     run_tokens,
     run_vocabulary,
     tokens_of,
     vocabulary_of,
 )
-from distembed.pipeline.wordspaces_config import (
+from distembed.pipeline.wordspaces.config import (
     COUNTED,
     GRAPH_METHODS,
     SPARSE_METHODS,

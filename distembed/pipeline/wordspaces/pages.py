@@ -8,9 +8,9 @@ from typing import Any
 from distembed.evaluation.priming import ALIKE, OPPOSITES
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
-from distembed.pipeline.pages import stage_rows, ways_on
-from distembed.pipeline.wordspaces_config import WordSpacesJob
-from distembed.pipeline.wordspaces_stages import nearest_of, scores_of, stages_of, title_of
+from distembed.pipeline.psdvec.pages import stage_rows, ways_on
+from distembed.pipeline.wordspaces.config import WordSpacesJob
+from distembed.pipeline.wordspaces.stages import nearest_of, scores_of, stages_of, title_of
 from distembed.storage.workspace import Workspace
 
 Scores = dict[str, list[Score]]

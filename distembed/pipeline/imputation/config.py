@@ -11,7 +11,7 @@ from distembed.pipeline.sections import Bytes, Job, ResourcesSection, Section, l
 
 
 class DomainSection(Section):
-    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.tables`."""
+    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.imputation.tables`."""
 
     path: str = Field(min_length=1)
     name_column: str | None = None

@@ -14,8 +14,8 @@ from distembed.manifold.distances import row_chunk
 from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.context import file_stamps
 from distembed.pipeline.plan import BYTES_PER_TOKEN, EXPANSION, PART_DICTIONARY_BYTES, Plan, StagePlan
-from distembed.pipeline.transfer_collections import SIDES, splits_of
-from distembed.pipeline.transfer_config import TransferJob
+from distembed.pipeline.transfer.collections import SIDES, splits_of
+from distembed.pipeline.transfer.config import TransferJob
 from distembed.storage.workspace import Workspace
 
 TOKENS_PER_DOCUMENT = 200

@@ -13,10 +13,10 @@ from distembed.manifold.distances import LEAST_ROWS, ROW_COPIES, distance_chunk,
 from distembed.manifold.imputation import COLUMN_BLOCKS, COLUMN_COPIES
 from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.context import file_stamps
-from distembed.pipeline.imputation_config import ImputationJob
-from distembed.pipeline.imputation_stages import keeps_distances
+from distembed.pipeline.imputation.config import ImputationJob
+from distembed.pipeline.imputation.stages import keeps_distances
+from distembed.pipeline.imputation.tables import read_domain, read_known
 from distembed.pipeline.plan import Plan, StagePlan
-from distembed.pipeline.tables import read_domain, read_known
 from distembed.storage.workspace import Workspace
 
 TABLE_COPIES = 4

@@ -1,0 +1,1 @@
+"""A table and known vectors to the vectors that are missing."""

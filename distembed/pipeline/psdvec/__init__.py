@@ -1,0 +1,1 @@
+"""A corpus to word vectors."""

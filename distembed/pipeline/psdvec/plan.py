@@ -1,0 +1,62 @@
+"""What a PSDVec job will take, stage by stage."""
+
+from __future__ import annotations
+
+from distembed.pipeline.plan import (
+    PART_DICTIONARY_BYTES,
+    SCRATCH_FACTOR,
+    Plan,
+    Sizes,
+    StagePlan,
+    corpus_sizes,
+    sizes_in_words,
+)
+from distembed.pipeline.psdvec.config import PSDVecJob
+from distembed.storage.workspace import Workspace
+
+CORE_FIRST_PASSES, CORE_PASSES = 16, 2
+"""Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
+
+
+def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
+    """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
+    sizes = corpus_sizes(job, workspace)
+    return Plan(job, sizes_in_words(sizes), _psdvec_stages(job, sizes))
+
+
+def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
+    block = job.resources.block_memory
+    options = job.psdvec
+    n_core = min(options.n_core or sizes.n_words, sizes.n_words)
+    pair_bytes = 8 * sizes.n_nonzero
+    n_blocks = max(1, -(-12 * sizes.n_nonzero // (block // 8)))
+    rank = options.n_components + options.n_iter - 1
+    dense = 4 * n_core * rank
+    core_pairs = int(pair_bytes * min(1.0, (n_core / sizes.n_words) ** 0.35))
+    passes = CORE_FIRST_PASSES + CORE_PASSES * (options.n_iter - 1)
+    token_bytes = int(2.2 * sizes.n_tokens)
+    split = min(job.corpus.split_bytes, sizes.input_bytes)
+    largest_block = min(block // 8 * 2, pair_bytes)
+    return (
+        StagePlan(
+            "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
+        ),
+        StagePlan("vocabulary", 1, token_bytes // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES),
+        StagePlan("partial_counts", sizes.n_splits, token_bytes, int(1.5 * pair_bytes), block),
+        StagePlan("cooccurrence", n_blocks, int(1.5 * pair_bytes), pair_bytes, block),
+        StagePlan(
+            "core",
+            n_blocks * (2 * passes + 6 * options.n_iter),
+            (passes + 3 * options.n_iter) * 2 * core_pairs,
+            2 * core_pairs + 2 * passes * dense,
+            int(SCRATCH_FACTOR * largest_block) + 3 * dense,
+        ),
+        StagePlan(
+            "vectors",
+            n_blocks,
+            2 * pair_bytes,
+            4 * sizes.n_words * options.n_components,
+            int(SCRATCH_FACTOR * largest_block) + 4 * n_core * options.n_components,
+        ),
+        StagePlan("evaluation", 1, 4 * sizes.n_words * options.n_components, 2**14, 2**26),
+    )

@@ -1,0 +1,148 @@
+"""The stages of PSDVec, after those of the corpus: counts to vectors and scores.
+
+The estimator and the evaluation are imported by the stages that use them: scikit-learn takes a second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+
+from distembed.evaluation.scoring import Score
+from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
+from distembed.pipeline.corpus_stages import (
+    corpus_parameters,
+    counting_parameters,
+    run_cooccurrence,
+    run_partial_counts,
+    run_tokens,
+    run_vocabulary,
+    vocabulary_of,
+)
+from distembed.pipeline.psdvec.config import PSDVecJob
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+from distembed.weighting.pmi import marginals
+
+if TYPE_CHECKING:
+    from distembed.factorization.psdvec import PSDVec
+
+
+# --- counts -> vectors -----------------------------------------------------------------------------------------
+
+
+NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight"}
+
+
+def core_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the options of the factorization that its core depends on."""
+    return {"psdvec": job.psdvec.model_dump(mode="json", exclude=NONCORE_OPTIONS)}
+
+
+def psdvec_of(ctx: Context) -> PSDVec:
+    """Return the estimator of a job, keeping its states in the stage."""
+    from distembed.factorization.psdvec import PSDVec
+
+    return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=ctx.stage.checkpoint)
+
+
+def run_core(ctx: Context) -> dict[str, Any]:
+    """Solve the core words jointly."""
+    from distembed.factorization.psdvec import sliced
+
+    model = psdvec_of(ctx)
+    counts = ctx.workspace.array("cooccurrence")
+    word_counts = vocabulary_of(ctx.workspace).counts
+    row_totals = marginals(counts).rows
+    n_core = model.core_size(counts.shape[0])
+    model.fit_core(sliced(counts, (0, n_core), (0, n_core)), word_counts[:n_core], row_totals[:n_core])
+    ctx.stage.store(
+        "core_vectors",
+        model.core_vectors_,
+        dims=("word", "component"),
+        units="",
+        meaning="Vectors of the core words; their products approximate smoothed PMI.",
+        progress=ctx.progress("core vectors"),
+    )
+    ctx.stage.store_table("row_totals", pa.table({"n_pairs": row_totals}))
+    ctx.stage.store_table("eigenvalues", pa.table({"eigenvalue": model.eigenvalues_}))
+    ctx.stage.store_table("objective", pa.table({"weighted_squared_error": model.objective_}))
+    return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Solve the noncore words against the core, and put all vectors together."""
+    from distembed.factorization.psdvec import sliced
+
+    core = ctx.workspace.array("core_vectors")
+    counts = ctx.workspace.array("cooccurrence")
+    n_core, n_words = core.shape[0], counts.shape[0]
+    vectors = core
+    if n_core < n_words:
+        word_counts = vocabulary_of(ctx.workspace).counts
+        row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
+        model = psdvec_of(ctx).set_core(core, word_counts[:n_core], row_totals[:n_core])
+        noncore = model.fit_noncore(
+            sliced(counts, (n_core, n_words), (0, n_core)),
+            sliced(counts, (0, n_core), (n_core, n_words)),
+            word_counts[n_core:],
+            row_totals[n_core:],
+        )
+        vectors = da.concatenate([core, noncore])
+    ctx.stage.store(
+        "vectors",
+        vectors,
+        dims=("word", "component"),
+        units="",
+        meaning="Word vectors; row i is word i of vocabulary.parquet.",
+        progress=ctx.progress("vectors"),
+    )
+    return {"n_noncore": n_words - n_core}
+
+
+# --- vectors -> numbers ----------------------------------------------------------------------------------------
+
+
+def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
+    """Return the word vectors as the evaluation and the report see them."""
+    vectors = read_vectors(workspace)
+    section = job.evaluation
+    if not (section.remove_mean or section.n_components_removed):
+        return vectors
+    return vectors.postprocess(
+        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
+    )
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Score the vectors on every evaluation set."""
+    from distembed.evaluation import words as evaluation
+
+    scores = []
+    if ctx.job.evaluation.sets:
+        scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), ctx.job.evaluation.sets)
+    rows = evaluation.score_records(scores)
+    ctx.stage.store_bytes("evaluation.json", json.dumps(rows, indent=1, sort_keys=True).encode() + b"\n")
+    return {"n_sets": len(scores)}
+
+
+def scores_of(workspace: Workspace) -> list[Score]:
+    """Return the scores of a finished workspace."""
+    rows = json.loads(workspace.read_bytes("evaluation.json"))
+    return [Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows]
+
+
+STAGES: tuple[StageSpec, ...] = (
+    StageSpec("tokens", (), corpus_parameters, run_tokens),
+    StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary),
+    StageSpec("partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts),
+    StageSpec("cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence),
+    StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core),
+    StageSpec("vectors", ("core",), sections("psdvec"), run_vectors),
+    StageSpec("evaluation", ("vectors",), sections("evaluation"), run_evaluation),
+)

@@ -1,0 +1,1 @@
+"""Two parallel collections to topics of the second."""
