@@ -182,8 +182,9 @@ def verify_job(job: Job) -> tuple[list[str], str]:
 def _write_report(job: Job, workspace: Workspace) -> str:
     """Write the report of a finished workspace as one HTML file; return where it is."""
     target = workspace.path(REPORT)
+    page = systems.of(job).page(job, workspace)  # before the last report is opened for writing, and so lost
     with fsspec.open(target, "w", encoding="utf-8", auto_mkdir=True) as file:
-        file.write(systems.of(job).page(job, workspace))
+        file.write(page)
     return str(target)
 
 
