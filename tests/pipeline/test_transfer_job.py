@@ -71,11 +71,14 @@ def word(number: int, language: str) -> str:
     return language + "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
+SHUFFLED = np.random.default_rng(2).permutation(N_WORDS)
+"""What each word of the first language is in the second."""
+
+
 def records() -> list[dict[str, str]]:
     """Return documents of four topics, said in two languages of other words, in another order and number."""
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(N_WORDS, 0.05), N_TOPICS)
-    shuffled = rng.permutation(N_WORDS)
     found = []
     for row in range(N_DOCUMENTS):
         words = rng.choice(N_WORDS, 80, p=rng.dirichlet(np.full(N_TOPICS, 0.3)) @ topics)
@@ -85,7 +88,7 @@ def records() -> list[dict[str, str]]:
                 "id": f"doc {row}",
                 "label": "even" if row % 2 == 0 else "odd",
                 "one": " ".join(word(w, "e") for w in words),
-                "two": " ".join(word(shuffled[w], "g") for w in kept),
+                "two": " ".join(word(SHUFFLED[w], "g") for w in kept),
             }
         )
     return found
@@ -256,9 +259,8 @@ def test_tf_idf_rows_and_given_pairs_only(job: Path, tmp_path: Path) -> None:
 def test_mean_word_vectors(job: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((N_WORDS, 30))
-    shuffled = np.random.default_rng(0).permutation(N_WORDS)
     de.WordVectors([word(w, "e") for w in range(N_WORDS)], vectors).save(tmp_path / "e.txt")
-    de.WordVectors([word(w, "g") for w in shuffled], vectors).save(tmp_path / "g.txt")
+    de.WordVectors([word(w, "g") for w in SHUFFLED], vectors).save(tmp_path / "g.txt")
     settings = {
         "representation.kind": "psdvec",
         "first.vectors": str(tmp_path / "e.txt"),
