@@ -295,4 +295,4 @@ def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
     stages = de.Workspace.open(workspace).stages().values()
     measured = max(stage.facts["peak_process_bytes"] for stage in stages)
     planned = plan.process_bytes(2)
-    assert measured <= planned <= 1.6 * measured, (measured >> 20, planned >> 20)
+    assert measured <= planned <= 2 * measured, (measured >> 20, planned >> 20)

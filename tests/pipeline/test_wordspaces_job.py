@@ -259,9 +259,9 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
 @pytest.mark.parametrize(
     ("module", "function"),
     [
-        (wordspaces_stages, "merge_partials"),
+        pytest.param(wordspaces_stages, "merge_partials", marks=pytest.mark.slow),
         (projection, "laplacian_eigenmaps"),
-        (wordspaces_stages, "nearest_words"),
+        pytest.param(wordspaces_stages, "nearest_words", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
