@@ -148,14 +148,16 @@ def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any
         block_memory=options.block_memory,
     )
     parts = tokens_of(ctx.workspace, tokens).parts
-    make = partial(_count_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks)
+    make = partial(
+        count_numbered_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks
+    )
     ctx.stage.store_files(
         "partial_counts", len(parts), make, temporary=True, progress=ctx.progress("partial counts")
     )
     return {"n_row_blocks": len(blocks) - 1}
 
 
-def _count_part(
+def count_numbered_part(
     index: int,
     prefix: str,
     *,
@@ -164,6 +166,7 @@ def _count_part(
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
 ) -> dict[str, Any]:
+    """Count the part of a number into a file of runs; return what `PartialCounts` says of it but the place."""
     vocabulary = vocabulary_of(Workspace.open(workspace))
     partials = count_part(parts[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index)
     return {**partials._asdict(), "url": "", "row_blocks": list(row_blocks)}

@@ -102,7 +102,8 @@ class Folder:
             raise FileExistsError(f"{self.path(name)} exists.")
         try:
             self.fs.pipe_file(path, data, mode="create")
-        except NotImplementedError:  # fsspec's word for a store without conditional writes
+        # Not a stub: fsspec raises this for a store without conditional writes.
+        except NotImplementedError:
             self.fs.pipe_file(path, data)
 
     def find(self, name: str = "") -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
     cooccurrence_row_blocks,
-    count_part,
     merge_partials,
 )
 from distembed.counting.documents import count_document_terms
@@ -45,6 +44,7 @@ from distembed.manifold.projection import (
 from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
 from distembed.pipeline.corpus_stages import (
     corpus_parameters,
+    count_numbered_part,
     run_tokens,
     run_vocabulary,
     tokens_of,
@@ -252,27 +252,11 @@ def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     )
     parts = tokens_of(ctx.workspace).parts
     make = partial(
-        _count_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=row_blocks
+        count_numbered_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=row_blocks
     )
     task = table.replace("_", " ")
     ctx.stage.store_files(f"{table}_parts", len(parts), make, temporary=True, progress=ctx.progress(task))
     return {"n_row_blocks": len(row_blocks) - 1}
-
-
-def _count_part(
-    index: int,
-    prefix: str,
-    *,
-    workspace: str,
-    parts: Sequence[str],
-    options: CooccurrenceOptions,
-    row_blocks: Sequence[int],
-) -> dict[str, Any]:
-    vocabulary = vocabulary_of(Workspace.open(workspace))
-    partial_counts = count_part(
-        parts[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
-    )
-    return {**partial_counts._asdict(), "url": "", "row_blocks": list(row_blocks)}
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
