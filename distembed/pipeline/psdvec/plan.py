@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
     SCRATCH_FACTOR,
@@ -16,6 +18,29 @@ from distembed.storage.workspace import Workspace
 
 CORE_FIRST_PASSES, CORE_PASSES = 16, 2
 """Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
+
+
+class CoreMemory(NamedTuple):
+    """Bytes of one task of the core, and of its states where all of them stay in memory (else 0)."""
+
+    task_bytes: int
+    state_bytes: int
+
+
+def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
+    """Return what the core of a job needs in memory, from the pairs counted in all.
+
+    The states are four sparse matrices on the pairs of both orders, the counts and their transpose, and the bases
+    and products of the first round. They stay in memory where a process has room for them beside its tasks: on disk each block
+    of a state costs some milliseconds, more than the work itself on twenty thousand words.
+    """
+    options, resources = job.psdvec, job.resources
+    rank = options.n_components + options.n_iter - 1
+    largest_block = min(resources.block_memory // 8 * 2, 8 * n_pairs)
+    task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
+    sparse, dense = 8 * n_pairs * (2 * 4 + 2), 4 * n_core * -(-rank // 2) * 2 * CORE_FIRST_PASSES
+    room = resources.memory_limit - (resources.workers or 1) * task_bytes
+    return CoreMemory(task_bytes, sparse + dense if sparse + dense <= room else 0)
 
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
@@ -37,6 +62,7 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
     token_bytes = int(2.2 * sizes.n_tokens)
     split = min(job.corpus.split_bytes, sizes.input_bytes)
     largest_block = min(block // 8 * 2, pair_bytes)
+    core = core_memory(job, n_core, sizes.n_nonzero)
     return (
         StagePlan(
             "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
@@ -48,8 +74,8 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
             "core",
             n_blocks * (2 * passes + 6 * options.n_iter),
             (passes + 3 * options.n_iter) * 2 * core_pairs,
-            2 * core_pairs + 2 * passes * dense,
-            int(SCRATCH_FACTOR * largest_block) + 3 * dense,
+            options.n_iter * dense if core.state_bytes else 2 * core_pairs + 2 * passes * dense,
+            *core,
         ),
         StagePlan(
             "vectors",

@@ -9,11 +9,13 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 
 from distembed.evaluation.scoring import Score
+from distembed.execution import Checkpoint, persist
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import (
     corpus_parameters,
@@ -25,6 +27,7 @@ from distembed.pipeline.corpus_stages import (
     vocabulary_of,
 )
 from distembed.pipeline.psdvec.config import PSDVecJob
+from distembed.pipeline.psdvec.plan import core_memory
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
@@ -44,23 +47,42 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"psdvec": job.psdvec.model_dump(mode="json", exclude=NONCORE_OPTIONS)}
 
 
-def psdvec_of(ctx: Context) -> PSDVec:
-    """Return the estimator of a job, keeping its states in the stage."""
+def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
+    """Return the estimator of a job."""
     from distembed.factorization.psdvec import PSDVec
 
-    return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=ctx.stage.checkpoint)
+    return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=checkpoint)
+
+
+def stays_in_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> bool:
+    """Tell whether the core's states stay in the memory of this process: its threads do the work and there is room."""
+    return (
+        dask.config.get("scheduler", None) == "threads" and core_memory(job, n_core, n_pairs).state_bytes > 0
+    )
+
+
+def only_rounds(stored: Checkpoint) -> Checkpoint:
+    """Return a checkpoint that stores the vectors of each round and keeps all other states in memory.
+
+    A run that is killed begins its round anew, which takes less than storing every state does.
+    """
+    return lambda name, make: (stored if name.endswith("/vectors") else persist)(name, make)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
     from distembed.factorization.psdvec import sliced
 
-    model = psdvec_of(ctx)
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = marginals(counts).rows
-    n_core = model.core_size(counts.shape[0])
-    model.fit_core(sliced(counts, (0, n_core), (0, n_core)), word_counts[:n_core], row_totals[:n_core])
+    n_core = psdvec_of(ctx).core_size(counts.shape[0])
+    n_pairs = int(np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"]).sum())
+    core_counts, checkpoint = sliced(counts, (0, n_core), (0, n_core)), ctx.stage.checkpoint
+    if stays_in_memory(ctx.job, n_core, n_pairs):
+        core_counts, checkpoint = core_counts.persist(), only_rounds(checkpoint)
+    model = psdvec_of(ctx, checkpoint)
+    model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
     ctx.stage.store(
         "core_vectors",
         model.core_vectors_,
@@ -86,7 +108,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     if n_core < n_words:
         word_counts = vocabulary_of(ctx.workspace).counts
         row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
-        model = psdvec_of(ctx).set_core(core, word_counts[:n_core], row_totals[:n_core])
+        model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
         noncore = model.fit_noncore(
             sliced(counts, (n_core, n_words), (0, n_core)),
             sliced(counts, (0, n_core), (n_core, n_words)),
