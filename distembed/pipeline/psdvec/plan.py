@@ -31,8 +31,8 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     """Return what the core of a job needs in memory, from the pairs counted in all.
 
     The states are four sparse matrices on the pairs of both orders, the counts and their transpose, and the bases
-    and products of the first round. They stay in memory where a process has room for them beside its tasks: on disk each block
-    of a state costs some milliseconds, more than the work itself on twenty thousand words.
+    and products of the first round. They stay in memory where a process has room for them beside its tasks: on disk
+    each block of a state costs some milliseconds, more than the work itself on twenty thousand words.
     """
     options, resources = job.psdvec, job.resources
     rank = options.n_components + options.n_iter - 1
@@ -82,7 +82,7 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
             n_blocks,
             2 * pair_bytes,
             4 * sizes.n_words * options.n_components,
-            int(SCRATCH_FACTOR * largest_block) + 4 * n_core * options.n_components,
+            int(SCRATCH_FACTOR * largest_block) + 2 * 4 * n_core * options.n_components,
         ),
         StagePlan("evaluation", 1, 4 * sizes.n_words * options.n_components, 2**14, 2**26),
     )
