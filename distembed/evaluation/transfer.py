@@ -82,9 +82,10 @@ def on_simplex(values: Float64s) -> Float64s:
 
 
 def _column_correlations(X: Float64s, Y: Float64s) -> Float64s:
+    varies = (np.ptp(X, axis=0) > 0) & (np.ptp(Y, axis=0) > 0)
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     sizes = np.sqrt((X**2).sum(axis=0) * (Y**2).sum(axis=0))
-    return np.divide((X * Y).sum(axis=0), sizes, out=np.full(X.shape[1], np.nan), where=sizes > 0)
+    return np.divide((X * Y).sum(axis=0), sizes, out=np.full(X.shape[1], np.nan), where=varies & (sizes > 0))
 
 
 def _jensen_shannon_divergence(p: Float64s, q: Float64s) -> Float64s:

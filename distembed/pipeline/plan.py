@@ -21,7 +21,7 @@ from distembed.pipeline.topics.config import TopicsJob
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
-"""More tasks than this keep the scheduler busier than the workers (1.4 ms a task)."""
+"""More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms a task)."""
 
 EXPANSION = {".bz2": 3.6, ".xz": 3.85, ".zst": 3.8, ".gz": 3.0, ".parquet": 2.0}
 """Bytes of text a byte of a compressed file holds, measured on English Wikipedia text."""
@@ -57,7 +57,10 @@ class Sizes(NamedTuple):
 
 
 class StagePlan(NamedTuple):
-    """One line of a plan: bytes read and written in all, the peak bytes of one task, and those that all tasks share."""
+    """One line of a plan: bytes read and written in all, the peak bytes of one task, and those that all tasks share.
+
+    `tasks` are those of all `graphs` that the stage computes one after the other.
+    """
 
     stage: str
     tasks: int
@@ -65,6 +68,7 @@ class StagePlan(NamedTuple):
     written_bytes: int
     task_bytes: int
     shared_bytes: int = 0
+    graphs: int = 1
 
     def peak_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of so many threads, or of as many as have a task."""
@@ -115,7 +119,7 @@ class Plan(NamedTuple):
         MemoryError
             A task of some stage would need more than the memory limit.
         ValueError
-            A stage would have more than `MAX_TASKS` tasks.
+            A graph of some stage would have more than `MAX_TASKS` tasks.
         """
         limit = self.job.resources.memory_limit
         for stage in self.stages:
@@ -125,9 +129,10 @@ class Plan(NamedTuple):
                     f"{format_bytes(WORKER_BYTES)} of a worker, over the limit of {format_bytes(limit)}: "
                     "lower resources.block_memory or raise resources.memory_limit"
                 )
-            if stage.tasks > MAX_TASKS:
+            tasks = -(-stage.tasks // stage.graphs)
+            if tasks > MAX_TASKS:
                 raise ValueError(
-                    f"stage {stage.stage} would be {stage.tasks:,} tasks, over {MAX_TASKS:,}: "
+                    f"stage {stage.stage} would be {tasks:,} tasks, over {MAX_TASKS:,}: "
                     "raise resources.block_memory (or corpus.split_bytes)"
                 )
 

@@ -15,7 +15,7 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from itertools import pairwise
@@ -62,6 +62,8 @@ _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apar
 _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to keep the file small
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
 _MAX_LABEL = 22  # characters of a word on a figure
+_MAX_KEY = 32  # characters of a name in the key of a line chart
+_MAX_INNER_KEY = 4  # lines of a key inside the axes; a longer one stands below them
 
 
 class Section(NamedTuple):
@@ -109,9 +111,9 @@ def _word(word: object) -> str:
     return f'<bdi translate="no">{"<wbr>".join(map(escape, pieces))}</bdi>'
 
 
-def _short(word: object) -> str:
+def _short(word: object, limit: int = _MAX_LABEL) -> str:
     text = _clean(word)
-    return text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _paragraph(text: str) -> str:
@@ -474,10 +476,17 @@ def line_chart(
             marker = "o" if curve.x.size <= _MAX_MARKERS and curve.name not in dashed else None
             style = {"linestyle": "--", "linewidth": 1.2} if curve.name in dashed else {}
             axes.plot(
-                curve.x, curve.y, color=_COLOURS[index % 8], marker=marker, label=_short(curve.name), **style
+                curve.x,
+                curve.y,
+                color=_COLOURS[index % 8],
+                marker=marker,
+                label=_short(curve.name, _MAX_KEY),
+                **style,
             )
         _dress(axes, xlabel, ylabel, x_scale, y_scale)
-        if len(curves) > 1:
+        if len(curves) > _MAX_INNER_KEY:
+            axes.figure.legend(loc="outside lower center", ncols=2)
+        elif len(curves) > 1:
             axes.legend()
         _whole_ticks(axes, np.concatenate([curve.x for curve in curves]))
 
@@ -614,8 +623,8 @@ def scatter_map(
     if not kept:
         return Section(title, _paragraph("Nothing to draw: there is no point with finite coordinates."))
     names = [_short(labels[i]) for i in kept] if labels is not None else []
-    drawing = _place(array[kept], names)
     colours, key = _group_colours([groups[i] for i in kept] if groups is not None else [None] * len(kept))
+    drawing = _place(array[kept], names, key)
 
     def draw(axes: Any) -> None:
         _draw_map(axes, drawing, colours)
@@ -648,8 +657,8 @@ class _Map(NamedTuple):
     labels: list[_Spot]
 
 
-def _place(points: Floats, names: Sequence[str]) -> _Map:
-    """Fit points to the page's width at one scale for both axes, and choose the labels."""
+def _place(points: Floats, names: Sequence[str], key: Collection[str]) -> _Map:
+    """Fit points to the page's width at one scale for both axes, and choose the labels, none where the key is."""
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1.0)
     width = _WIDE[0] * 72
@@ -657,7 +666,8 @@ def _place(points: Floats, names: Sequence[str]) -> _Map:
     size = np.array([width, height])
     scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
     placed = size / 2 + (points - (low + high) / 2) * scale
-    return _Map(width, height, placed[:, 0], placed[:, 1], _thin_labels(placed, names, size))
+    labels = _thin_labels(placed, names, size, _key_boxes(key, size))
+    return _Map(width, height, placed[:, 0], placed[:, 1], labels)
 
 
 class _Spot(NamedTuple):
@@ -668,9 +678,8 @@ class _Spot(NamedTuple):
     align: str
 
 
-def _thin_labels(placed: Floats, names: Sequence[str], size: Floats) -> list[_Spot]:
-    """Place labels in order beside their points, leaving out each that would cover an earlier one."""
-    taken = np.empty((0, 4))
+def _thin_labels(placed: Floats, names: Sequence[str], size: Floats, taken: Floats) -> list[_Spot]:
+    """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`."""
     spots: list[_Spot] = []
     for point, name in enumerate(names):
         for spot in _candidates(point, name, *placed[point].tolist()):
@@ -695,6 +704,15 @@ def _box(spot: _Spot) -> Floats:
     width = (0.58 * (len(spot.text) - wide) + 1.02 * wide) * (_FONT_SIZE - 1) + 2
     left = spot.x - {"left": 0.0, "center": width / 2, "right": width}[spot.align]
     return np.array([left, spot.y - 5.5, left + width, spot.y + 5.5])
+
+
+def _key_boxes(key: Collection[str], size: Floats) -> Floats:
+    """Return left, bottom, right, top of each line of the key in the upper right corner."""
+    lines = [
+        _Spot(0, _short(name), size[0] - 4, size[1] - 12 - 14 * row, "right") for row, name in enumerate(key)
+    ]
+    boxes = np.array([_box(line) for line in lines]).reshape(-1, 4)
+    return boxes + np.array([-16, -4, 4, 4])
 
 
 def _covers(taken: Floats, box: Floats) -> bool:

@@ -74,6 +74,14 @@ def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
     assert "resources.block_memory" in done.stderr
 
 
+def test_many_small_graphs_are_no_large_one(job: Path) -> None:
+    plan = plan_job(load_job(job))
+    stage = plan.stages[0]._replace(tasks=10**6, graphs=100)
+    plan._replace(stages=(stage,)).check()
+    with pytest.raises(ValueError, match="stage tokens would be 1,000,000 tasks"):
+        plan._replace(stages=(stage._replace(graphs=1),)).check()
+
+
 def test_status_tells_each_stage(job: Path, finished: tuple[Path, str, str]) -> None:
     done = distembed("status", str(job), "--workspace", str(finished[0]))
     assert done.returncode == 0, done.stderr

@@ -62,6 +62,6 @@ def planned_stages(job: TopicsJob, sizes: Sizes, n_terms: int, n_pairs: int) -> 
         StagePlan("partial_counts", sizes.n_splits, tokens, int(1.5 * counts), block),
         StagePlan("cooccurrence", n_blocks, int(1.5 * counts), counts, block),
         StagePlan("association", n_blocks, counts, pairs, int(SCRATCH_FACTOR * largest)),
-        StagePlan("topics", tasks, rounds * (terms + pairs), words, 3 * held + 6 * words),
+        StagePlan("topics", tasks, rounds * (terms + pairs), words, 3 * held + 6 * words, graphs=rounds),
         StagePlan("evaluation", n_blocks, counts, 2**14, largest + 2**26),
     )

@@ -149,8 +149,20 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
         "known pairs. RMSE of topic shares; mean correlation of a topic; mean Hellinger distance of shares; "
         "rank of the true counterpart where a method has a common space."
     )
-    table = report.table("Accuracy by method", shown, caption=caption)
-    return [_curve(job, rows), table]
+    return [
+        _curve(job, rows),
+        report.table("Accuracy at a glance", _glance(rows), caption="RMSE of topic shares by known pairs."),
+        report.table("Accuracy by method", shown, caption=caption),
+    ]
+
+
+def _glance(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each method and a column for each number of known pairs."""
+    lines: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        line = lines.setdefault(row["method"], {"method": row["method"]})
+        line[f"{row['known']:,} ({row['share']:.0%})"] = row["rmse"].mean
+    return list(lines.values())
 
 
 def _curve(job: TransferJob, rows: Sequence[dict[str, Any]]) -> report.Section:
