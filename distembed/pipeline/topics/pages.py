@@ -170,7 +170,7 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
             "topic": row["topic"],
             "documents": row["n_documents"],
             "words": ", ".join(row["words"][: job.report.n_top_words]),
-            "PMI": row["pmi"],
+            "PMI": None if np.isnan(row["pmi"]) else row["pmi"],
             "NPMI": row["npmi"],
         }
         for row in result.topics

@@ -23,6 +23,7 @@ from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import Checkpoint, persist
 from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf_blocks import shifted
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.pipeline import corpus_stages
 from distembed.pipeline.context import Context, StageSpec, sections
@@ -188,11 +189,16 @@ def run_association(ctx: Context) -> dict[str, Any]:
 # --- matrices -> topics --------------------------------------------------------------------------------------------
 
 
-def _matrix(ctx: Context, name: str) -> Any:
-    """Return a stored matrix: whole where it is one block's size, in the workers' memory where it fits there."""
-    array = ctx.workspace.array(name)
-    stage = {"tf_idf": "document_terms", "ppmi": "association"}[name]
-    size = VALUE_BYTES * ctx.workspace.stages()[stage].facts["n_nonzero"]
+def _shifted_pmi(ctx: Context) -> Any:
+    """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
+    array = ctx.workspace.array("ppmi")
+    moved = array.map_blocks(shifted, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
+
+
+def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
+    """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
+    size = VALUE_BYTES * n_nonzero
     if size <= ctx.job.resources.block_memory:
         return csr_array(vstack(dask.compute(*array.to_delayed().ravel()), format="csr"))
     return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
@@ -219,8 +225,9 @@ def _fit(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
         "checkpoint": _named(ctx, f"{method}-{number:04d}") if by_block else persist,
     }
     if method == "semantic_nmf":
-        weights = {"shift": options.shift, "semantic_weight": options.semantic_weight}
-        return SemanticNMF(options.n_topics, **weights, **common).fit(X, M)
+        return SemanticNMF(options.n_topics, shift=1, semantic_weight=options.semantic_weight, **common).fit(
+            X, M
+        )
     if method == "nmf":
         return NMF(options.n_topics, solver=options.solver, **common).fit(X)
     return OrthogonalNMF(options.n_topics, **common).fit(X)
@@ -262,8 +269,9 @@ def loss_of(model: Any) -> NDArray[np.float64]:
 def run_topics(ctx: Context) -> dict[str, Any]:
     """Factorise from several starts by each method; keep every start's labels and the best one's factors."""
     job: TopicsJob = ctx.job
-    X = _matrix(ctx, "tf_idf")
-    M = _matrix(ctx, "ppmi") if "semantic_nmf" in job.topics.methods else None
+    n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
+    X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
+    M = _shifted_pmi(ctx) if "semantic_nmf" in job.topics.methods else None
     found: dict[Method, list[Start]] = {}
     for method in job.topics.methods:
         found[method] = [_start(ctx, method, number, X, M) for number in range(job.topics.n_starts)]
