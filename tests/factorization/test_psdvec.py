@@ -273,3 +273,30 @@ def test_new_words_of_the_wrong_shape_are_refused():
         model.transform(COUNTS[CORE:], COUNTS[:, CORE:], WORD_COUNTS[CORE:])
     with pytest.raises(ValueError, match="new_counts has shape"):
         model.transform(COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:], WORD_COUNTS)
+
+
+@pytest.mark.parametrize("background_weight", [0.0, 0.01])
+@pytest.mark.parametrize("uniform_weight", [0.0, 0.1])
+def test_words_of_few_and_of_many_pairs_solve_their_normal_equations(
+    background_weight: float, uniform_weight: float
+) -> None:
+    """Words with fewer pairs than dimensions take another way than the rest, to the same vectors."""
+    c, d, m = 60, 20, 80
+    random = np.random.default_rng(0)
+    core = random.standard_normal((c, d)).astype(np.float32)
+    shares = np.where(np.arange(m) % 2, 0.1, 0.6)[:, None]  # about 6 and 36 pairs; the first word has none
+    shares[0] = 0
+    support = csr_array(random.random((m, c)) < shares)
+    values = random.uniform(0.1, 1, (4, support.nnz)).astype(np.float32)
+    ridge = np.where(np.arange(m) < m // 2, 2.0, 5.0)
+    gram = core.astype(np.float64).T @ core
+    options = {"background_weight": background_weight, "uniform_weight": uniform_weight}
+    found = blocks.solve_words(blocks.Pairs(support, *values), core, gram, ridge, **options)
+    for i in range(m):
+        own = slice(*support.indptr[i : i + 2])
+        V, (w, back, g, back_g) = core[support.indices[own]].astype(np.float64), values[:, own]
+        normal = (background_weight + 2 * uniform_weight) * gram + ridge[i] * np.identity(d)
+        normal += (V.T * (w + back - background_weight)) @ V
+        right = V.T @ ((w + uniform_weight) * g + (back + uniform_weight) * back_g)
+        wanted = np.linalg.solve(normal, right) if V.size else np.zeros(d)
+        np.testing.assert_allclose(found[i], wanted, atol=2e-5)
