@@ -102,8 +102,7 @@ class Folder:
             raise FileExistsError(f"{self.path(name)} exists.")
         try:
             self.fs.pipe_file(path, data, mode="create")
-        # Not a stub: fsspec raises this for a store without conditional writes.
-        except NotImplementedError:
+        except NotImplementedError:  # no stub: fsspec raises it for a store without conditional writes
             self.fs.pipe_file(path, data)
 
     def find(self, name: str = "") -> dict[str, int]:

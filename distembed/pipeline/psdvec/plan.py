@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from distembed.pipeline.plan import (
@@ -39,7 +40,7 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     largest_block = min(resources.block_memory // 8 * 2, 8 * n_pairs)
     task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
     sparse, dense = 8 * n_pairs * (2 * 4 + 2), 4 * n_core * -(-rank // 2) * 2 * CORE_FIRST_PASSES
-    room = resources.memory_limit - (resources.workers or 1) * task_bytes
+    room = resources.memory_limit - (resources.workers or os.cpu_count() or 1) * task_bytes
     return CoreMemory(task_bytes, sparse + dense if sparse + dense <= room else 0)
 
 
