@@ -201,56 +201,64 @@ def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, fi
 
 def key_type(n_words: int, radix: int) -> np.dtype[Any]:
     """Return the narrowest unsigned type that holds every key: the narrower, the faster the sort."""
+    if n_words * n_words * radix > 2**51:
+        raise OverflowError(
+            f"{n_words} words at {radix} distances make more than 2**51 kinds of pairs; use a smaller vocabulary."
+        )
     return np.dtype(np.uint32 if n_words * n_words * radix <= 2**32 else np.uint64)
 
 
 @_jit
-def _run_lengths(keys, n_words, units, indptr, indices, values):  # type: ignore[no-untyped-def]
-    radix = np.int64(len(units))
-    per_row = n_words * radix
-    out = np.int64(-1)
-    base = -radix  # smallest key of the current cell; no key is less than `radix` above it before the first
-    row_end = np.int64(0)
-    row = np.int64(0)
-    for packed in keys:
-        key = np.int64(packed)
-        if key - base >= radix:
-            base = key - key % radix
-            out += 1
-            while base >= row_end:
-                indptr[row] = out
-                row += 1
-                row_end += per_row
-            indices[out] = (base - row_end + per_row) // radix
-            values[out] = 0
-        values[out] += units[key - base]
-    indptr[row:] = out + 1
-    return out + 1
+def _cell(key, per_radix):  # type: ignore[no-untyped-def]
+    """Return key // radix, of 1 / radix: exact below 2**51, and without a division."""
+    return np.int64((np.float64(key) + 0.5) * per_radix)
 
 
 @_jit
-def _survey(keys, radix):  # type: ignore[no-untyped-def]
-    """Return the number of cells in sorted keys and the most keys that any of them has."""
-    cells, longest, length = 0, 0, 0
-    base = -np.int64(radix)
-    for packed in keys:
-        key = np.int64(packed)
-        if key - base >= radix:
-            base = key - key % radix if radix > 1 else key
-            cells += 1
-            length = 0
-        length += 1
-        longest = max(longest, length)
-    return cells, longest
+def _count_cells(keys, per_radix):  # type: ignore[no-untyped-def]
+    cells = np.int64(len(keys) > 0)
+    for place in range(1, len(keys)):
+        cells += _cell(keys[place], per_radix) != _cell(keys[place - 1], per_radix)
+    return cells
+
+
+@_jit
+def _sum_cells(keys, n_words, units, per_radix, indptr, indices, values):  # type: ignore[no-untyped-def]
+    # Whether a key begins a cell cannot be predicted, so that the first loop has no branch: each cell's place in
+    # the outputs is written again and again, last with the place of its last key and the sum of all keys so far.
+    radix = np.int64(len(units))
+    out, cell, total = np.int64(-1), np.int64(-1), np.int64(0)
+    for place in range(len(keys)):
+        key = np.int64(keys[place])
+        before, cell = cell, _cell(key, per_radix)
+        out += cell != before
+        total += units[key - cell * radix]
+        indices[out] = place
+        values[out] = total
+    per_row = n_words * radix
+    row, row_end, before_cell = np.int64(0), np.int64(0), np.int64(0)
+    for entry in range(len(indices)):
+        key = np.int64(keys[indices[entry]])
+        while key >= row_end:
+            indptr[row] = entry
+            row += 1
+            row_end += per_row
+        indices[entry] = _cell(key - row_end + per_row, per_radix)
+        up_to_here = values[entry]
+        values[entry] = up_to_here - before_cell  # right even where the sums so far have wrapped
+        before_cell = up_to_here
+    indptr[row:] = len(indices)
 
 
 def sum_sorted_keys(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
     """Sum the weights of equal cells in sorted keys; the radix of the keys is len(units)."""
-    # Looking once before costs less than the page faults of room for the worst case.
-    n, longest = _survey(keys, len(units))
-    indptr = np.empty(n_words + 1, np.int64)
-    indices, values = np.empty(n, np.int32), np.empty(n, _value_type(longest * int(units.max())))
-    _run_lengths(keys, n_words, units, indptr, indices, values)
+    per_radix = 1.0 / len(units)
+    n = int(_count_cells(keys, per_radix))
+    # A cell above the largest int32 has more than twice so many keys, and two of these samples lie in it.
+    samples = keys[:: max(1, np.iinfo(np.int32).max // int(units.max()) // 2)] // len(units)
+    kind = np.dtype(np.int64 if (samples[1:] == samples[:-1]).any() else np.int32)
+    indptr, indices, values = np.empty(n_words + 1, np.int64), np.empty(n, np.int32), np.empty(n, kind)
+    _sum_cells(keys, n_words, units, per_radix, indptr, indices, values)
     return Run(indptr, indices, values)
 
 
@@ -330,55 +338,37 @@ def slice_rows(run: Run, first: int, last: int) -> Run:
 
 
 @_jit
-def _lower_bound(indices, start, stop, column):  # type: ignore[no-untyped-def]
-    while start < stop:
-        middle = (start + stop) // 2
-        if indices[middle] < column:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
+def _mirror_sizes(indptr, indices, sizes):  # type: ignore[no-untyped-def]
+    for row in range(len(sizes)):
+        sizes[row] += indptr[row + 1] - indptr[row]
+        for entry in range(indptr[row], indptr[row + 1]):
+            sizes[indices[entry]] += indices[entry] != row
 
 
 @_jit
-def _mirror_sizes(indptr, indices, first, last, sizes):  # type: ignore[no-untyped-def]
-    for row in range(last):
-        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
-        for entry in range(start, indptr[row + 1]):
-            if indices[entry] >= last:
-                break
-            sizes[indices[entry] - first] += 1
-        if row >= first:
-            sizes[row - first] += indptr[row + 1] - indptr[row]
-
-
-@_jit
-def _mirror(indptr, indices, values, first, last, free, out_indices, out_values):  # type: ignore[no-untyped-def]
-    for row in range(last):
-        if row >= first:  # what lies left of the diagonal is there already: it came from the rows above
-            for entry in range(indptr[row], indptr[row + 1]):
-                twice = 2 if indices[entry] == row else 1
-                out_indices[free[row - first]] = indices[entry]
-                out_values[free[row - first]] = twice * values[entry]
-                free[row - first] += 1
-        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
-        for entry in range(start, indptr[row + 1]):
+def _mirror(indptr, indices, values, free, out_indices, out_values):  # type: ignore[no-untyped-def]
+    for row in range(
+        len(free)
+    ):  # what lies left of its diagonal is there already: it came from the rows above
+        for entry in range(indptr[row], indptr[row + 1]):
             column = indices[entry]
-            if column >= last:
-                break
-            out_indices[free[column - first]] = row
-            out_values[free[column - first]] = values[entry]
-            free[column - first] += 1
+            out_indices[free[row]] = column
+            out_values[free[row]] = values[entry] * (2 if column == row else 1)
+            free[row] += 1
+            if column != row:
+                out_indices[free[column]] = row
+                out_values[free[column]] = values[entry]
+                free[column] += 1
 
 
-def mirror_rows(upper: Run, first: int, last: int) -> Run:
-    """Return rows first..last-1 of U + U transposed, of a run U with no entry below the diagonal."""
-    sizes = np.zeros(last - first, np.int64)
-    _mirror_sizes(upper.indptr, upper.indices, first, last, sizes)
+def mirrored(upper: Run) -> Run:
+    """Return U + U transposed, of a run U with no entry below the diagonal."""
+    sizes = np.zeros(len(upper.indptr) - 1, np.int64)
+    _mirror_sizes(upper.indptr, upper.indices, sizes)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     largest = 2 * int(upper.values.max(initial=0))
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], _value_type(largest))
-    _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
+    _mirror(*upper, indptr[:-1].copy(), indices, values)
     return Run(indptr, indices, values)
 
 

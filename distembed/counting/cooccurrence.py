@@ -158,6 +158,7 @@ def count_part(
     storage_options
         How to reach `part`, as fsspec takes them.
     """
+    symmetric = options.direction == "symmetric"
     words, word_counts = part_words(part, storage_options)
     lookup = vocabulary.index(words)
     largest = _largest_cell(options, int(word_counts[lookup >= 0].max(initial=0)), part)
@@ -166,7 +167,7 @@ def count_part(
     n_words, n_runs = len(vocabulary), 0
     with RunWriter(target) as writer:
         for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
-            _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
+            _write_run(writer, blocks.mirrored(run) if symmetric else run, row_blocks)
             n_runs += 1
     n_tokens = int(word_counts[lookup >= 0].sum())
     return PartialCounts(
@@ -294,9 +295,9 @@ def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: in
     for run in runs:
         held.append(run)
         del run
-        if _nbytes(held) > options.block_memory // 4:
+        if _nbytes(held) > 3 * options.block_memory // 8:
             held = [blocks.merge_runs(held, n_words)]
-            if _nbytes(held) > options.block_memory // 8:
+            if _nbytes(held) > options.block_memory // 4:
                 yield held.pop()
     if held:
         yield blocks.merge_runs(held, n_words)
@@ -306,10 +307,9 @@ def _nbytes(runs: Iterable[Run]) -> int:
     return sum(array.nbytes for run in runs for array in run)
 
 
-def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
-    rows = blocks.mirror_rows if mirrored else blocks.slice_rows
+def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int]) -> None:
     for block, (first, last) in enumerate(itertools.pairwise(row_blocks)):
-        writer.append(block, rows(run, first, last))
+        writer.append(block, blocks.slice_rows(run, first, last))
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:

@@ -17,10 +17,10 @@ import click
 from rich.console import Console
 
 import distembed
-from distembed.pipeline.cluster import TLS, Workers
 from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.workers import TLS, Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 

@@ -1,27 +1,19 @@
-"""Where a job's tasks run: local processes, the threads of this process, or any Dask cluster.
+"""Clients of Dask's distributed scheduler: local worker processes, or a cluster that runs already.
 
-The choice never changes a result: blocks come from the job, every task uses one BLAS thread, and the workers
-write straight to the workspace, which they must all see under the same address.
+Apart from `workers`, so that a run on threads need not import it: a third of a second.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import threading
-import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, NamedTuple, Self
 
-import dask
-import psutil
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
 from distributed.security import Security
 from threadpoolctl import threadpool_limits
 
-SAMPLE_SECONDS = 0.2
+from distembed.pipeline.workers import TLS
+
 WORKER_SECONDS = 120
 
 
@@ -35,182 +27,60 @@ class OneBlasThread(WorkerPlugin):
         threadpool_limits(limits=1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TLS:
-    """Files that identify this client to a cluster that speaks TLS."""
-
-    ca_file: str | None = None
-    cert: str | None = None
-    key: str | None = None
-
-    def security(self) -> Security | None:
-        """Return Dask's security object, or None (Dask's own configuration) where no file is given."""
-        if not (self.ca_file or self.cert or self.key):
-            return None
-        return Security(
-            require_encryption=True,
-            tls_ca_file=self.ca_file,
-            tls_client_cert=self.cert,
-            tls_client_key=self.key,
-        )
+def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
+    """Start local worker processes of one thread and return their client; `resources` stops both."""
+    cluster = LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=memory_limit,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.ERROR,
+    )
+    resources.enter_context(cluster)
+    return _with_workers(resources.enter_context(Client(cluster)))
 
 
-@dataclass(kw_only=True)
-class Workers:
-    """The workers of a run, started when the first stage needs them.
+def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
+    """Return a client of the scheduler at `address`, which `resources` closes.
 
-    Parameters
-    ----------
-    scheduler
-        `None` or `"threads"`: the threads of this process, which start at once and share what they read (the hot
-        loops release Python's lock); `"processes"`: local worker processes of one thread, each held to
-        `memory_limit`; otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
-    n_workers
-        How many local workers; default one a core.
-    memory_limit
-        Bytes for each local worker process; Dask spills above 60 % and pauses above 80 % of it.
-    tls
-        Files for a `tls://` scheduler.
+    Raises
+    ------
+    ConnectionError
+        No scheduler answers there, no worker joins it, or its workers lack distembed.
     """
-
-    scheduler: str | None = None
-    n_workers: int | None = None
-    memory_limit: int = 2**31
-    tls: TLS = TLS()
-    client: Client | None = None
-    _resources: ExitStack = field(default_factory=ExitStack)
-    _started: bool = False
-
-    def __enter__(self) -> Self:
-        """Return the workers, none of them started."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop what was started here; a foreign cluster is left running."""
-        self._resources.close()
-
-    def start(self) -> None:
-        """Start the workers or connect to the cluster, once.
-
-        Raises
-        ------
-        ConnectionError
-            No scheduler answers at the address.
-        """
-        if self._started:
-            return
-        self._started = True
-        count = self.n_workers or os.cpu_count() or 1
-        if self.scheduler in {None, "threads"}:
-            self._resources.enter_context(threadpool_limits(limits=1))
-            self._resources.enter_context(dask.config.set(scheduler="threads", num_workers=count))
-        elif self.scheduler == "processes":
-            self._start_processes(count)
-        else:
-            self._connect(str(self.scheduler))
-
-    def _start_processes(self, count: int) -> None:
-        self._resources.enter_context(threadpool_limits(limits=1))
-        cluster = LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=self.memory_limit,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.ERROR,
-        )
-        self._resources.enter_context(cluster)
-        self._adopt(Client(cluster))
-
-    def _connect(self, address: str) -> None:
-        try:
-            client = Client(address, security=self.tls.security(), timeout="20s")
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ConnectionError(
-                f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
-                "start one with: dask scheduler, and workers with: dask worker ADDRESS"
-            ) from None
-        self._resources.enter_context(threadpool_limits(limits=1))
-        self._adopt(client)
-
-    def _adopt(self, client: Client) -> None:
-        self.client = self._resources.enter_context(client)
-        try:
-            client.wait_for_workers(1, timeout=WORKER_SECONDS)
-            client.register_plugin(OneBlasThread())
-        except TimeoutError:
-            raise ConnectionError(
-                f"no worker joined {client.scheduler.address} within {WORKER_SECONDS} s; "
-                f"start some with: dask worker {client.scheduler.address} --nthreads 1"
-            ) from None
-        except ModuleNotFoundError as error:
-            raise ConnectionError(
-                f"a worker cannot import {error.name}; install distembed there too"
-            ) from None
-
-    def memory(self) -> tuple[int, int]:
-        """Return the resident bytes of the largest process and of all processes of the run together."""
-        sizes = [*_process_memory(), *self._remote_memory()]
-        return max(sizes), sum(sizes)
-
-    def _remote_memory(self) -> list[int]:
-        if self.client is None or self.client.cluster is not None:
-            return []
-        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
+    try:
+        client = Client(address, security=_security(tls), timeout="20s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
+            "start one with: dask scheduler, and workers with: dask worker ADDRESS"
+        ) from None
+    return _with_workers(resources.enter_context(client))
 
 
-def _process_memory() -> list[int]:
-    """Return the resident bytes of this process and of each of its children."""
-    own = psutil.Process()
-    sizes = []
-    for process in [own, *own.children(recursive=True)]:
-        try:
-            sizes.append(int(process.memory_info().rss))
-        except psutil.Error:
-            continue
-    return sizes
+def _security(tls: TLS) -> Security | None:
+    """Return Dask's security object, or None (Dask's own configuration) where no file is given."""
+    if not (tls.ca_file or tls.cert or tls.key):
+        return None
+    return Security(
+        require_encryption=True,
+        tls_ca_file=tls.ca_file,
+        tls_client_cert=tls.cert,
+        tls_client_key=tls.key,
+    )
 
 
-class Spent(NamedTuple):
-    """What a stage took: seconds of wall time, and peak resident bytes of the largest process and of all."""
-
-    wall_seconds: float
-    peak_process_bytes: int
-    peak_total_bytes: int
-
-
-class Meter:
-    """Measure the wall time and, by sampling, the peak memory of a block of code."""
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._stop = threading.Event()
-        self._largest = self._total = 0
-
-    def __enter__(self) -> Self:
-        """Start the clock and the sampling."""
-        self._begin = time.perf_counter()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop both."""
-        self._stop.set()
-        self._thread.join()
-        self._wall = time.perf_counter() - self._begin
-
-    def _sample(self) -> None:
-        while True:
-            largest, total = self._workers.memory()
-            self._largest, self._total = max(self._largest, largest), max(self._total, total)
-            if self._stop.wait(SAMPLE_SECONDS):
-                return
-
-    @property
-    def spent(self) -> Spent:
-        """Return the figures, once the block is left."""
-        return Spent(round(self._wall, 3), self._largest, self._total)
+def _with_workers(client: Client) -> Client:
+    address = client.scheduler.address
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        client.register_plugin(OneBlasThread())
+    except TimeoutError:
+        raise ConnectionError(
+            f"no worker joined {address} within {WORKER_SECONDS} s; "
+            f"start some with: dask worker {address} --nthreads 1"
+        ) from None
+    except ModuleNotFoundError as error:
+        raise ConnectionError(f"a worker cannot import {error.name}; install distembed there too") from None
+    return client

@@ -7,7 +7,6 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -188,21 +187,6 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
         meaning=f"How often two words stand within {ctx.job.counting.window} places; see counting in job.toml.",
         progress=ctx.progress("co-occurrence"),
     )
-    row_nonzeros = _row_nonzeros(stored)
+    row_nonzeros = ctx.stage.row_nonzeros("cooccurrence").compute()
     ctx.stage.store_table("row_nonzeros", pa.table({"n_nonzero": row_nonzeros}))
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
-
-
-def _row_nonzeros(counts: da.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    sizes = counts.map_blocks(
-        _block_row_nonzeros,
-        drop_axis=1,
-        chunks=(counts.chunks[0],),
-        dtype=np.int64,
-        meta=np.empty(0, np.int64),
-    )
-    return np.asarray(sizes.compute())
-
-
-def _block_row_nonzeros(block: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.diff(block.indptr).astype(np.int64)

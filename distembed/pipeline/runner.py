@@ -11,11 +11,11 @@ import tomli_w
 
 import distembed
 from distembed.pipeline import systems
-from distembed.pipeline.cluster import Meter, Workers
 from distembed.pipeline.context import Context, StageSpec, makes_only_temporaries, read_vectors
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors

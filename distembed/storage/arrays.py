@@ -9,6 +9,7 @@ All-zero chunks are written, because Zarr otherwise returns a deleted chunk as z
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import dask.array as da
@@ -103,8 +104,14 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
     DamagedError
         If a file of it is missing or does not decode.
     """
-    try:
+    with _damage_told(folder, output, index):
         return _read(folder, output, index, rows)
+
+
+@contextmanager
+def _damage_told(folder: Folder, output: Output, index: int) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise DamagedError(
             f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "
@@ -121,6 +128,21 @@ def open_array(folder: Folder, output: Output, token: str) -> da.Array:
         dtype=dtype,
         meta=empty(output.kind, dtype, ndim),
         name=f"read-{output.name}-{token}",
+        folder=folder,
+        stored=output.without_rows,
+    )
+
+
+def open_row_nonzeros(folder: Folder, output: Output, token: str) -> da.Array:
+    """Open the number of stored values of each row of a sparse array, int64 (rows,); its values are not read."""
+    numbers = numbered(range(len(output.row_blocks)), output, name=f"number-rows-{output.name}-{token}")
+    return numbers.map_blocks(
+        _read_row_nonzeros,
+        drop_axis=1,
+        chunks=(output.row_blocks,),
+        dtype=np.int64,
+        meta=np.empty(0, np.int64),
+        name=f"rows-{output.name}-{token}",
         folder=folder,
         stored=output.without_rows,
     )
@@ -169,6 +191,13 @@ def content_digest(block: Any) -> str:
 def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
     index, rows = number.flat[0]
     return read_block(folder, stored, index, rows)
+
+
+def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Array:
+    index, _ = number.flat[0]
+    with _damage_told(folder, stored, index):
+        store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
+        return np.diff(_read_values(store, f"{stored.name}/{index:06d}/indptr")).astype(np.int64)
 
 
 def _write_chunk(block: Any, number: Array, *, folder: Folder, stored: Output) -> Array:

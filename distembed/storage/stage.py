@@ -213,6 +213,11 @@ class Stage:
         record = self._record(name)
         return arrays.open_array(self._folder, record.spec, record.digest)
 
+    def row_nonzeros(self, name: str) -> da.Array:
+        """Return how many values each row of a stored sparse array has, int64 (rows,), without reading them."""
+        record = self._record(name)
+        return arrays.open_row_nonzeros(self._folder, record.spec, record.digest)
+
     def files(self, name: str) -> list[FileItem]:
         """Return the items of `store_files`, in order."""
         return file_items(self._folder, self._record(name))

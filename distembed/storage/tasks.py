@@ -6,14 +6,17 @@ flight.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.callbacks import Callback
-from distributed import Client, as_completed, default_client, futures_of
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 RETRIES = 3
 """Times a block is tried again after its worker died."""
@@ -63,6 +66,10 @@ def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]
 
 def _client() -> Client | None:
     """Return the client of the distributed scheduler in force, None where a local scheduler is."""
+    if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
+        return None
+    from distributed import Client, default_client
+
     chosen = dask.config.get("scheduler", None)
     if isinstance(chosen, Client):
         return chosen
@@ -87,6 +94,8 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
 
 
 def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
+    from distributed import as_completed, futures_of
+
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
         for batch in as_completed(futures, with_results=True).batches():

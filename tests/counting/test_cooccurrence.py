@@ -19,6 +19,7 @@ from distembed.corpus import Tokens, build_vocabulary, read_corpus
 from distembed.counting import (
     CooccurrenceOptions,
     DamagedRunsError,
+    blocks,
     cooccurrence_row_blocks,
     count_cooccurrences,
     count_document_terms,
@@ -304,3 +305,38 @@ def test_counts_of_the_authors_program(shared, tmp_path):
         expected = csr_array(arrays, shape=(len(rows), len(columns)))
         np.testing.assert_array_equal(found[rows][:, columns].toarray(), expected.toarray())
     np.testing.assert_array_equal(found.sum(axis=1), [int(total) for _, total in totals])
+
+
+def sums_of(keys, n_words, units):
+    """Sum with a dictionary, the plain way."""
+    sums = dict[tuple[int, int], int]()
+    for key in keys:
+        cell, distance = divmod(int(key), len(units))
+        place = divmod(cell, n_words)
+        sums[place] = sums.get(place, 0) + int(units[distance])
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("units", "kind"),
+    [([1], np.int32), ([2520, 1260, 840], np.int32), ([2**28, 2**27], np.int64), ([2**30, 1], np.int64)],
+)
+@pytest.mark.parametrize("key_type", [np.uint32, np.uint64])
+def test_sorted_keys_are_summed_exactly_even_where_their_running_sum_outgrows_32_bits(key_type, units, kind):
+    units = np.array(units, np.int64)
+    rng = np.random.default_rng(0)
+    keys = np.sort(rng.integers(0, 7 * 7 * len(units), 400).astype(key_type))
+    run = blocks.sum_sorted_keys(keys, 7, units)
+    rows = np.repeat(np.arange(7), np.diff(run.indptr))
+    found = dict(zip(zip(rows.tolist(), run.indices.tolist(), strict=True), run.values.tolist(), strict=True))
+    assert found == sums_of(keys, 7, units)
+    assert kind in (np.int32, run.values.dtype)
+    none = blocks.sum_sorted_keys(keys[:0], 7, units)
+    assert len(none.indices) == 0
+    assert none.indptr.tolist() == [0] * 8
+
+
+def test_a_vocabulary_whose_pairs_have_no_exact_key_is_refused():
+    assert blocks.key_type(80_000, 10) == np.uint64
+    with pytest.raises(OverflowError, match="smaller vocabulary"):
+        blocks.key_type(20_000_000, 22)

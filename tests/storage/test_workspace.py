@@ -55,8 +55,11 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
         stored = stage.store("x", sparse_array(values, rows), **META)
+        row_nonzeros = stage.row_nonzeros("x")
         stage.commit()
         assert workspace.verify() == []
+    assert row_nonzeros.chunks == (rows,)
+    np.testing.assert_array_equal(row_nonzeros.compute(), np.count_nonzero(values, axis=1))
     blocks = [stored.blocks[i].compute() for i in range(len(rows))]
     for block in blocks:
         assert isinstance(block, sparse.csr_array)

@@ -1,6 +1,6 @@
 """The stages of PSDVec, after those of the corpus: counts to vectors and scores.
 
-The estimator and the evaluation are imported by the stages that use them: scikit-learn takes a second.
+The estimator and the evaluation are imported by the stages that use them: scikit-learn and scipy.stats take a second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.evaluation.scoring import Score
 from distembed.execution import Checkpoint, persist
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import (
@@ -31,6 +30,9 @@ from distembed.pipeline.psdvec.plan import core_memory
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
+
+if TYPE_CHECKING:
+    from distembed.evaluation.scoring import Score
 
 if TYPE_CHECKING:
     from distembed.factorization.psdvec import PSDVec
@@ -155,6 +157,8 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 def scores_of(workspace: Workspace) -> list[Score]:
     """Return the scores of a finished workspace."""
+    from distembed.evaluation.scoring import Score
+
     rows = json.loads(workspace.read_bytes("evaluation.json"))
     return [Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows]
 

@@ -1,0 +1,158 @@
+"""Where a job's tasks run: local processes, the threads of this process, or any Dask cluster.
+
+The choice never changes a result: blocks come from the job, every task uses one BLAS thread, and the workers
+write straight to the workspace, which they must all see under the same address.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import dask
+import psutil
+from threadpoolctl import threadpool_limits
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SAMPLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TLS:
+    """Files that identify this client to a cluster that speaks TLS."""
+
+    ca_file: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+@dataclass(kw_only=True)
+class Workers:
+    """The workers of a run, started when the first stage needs them.
+
+    Parameters
+    ----------
+    scheduler
+        `None` or `"threads"`: the threads of this process, which start at once and share what they read (the hot
+        loops release Python's lock); `"processes"`: local worker processes of one thread, each held to
+        `memory_limit`; otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
+    n_workers
+        How many local workers; default one a core.
+    memory_limit
+        Bytes for each local worker process; Dask spills above 60 % and pauses above 80 % of it.
+    tls
+        Files for a `tls://` scheduler.
+    """
+
+    scheduler: str | None = None
+    n_workers: int | None = None
+    memory_limit: int = 2**31
+    tls: TLS = TLS()
+    client: Client | None = None
+    _resources: ExitStack = field(default_factory=ExitStack)
+    _started: bool = False
+
+    def __enter__(self) -> Self:
+        """Return the workers, none of them started."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop what was started here; a foreign cluster is left running."""
+        self._resources.close()
+
+    def start(self) -> None:
+        """Start the workers or connect to the cluster, once.
+
+        Raises
+        ------
+        ConnectionError
+            No scheduler answers at the address.
+        """
+        if self._started:
+            return
+        self._started = True
+        self._resources.enter_context(threadpool_limits(limits=1))
+        n_workers = self.n_workers or os.cpu_count() or 1
+        if self.scheduler in {None, "threads"}:
+            self._resources.enter_context(dask.config.set(scheduler="threads", num_workers=n_workers))
+            return
+        from distembed.pipeline import cluster
+
+        if self.scheduler == "processes":
+            self.client = cluster.start_processes(self._resources, n_workers, self.memory_limit)
+        else:
+            self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
+
+    def memory(self) -> tuple[int, int]:
+        """Return the resident bytes of the largest process and of all processes of the run together."""
+        sizes = [*_process_memory(), *self._remote_memory()]
+        return max(sizes), sum(sizes)
+
+    def _remote_memory(self) -> list[int]:
+        if self.client is None or self.client.cluster is not None:
+            return []
+        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
+
+
+def _process_memory() -> list[int]:
+    """Return the resident bytes of this process and of each of its children."""
+    own = psutil.Process()
+    sizes = []
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            sizes.append(int(process.memory_info().rss))
+        except psutil.Error:
+            continue
+    return sizes
+
+
+class Spent(NamedTuple):
+    """What a stage took: seconds of wall time, and peak resident bytes of the largest process and of all."""
+
+    wall_seconds: float
+    peak_process_bytes: int
+    peak_total_bytes: int
+
+
+class Meter:
+    """Measure the wall time and, by sampling, the peak memory of a block of code."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._stop = threading.Event()
+        self._largest = self._total = 0
+
+    def __enter__(self) -> Self:
+        """Start the clock and the sampling."""
+        self._begin = time.perf_counter()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop both."""
+        self._stop.set()
+        self._thread.join()
+        self._wall = time.perf_counter() - self._begin
+
+    def _sample(self) -> None:
+        while True:
+            largest, total = self._workers.memory()
+            self._largest, self._total = max(self._largest, largest), max(self._total, total)
+            if self._stop.wait(SAMPLE_SECONDS):
+                return
+
+    @property
+    def spent(self) -> Spent:
+        """Return the figures, once the block is left."""
+        return Spent(round(self._wall, 3), self._largest, self._total)
