@@ -28,6 +28,8 @@ from distembed.weighting.blocks import (
 
 Floats = NDArray[np.floating]
 
+_jit = numba.njit(cache=True, nogil=True)
+
 
 class Weighting(NamedTuple):
     """What turns counts into targets and weights.
@@ -106,7 +108,7 @@ def weigh_pairs(
 
 # One loop for the union of two sorted supports and the values on it: as separate NumPy passes the same
 # took four times as long and eight temporaries of the block's size.
-@numba.njit(cache=True, nogil=True)
+@_jit
 def _merge(  # type: ignore[no-untyped-def]
     p1, i1, x1, p2, i2, x2, n_i, u_i, n_j, u_j, smoothing, cutoff, scale, indptr, indices, values
 ):
@@ -255,14 +257,61 @@ def _from_few_pairs(
     ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``: returned without T.
     """
     out = np.empty((np.count_nonzero(words), whitened.shape[1]), whitened.dtype)
-    spans = _spans(pairs, words)
-    for number, (own, rows) in enumerate(zip(spans, _gather(whitened, pairs, words), strict=True)):
-        lengths = np.sqrt(weights[own])
-        np.multiply(rows, lengths[:, None], out=rows)
-        inner = (rows @ rows.T).astype(np.float64)
-        inner.flat[:: len(inner) + 1] += 1
-        out[number] = positive_solution(inner, moment[own] / lengths).astype(rows.dtype) @ rows
+    roots = np.sqrt(weights, where=weights > 0, out=np.ones_like(weights))
+    right = moment / roots.astype(np.float64)
+    _solve_few(
+        pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), whitened, roots, right, out
+    )
     return out
+
+
+@_jit
+def _solve_few(indptr, indices, words, whitened, roots, right, out):  # type: ignore[no-untyped-def]
+    # Compiled and without Python's lock: products of so few rows are too short for NumPy's calls.
+    n_components = whitened.shape[1]
+    room = np.empty((np.max(indptr[words + 1] - indptr[words]), n_components), whitened.dtype)
+    for number, word in enumerate(words):
+        first, n = indptr[word], indptr[word + 1] - indptr[word]
+        rows = room[:n]
+        for j in range(n):
+            vector, root = whitened[indices[first + j]], roots[first + j]
+            for k in range(n_components):
+                rows[j, k] = root * vector[k]
+        inner = _one_plus_gram(rows)
+        solution = _solve_factored(np.linalg.cholesky(inner), right[first : first + n])
+        out[number] = np.dot(solution.astype(whitened.dtype), rows)
+
+
+@_jit
+def _one_plus_gram(rows):  # type: ignore[no-untyped-def]
+    """Return the lower triangle of I + P Pᵀ in float64, the product in the type of P (n × d)."""
+    n, panel = len(rows), 96
+    gram = np.zeros((n, n))
+    for start in range(0, n, panel):
+        stop = min(start + panel, n)
+        part = np.dot(rows[start:stop], rows[:stop].T)
+        for j in range(start, stop):
+            for k in range(j + 1):
+                gram[j, k] = part[j - start, k]
+            gram[j, j] += 1.0
+    return gram
+
+
+@_jit
+def _solve_factored(factor, right):  # type: ignore[no-untyped-def]
+    """Return the solution of L Lᵀ x = y (n,), both substitutions along the rows of L."""
+    n = len(factor)
+    solution = np.empty(n)
+    for j in range(n):
+        left = right[j]
+        for k in range(j):
+            left -= factor[j, k] * solution[k]
+        solution[j] = left / factor[j, j]
+    for j in range(n - 1, -1, -1):
+        solution[j] /= factor[j, j]
+        for k in range(j):
+            solution[k] -= factor[j, k] * solution[j]
+    return solution
 
 
 def _spans(pairs: Pairs, words: NDArray[np.bool_]) -> list[slice]:

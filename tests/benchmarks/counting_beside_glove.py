@@ -1,7 +1,7 @@
 """Time counting beside GloVe's own program: from a text file to the committed counts.
 
-``python -m tests.benchmarks.counting_beside_glove TIMES GLOVE_BUILD TEXT_FILES...`` joins the files (one article a
-block, as in data/english) into one file of lower-case words, an article a line, and runs both programs by turns.
+``python -m tests.benchmarks.counting_beside_glove TIMES N_WORDS GLOVE_BUILD TEXT_FILES...`` joins the files (one article
+a block, as in data/english) into one file of lower-case words, an article a line, and runs both programs by turns.
 GLOVE_BUILD is the folder of `vocab_count` and `cooccur`. Printed: wall seconds with everything (Python's start
 too), CPU seconds, peak memory, and the ratio of the walls; for ours also the seconds of its stages alone.
 """
@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import distembed as de
 
-N_WORDS = 20_000
 SETTINGS = {
     "window 10, symmetric, harmonic": (
         ["-window-size", "10"],
@@ -81,10 +80,10 @@ def write_text(sources, target) -> int:
     return n_tokens
 
 
-def glove(build, folder, options) -> Spent:
+def glove(build, folder, n_words, options) -> Spent:
     text, vocabulary = folder / "text.txt", folder / "vocab.txt"
     with text.open() as source, vocabulary.open("w") as target:
-        command = [f"{build}/vocab_count", "-max-vocab", str(N_WORDS), "-verbose", "0"]
+        command = [f"{build}/vocab_count", "-max-vocab", n_words, "-verbose", "0"]
         first = spent(command, stdin=source, stdout=target)
     with text.open() as source, (folder / "cooccurrences.bin").open("w") as target:
         command = [f"{build}/cooccur", *options, "-memory", "4", "-vocab-file", vocabulary, "-verbose", "0"]
@@ -104,18 +103,18 @@ def stage_seconds(folder) -> str:
     return ", ".join(seconds)
 
 
-def main(times: str, build: str, *sources: str) -> None:
+def main(times: str, n_words: str, build: str, *sources: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # In a process of its own: a child's peak memory counts what its parent held when it was started.
         with ProcessPoolExecutor(1) as pool:
             n_tokens = pool.submit(write_text, sources, folder / "text.txt").result()
-        print(f"{n_tokens:,} tokens, {N_WORDS:,} words")
-        (folder / "job.toml").write_text(JOB.format(folder=folder, n_words=N_WORDS))
+        print(f"{n_tokens:,} tokens, {n_words} words")
+        (folder / "job.toml").write_text(JOB.format(folder=folder, n_words=n_words))
         ours(folder, SETTINGS["window 3, left, flat"][1])  # compiles what is not compiled yet
         for setting, (theirs, own) in SETTINGS.items():
             for _ in range(int(times)):
-                first, second = glove(build, folder, theirs), ours(folder, own)
+                first, second = glove(build, folder, n_words, theirs), ours(folder, own)
                 print(f"{setting}: GloVe {first}; distembed {second}; {first.wall / second.wall:.2f} times")
                 print(f"    {stage_seconds(folder)}", flush=True)
 
