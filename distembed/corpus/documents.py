@@ -24,6 +24,7 @@ from distembed.corpus.streams import Batch, CorpusError, Progress, Split, not_ut
 
 # What ends a block. (A line of white space is text.)
 BLANK_LINE = re.compile(rb"\n\r?\n")
+NO_NEWLINE = re.compile(rb"[^\r\n]")
 # The longest blank line, and the line end before it, that may lie before a split.
 LOOKBACK_BYTES = 4
 MAX_TITLE_BYTES = 1024
@@ -207,58 +208,61 @@ class BlockReader:
         self.state = "unknown" if self.offset else "between"
         self.start = split.start
         self.data = b""
+        self.at = (
+            0  # what lies before has been read; cutting it off at every step would copy the rest each time
+        )
         self.finished = False
         self.id: str | None = None
         self.title = ""
 
     def feed(self, data: bytes) -> Iterator[Span]:
         """Yield the spans that the next bytes complete, and an open one of what is sure to be text."""
-        self.data += data
+        self.data, self.at = self.data[self.at :] + data, 0
         while not self.finished and (step := self._step()) is not None:
             if step.text or step.closes:
                 yield step
         if self.state == "text" and not self.finished:
-            keep = without_cut(self.data)
+            sure = self.data[self.at :]
+            sure = sure[: without_cut(sure)]
             # The end of a line may turn out to be half of a blank line.
-            keep -= (
-                len(self.data[:keep])
-                - len(self.data[max(0, keep - 2) : keep].rstrip(b"\r\n"))
-                - max(0, keep - 2)
-            )
+            keep = len(sure) - len(sure[-2:]) + len(sure[-2:].rstrip(b"\r\n"))
             if keep > 0:
-                yield self._span(keep, keep, closes=False)
+                yield self._span(self.at + keep, self.at + keep, closes=False)
 
     def end(self) -> Iterator[Span]:
         """Yield the last block, which the end of the file closes."""
         if self.state == "title":
-            self._take_title(self.data.rstrip(b"\r\n"))
+            self._take_title(self.data[self.at :].rstrip(b"\r\n"))
         if self.state == "text":
-            yield self._span(len(self.data.rstrip(b"\r\n")), len(self.data), closes=True)
+            rest = self.data[self.at :].rstrip(b"\r\n")
+            yield self._span(self.at + len(rest), len(self.data), closes=True)
 
     def _step(self) -> Span | None:
         """Make one step; None where more bytes are needed."""
         if self.state == "between":
             return self._begin_block()
         if self.state == "title":
-            newline = self.data.find(b"\n")
-            if newline < 0 and len(self.data) <= MAX_TITLE_BYTES:
+            newline = self.data.find(b"\n", self.at)
+            if newline < 0 and len(self.data) - self.at <= MAX_TITLE_BYTES:
                 return None
-            return self._take_title(self.data[: newline if newline >= 0 else MAX_TITLE_BYTES].rstrip(b"\r"))
-        blank = BLANK_LINE.search(self.data)
+            end = newline if newline >= 0 else self.at + MAX_TITLE_BYTES
+            return self._take_title(self.data[self.at : end].rstrip(b"\r"))
+        blank = BLANK_LINE.search(self.data, self.at)
         if self.state == "text":
             return (
                 None
                 if blank is None
                 else self._span(blank.start(), blank.end(), closes=True, state="between")
             )
-        self._drop(blank.end() if blank else max(0, len(self.data) - LOOKBACK_BYTES))
+        self._go_to(blank.end() if blank else max(self.at, len(self.data) - LOOKBACK_BYTES))
         self.finished = self.offset >= self.stop
         self.state = "between" if blank else self.state
         return NO_SPAN if blank else None
 
     def _begin_block(self) -> Span | None:
-        self._drop(len(self.data) - len(self.data.lstrip(b"\r\n")))
-        if not self.data:
+        begin = NO_NEWLINE.search(self.data, self.at)
+        self._go_to(begin.start() if begin else len(self.data))
+        if not begin:
             return None
         self.finished = self.offset >= self.stop
         self.id = f"{self.url.rsplit('/', 1)[-1]}:{self.offset}"
@@ -269,19 +273,19 @@ class BlockReader:
     def _take_title(self, title: bytes) -> Span:
         title = title[: without_cut(title[:MAX_TITLE_BYTES])]
         self.title = title.decode("utf-8", "replace")
-        self._drop(len(title))
+        self._go_to(self.at + len(title))
         self.state = "text"
         return NO_SPAN
 
-    def _span(self, end: int, drop: int, *, closes: bool, state: str = "text") -> Span:
-        span = Span(self.data[:end], closes, self.id, self.title)
+    def _span(self, end: int, go_to: int, *, closes: bool, state: str = "text") -> Span:
+        span = Span(self.data[self.at : end], closes, self.id, self.title)
         self.id, self.title, self.state = None, "", state
-        self._drop(drop)
+        self._go_to(go_to)
         return span
 
-    def _drop(self, n: int) -> None:
-        self.data = self.data[n:]
-        self.offset += n
+    def _go_to(self, place: int) -> None:
+        self.offset += place - self.at
+        self.at = place
 
 
 def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
