@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fsspec.core import url_to_fs
 
 from distembed.pipeline.progress import Reporter
+from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
@@ -26,6 +27,7 @@ class Context(NamedTuple):
     workspace: Workspace
     stage: Stage
     reporter: Reporter
+    workers: Workers
 
     def progress(self, task: str) -> Callable[[int, int], None]:
         """Return a callable that tells how many of all blocks are done."""

@@ -62,7 +62,7 @@ def run_job(
         ran = [
             spec.name
             for spec in specs
-            if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter), crew)
+            if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter, crew))
         ]
         reporter.close()
         if len(specs) < len(system.stages):
@@ -84,7 +84,7 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
     return stages[: names.index(until) + 1]
 
 
-def _run_stage(spec: StageSpec, context: Context, crew: Workers) -> bool:
+def _run_stage(spec: StageSpec, context: Context) -> bool:
     """Run a stage unless it is done and whole; tell whether it ran."""
     stage, reporter = context.stage, context.reporter
     if stage.is_committed:
@@ -93,9 +93,9 @@ def _run_stage(spec: StageSpec, context: Context, crew: Workers) -> bool:
             return False
         reporter.note(f"{spec.name}: {len(damaged)} damaged or missing, made anew")
         stage.reopen(damaged)
-    crew.start()
+    context.workers.start()
     _restore_inputs(spec, context)
-    with Meter(crew) as meter:
+    with Meter(context.workers) as meter:
         facts = spec.run(context)
     reporter.close()
     spent = meter.spent

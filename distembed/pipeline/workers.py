@@ -92,6 +92,13 @@ class Workers:
         else:
             self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
 
+    def memory_limits(self) -> list[int]:
+        """Return the bytes that each worker process of a cluster may use; none where threads do the work."""
+        if self.client is None:
+            return []
+        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [int(worker["memory_limit"] or self.memory_limit) for worker in workers.values()]
+
     def memory(self) -> tuple[int, int]:
         """Return the resident bytes of the largest process and of all processes of the run together."""
         sizes = [*_process_memory(), *self._remote_memory()]

@@ -1,7 +1,7 @@
 """Time counting beside GloVe's own program: from a text file to the committed counts.
 
-``python -m tests.benchmarks.counting_beside_glove TIMES N_WORDS GLOVE_BUILD TEXT_FILES...`` joins the files (one article
-a block, as in data/english) into one file of lower-case words, an article a line, and runs both programs by turns.
+``python -m tests.benchmarks.counting_beside_glove TIMES N_WORDS GLOVE_BUILD TEXT_FILES...`` joins the files (one
+article a block, as in data/english) into one file of lower-case words, an article a line, and runs both by turns.
 GLOVE_BUILD is the folder of `vocab_count` and `cooccur`. Printed: wall seconds with everything (Python's start
 too), CPU seconds, peak memory, and the ratio of the walls; for ours also the seconds of its stages alone.
 """

@@ -1,7 +1,7 @@
 """Train gensim's skip-gram or fastText on the tokens that distembed counts, as the rival outside.
 
-``python -m tests.benchmarks.gensim_vectors skipgram|fasttext SIZE MAX_WORDS OUT.bin TEXT.xz...`` reads ``[a-z]+`` of
-the lowercased text as ``pattern = "ascii"`` does, trains five epochs on one thread (window 5, 5 negatives, sample
+``python -m tests.benchmarks.gensim_vectors skipgram|fasttext SIZE MAX_WORDS WINDOW OUT.bin TEXT.xz...`` reads
+``[a-z]+`` of the lowercased text as ``pattern = "ascii"`` does, trains five epochs on one thread (5 negatives, sample
 1e-4) and writes the vectors, to be judged with ``distembed evaluate A.bin B.bin --sets ... --same-words``.
 """
 
@@ -18,7 +18,7 @@ from gensim.models import FastText, Word2Vec
 
 MAX_LINE = 5_000  # gensim silently drops what follows the 10,000th word of a line
 SETTINGS = {
-    "window": 5, "sg": 1, "negative": 5, "sample": 1e-4, "epochs": 5, "workers": 1, "min_count": 5, "seed": 1,
+    "sg": 1, "negative": 5, "sample": 1e-4, "epochs": 5, "workers": 1, "min_count": 5, "seed": 1,
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def write_lines(texts: list[str], out: Path) -> int:
     return n_tokens
 
 
-def main(method: str, size: str, max_words: str, out: str, *texts: str) -> None:
+def main(method: str, size: str, max_words: str, window: str, out: str, *texts: str) -> None:
     trainer = {"skipgram": Word2Vec, "fasttext": FastText}[method]
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus.txt"

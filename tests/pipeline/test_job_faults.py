@@ -9,9 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from .conftest import digest, distembed, kill_group, start
+from .conftest import dask_cluster, digest, distembed, kill_group, start
 
 Finished = tuple[Path, str, str]
 
@@ -42,6 +43,24 @@ def test_a_run_stopped_in_every_stage_ends_with_the_same_bytes(
         stop_in(stage, start("run", str(job), "--workspace", str(workspace), *options), workspace, number)
     done = distembed("run", str(job), "--workspace", str(workspace))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert digest(job, workspace) == finished[1]
+
+
+@pytest.mark.cluster
+def test_a_worker_killed_in_the_core_costs_only_time(job: Path, finished: Finished, tmp_path: Path) -> None:
+    """The states of the core lie in the memory of the workers: what is lost with one is computed again."""
+    workspace = tmp_path / "w"
+    with dask_cluster(tmp_path) as address:
+        process = start("run", str(job), "--workspace", str(workspace), "--scheduler", address)
+        while process.poll() is None and not (workspace / "manifest" / "core").exists():
+            time.sleep(0.02)
+        descendants = psutil.Process().children(recursive=True)
+        workers = [one for one in descendants if "spawn_main" in " ".join(one.cmdline())]
+        assert process.poll() is None, "the run ended before a worker could be killed"
+        assert len(workers) == 2
+        workers[0].kill()
+        output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
     assert digest(job, workspace) == finished[1]
 
 

@@ -160,6 +160,10 @@ def test_spaces_are_what_the_library_makes(finished: tuple[Path, str]) -> None:
     np.testing.assert_allclose(np.abs(without), np.abs(expected[:, 1:]), atol=2e-4)
 
 
+def test_the_copy_of_the_job_in_its_workspace_is_a_job(job: Path, finished: tuple[Path, str]) -> None:
+    assert load_job(finished[0] / "job.toml").recipes == load_job(job).recipes
+
+
 def test_a_projection_is_the_estimator_s_and_graphs_are_shared(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     vsm = workspace.array("spaces/vsm").compute()

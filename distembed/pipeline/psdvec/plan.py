@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from distembed.pipeline.plan import (
@@ -22,26 +23,36 @@ CORE_FIRST_PASSES, CORE_PASSES = 16, 2
 
 
 class CoreMemory(NamedTuple):
-    """Bytes of one task of the core, and of its states where all of them stay in memory (else 0)."""
+    """Bytes of one task of the core, and of all its states together.
+
+    States stay in memory where there is room for them beside the tasks: on disk each block of a state costs some
+    milliseconds, more than the work itself on twenty thousand words.
+    """
 
     task_bytes: int
     state_bytes: int
+
+    def fits_process(self, limit: int, n_threads: int) -> bool:
+        """Tell whether one process of so many threads has room."""
+        return self.state_bytes <= limit - n_threads * self.task_bytes
+
+    def fits_cluster(self, limits: Sequence[int]) -> bool:
+        """Tell whether worker processes of one thread have room; above half of its limit Dask would soon spill."""
+        return self.state_bytes <= sum(max(0, limit // 2 - self.task_bytes) for limit in limits)
 
 
 def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     """Return what the core of a job needs in memory, from the pairs counted in all.
 
     The states are four sparse matrices on the pairs of both orders, the counts and their transpose, and the bases
-    and products of the first round. They stay in memory where a process has room for them beside its tasks: on disk
-    each block of a state costs some milliseconds, more than the work itself on twenty thousand words.
+    and products of the first round.
     """
-    options, resources = job.psdvec, job.resources
+    options = job.psdvec
     rank = options.n_components + options.n_iter - 1
-    largest_block = min(resources.block_memory // 8 * 2, 8 * n_pairs)
+    largest_block = min(job.resources.block_memory // 8 * 2, 8 * n_pairs)
     task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
     sparse, dense = 8 * n_pairs * (2 * 4 + 2), 4 * n_core * -(-rank // 2) * 2 * CORE_FIRST_PASSES
-    room = resources.memory_limit - (resources.workers or os.cpu_count() or 1) * task_bytes
-    return CoreMemory(task_bytes, sparse + dense if sparse + dense <= room else 0)
+    return CoreMemory(task_bytes, sparse + dense)
 
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
@@ -64,6 +75,7 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
     split = min(job.corpus.split_bytes, sizes.input_bytes)
     largest_block = min(block // 8 * 2, pair_bytes)
     core = core_memory(job, n_core, sizes.n_nonzero)
+    in_memory = core.fits_process(job.resources.memory_limit, job.resources.workers or os.cpu_count() or 1)
     return (
         StagePlan(
             "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
@@ -75,8 +87,9 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
             "core",
             n_blocks * (2 * passes + 6 * options.n_iter),
             (passes + 3 * options.n_iter) * 2 * core_pairs,
-            options.n_iter * dense if core.state_bytes else 2 * core_pairs + 2 * passes * dense,
-            *core,
+            options.n_iter * dense if in_memory else 2 * core_pairs + 2 * passes * dense,
+            core.task_bytes,
+            core.state_bytes if in_memory else 0,
         ),
         StagePlan(
             "vectors",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -56,17 +56,19 @@ def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=checkpoint)
 
 
-def stays_in_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> bool:
-    """Tell whether the core's states stay in the memory of this process: its threads do the work and there is room."""
-    return (
-        dask.config.get("scheduler", None) == "threads" and core_memory(job, n_core, n_pairs).state_bytes > 0
-    )
+def stays_in_memory(ctx: Context, n_core: int, n_pairs: int) -> bool:
+    """Tell whether the core's states stay in the memory of the workers because there is room."""
+    memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
+    if limits := ctx.workers.memory_limits():
+        return memory.fits_cluster(limits)
+    return memory.fits_process(resources.memory_limit, resources.workers or os.cpu_count() or 1)
 
 
 def only_rounds(stored: Checkpoint) -> Checkpoint:
     """Return a checkpoint that stores the vectors of each round and keeps all other states in memory.
 
-    A run that is killed begins its round anew, which takes less than storing every state does.
+    A run that is killed begins its round anew, which takes less than storing every state does; what a killed worker
+    held Dask computes again.
     """
     return lambda name, make: (stored if name.endswith("/vectors") else persist)(name, make)
 
@@ -81,7 +83,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     n_pairs = int(np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"]).sum())
     core_counts, checkpoint = sliced(counts, (0, n_core), (0, n_core)), ctx.stage.checkpoint
-    if stays_in_memory(ctx.job, n_core, n_pairs):
+    if stays_in_memory(ctx, n_core, n_pairs):
         core_counts, checkpoint = core_counts.persist(), only_rounds(checkpoint)
     model = psdvec_of(ctx, checkpoint)
     model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])

@@ -97,8 +97,10 @@ class RecipeSection(Section):
 
     @model_validator(mode="after")
     def _method_has_the_options(self) -> Self:
-        known = METHOD_OPTIONS[self.method]
+        known, fields = METHOD_OPTIONS[self.method], type(self).model_fields
         for option in sorted(self.model_fields_set - {"of", "method", "title", *known}):
+            if getattr(self, option) == fields[option].default:
+                continue  # the copy of a job in its workspace says every option
             raise ValueError(
                 f"method {self.method!r} has no {option}; it has {', '.join(known) or 'no options'}"
             )
