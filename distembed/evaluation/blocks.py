@@ -160,11 +160,15 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
     return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
 
 
-def purity(clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> float:
-    r"""Return :math:`\frac1n \sum_k \max_j |cluster_k \cap class_j|`; both int64 (n,) from 0."""
+def in_majority(clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    r"""Return for each item whether its class is the largest of its cluster; both int64 (n,) from 0.
+
+    Their mean is the purity :math:`\frac1n \sum_k \max_j |cluster_k \cap class_j|`; of classes of one size in a
+    cluster the first counts.
+    """
     table = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(table, (clusters, classes), 1)
-    return float(table.max(axis=1).sum() / len(classes))
+    return np.asarray(table.argmax(axis=1)[clusters] == classes)
 
 
 def choose(cosines: NDArray[np.float64]) -> float:

@@ -257,20 +257,21 @@ def evaluate_categories(
     """Return the purity of k-means clusters of the unit vectors, with as many clusters as known categories.
 
     scikit-learn's KMeans, the best by inertia of `n_init` seeded starts. On unit vectors its distances
-    order as cosines do, so that this is spherical clustering but for the centres' lengths.
+    order as cosines do, so that this is spherical clustering but for the centres' lengths. The interval is that
+    of the share of words in their cluster's largest category, the clusters as they were found.
     """
     rows = word_rows(vectors, categories.words, policy)
     known = rows >= 0
     used = known if policy.unknown == "skip" else np.ones_like(known)
     classes = np.unique(np.array(categories.categories)[used], return_inverse=True)[1].astype(np.int64)
-    value = math.nan
+    pure = np.empty(0)
     if classes.size and classes.max() > 0:
         kmeans = KMeans(int(classes.max()) + 1, n_init=n_init, random_state=policy.seed)
         with one_blas_thread():
             clusters = kmeans.fit_predict(units(vectors, rows[used])).astype(np.int64)
-        value = blocks.purity(clusters, classes)
+        pure = blocks.in_majority(clusters, classes).astype(float)
     counts = int(known.sum()), len(rows)
-    return [Score(categories.name, "categorization", "purity", value, *counts, str(policy), None)]
+    return [mean_score(categories.name, ("categorization", "purity"), pure, counts, policy)]
 
 
 def evaluate_outliers(vectors: Space, groups: OutlierSet, policy: Policy) -> list[Score]:
