@@ -208,9 +208,8 @@ class BlockReader:
         self.state = "unknown" if self.offset else "between"
         self.start = split.start
         self.data = b""
-        self.at = (
-            0  # what lies before has been read; cutting it off at every step would copy the rest each time
-        )
+        # What lies before `at` has been read. Cutting it off at every step would copy the rest each time.
+        self.at = 0
         self.finished = False
         self.id: str | None = None
         self.title = ""

@@ -254,7 +254,7 @@ def sum_sorted_keys(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) 
     """Sum the weights of equal cells in sorted keys; the radix of the keys is len(units)."""
     per_radix = 1.0 / len(units)
     n = int(_count_cells(keys, per_radix))
-    # A cell above the largest int32 has more than twice so many keys, and two of these samples lie in it.
+    # A cell that int32 cannot hold has more than two steps of keys, so that two of these samples lie in it.
     samples = keys[:: max(1, np.iinfo(np.int32).max // int(units.max()) // 2)] // len(units)
     kind = np.dtype(np.int64 if (samples[1:] == samples[:-1]).any() else np.int32)
     indptr, indices, values = np.empty(n_words + 1, np.int64), np.empty(n, np.int32), np.empty(n, kind)
@@ -338,37 +338,55 @@ def slice_rows(run: Run, first: int, last: int) -> Run:
 
 
 @_jit
-def _mirror_sizes(indptr, indices, sizes):  # type: ignore[no-untyped-def]
-    for row in range(len(sizes)):
-        sizes[row] += indptr[row + 1] - indptr[row]
-        for entry in range(indptr[row], indptr[row + 1]):
-            sizes[indices[entry]] += indices[entry] != row
+def _lower_bound(indices, start, stop, column):  # type: ignore[no-untyped-def]
+    while start < stop:
+        middle = (start + stop) // 2
+        if indices[middle] < column:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
 
 
 @_jit
-def _mirror(indptr, indices, values, free, out_indices, out_values):  # type: ignore[no-untyped-def]
-    for row in range(
-        len(free)
-    ):  # what lies left of its diagonal is there already: it came from the rows above
-        for entry in range(indptr[row], indptr[row + 1]):
+def _mirror_sizes(indptr, indices, first, last, sizes):  # type: ignore[no-untyped-def]
+    for row in range(last):
+        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
+        for entry in range(start, indptr[row + 1]):
+            if indices[entry] >= last:
+                break
+            sizes[indices[entry] - first] += 1
+        if row >= first:
+            sizes[row - first] += indptr[row + 1] - indptr[row]
+
+
+@_jit
+def _mirror(indptr, indices, values, first, last, free, out_indices, out_values):  # type: ignore[no-untyped-def]
+    for row in range(last):
+        if row >= first:  # what lies left of the diagonal is there already: it came from the rows above
+            for entry in range(indptr[row], indptr[row + 1]):
+                twice = 2 if indices[entry] == row else 1
+                out_indices[free[row - first]] = indices[entry]
+                out_values[free[row - first]] = twice * values[entry]
+                free[row - first] += 1
+        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
+        for entry in range(start, indptr[row + 1]):
             column = indices[entry]
-            out_indices[free[row]] = column
-            out_values[free[row]] = values[entry] * (2 if column == row else 1)
-            free[row] += 1
-            if column != row:
-                out_indices[free[column]] = row
-                out_values[free[column]] = values[entry]
-                free[column] += 1
+            if column >= last:
+                break
+            out_indices[free[column - first]] = row
+            out_values[free[column - first]] = values[entry]
+            free[column - first] += 1
 
 
-def mirrored(upper: Run) -> Run:
-    """Return U + U transposed, of a run U with no entry below the diagonal."""
-    sizes = np.zeros(len(upper.indptr) - 1, np.int64)
-    _mirror_sizes(upper.indptr, upper.indices, sizes)
+def mirror_rows(upper: Run, first: int, last: int) -> Run:
+    """Return rows first..last-1 of U + U transposed, of a run U with no entry below the diagonal."""
+    sizes = np.zeros(last - first, np.int64)
+    _mirror_sizes(upper.indptr, upper.indices, first, last, sizes)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     largest = 2 * int(upper.values.max(initial=0))
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], _value_type(largest))
-    _mirror(*upper, indptr[:-1].copy(), indices, values)
+    _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
     return Run(indptr, indices, values)
 
 

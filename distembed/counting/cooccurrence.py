@@ -143,7 +143,7 @@ def count_part(
     """Count the co-occurrences of one part into one file of sorted runs, split by row block.
 
     Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed an
-    eighth of it at a time, and sums that outgrow as much go to the file as a run of their own.
+    eighth of it at a time, and sums that outgrow a quarter of it go to the file as a run of their own.
 
     Parameters
     ----------
@@ -158,7 +158,6 @@ def count_part(
     storage_options
         How to reach `part`, as fsspec takes them.
     """
-    symmetric = options.direction == "symmetric"
     words, word_counts = part_words(part, storage_options)
     lookup = vocabulary.index(words)
     largest = _largest_cell(options, int(word_counts[lookup >= 0].max(initial=0)), part)
@@ -167,7 +166,7 @@ def count_part(
     n_words, n_runs = len(vocabulary), 0
     with RunWriter(target) as writer:
         for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
-            _write_run(writer, blocks.mirrored(run) if symmetric else run, row_blocks)
+            _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
             n_runs += 1
     n_tokens = int(word_counts[lookup >= 0].sum())
     return PartialCounts(
@@ -307,9 +306,16 @@ def _nbytes(runs: Iterable[Run]) -> int:
     return sum(array.nbytes for run in runs for array in run)
 
 
-def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int]) -> None:
-    for block, (first, last) in enumerate(itertools.pairwise(row_blocks)):
-        writer.append(block, blocks.slice_rows(run, first, last))
+def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
+    rows = blocks.mirror_rows if mirrored else blocks.slice_rows
+    numbered = list(enumerate(itertools.pairwise(row_blocks)))
+    # An eighth of the blocks together: mirroring goes over all rows above, and has twice the run's size in all.
+    step = -(-len(numbered) // 8)
+    for group in (numbered[start : start + step] for start in range(0, len(numbered), step)):
+        first, last = group[0][1][0], group[-1][1][1]
+        part = rows(run, first, last)
+        for block, (begin, end) in group:
+            writer.append(block, blocks.slice_rows(part, begin - first, end - first))
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:

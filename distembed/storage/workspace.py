@@ -161,7 +161,8 @@ class Workspace:
         """
         outputs = {key: record for stage in self.stages().values() for key, record in stage.outputs.items()}
         if name not in outputs:
-            raise KeyError(f"{self.url} has no committed output {name!r}; it has {sorted(outputs)}.")
+            others = ", ".join(sorted(key for key, record in outputs.items() if not record.spec.temporary))
+            raise KeyError(f"{self.url} has no committed output {name!r}; it has {others or 'none yet'}.")
         return outputs[name]
 
     def array(self, name: str) -> da.Array:

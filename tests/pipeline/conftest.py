@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
+
+from distembed.pipeline.cli import cli
 
 DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 SMALL_JOB = f"""
@@ -88,6 +91,18 @@ def digest(job: Path, workspace: Path) -> str:
     match = re.fullmatch(r"digest ([0-9a-f]+)", done.stdout.splitlines()[-1])
     assert match, done.stdout
     return match[1]
+
+
+def run(*words: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def digest_here(job: Path, workspace: Path, *words: str) -> str:
+    """Return the line that `verify`, run in this process, prints last."""
+    done = run("verify", job, "--workspace", workspace, *words)
+    assert done.exit_code == 0, done.output
+    return done.output.splitlines()[-1]
 
 
 @pytest.fixture(scope="session")

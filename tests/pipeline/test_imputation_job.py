@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import distembed as de
 from distembed.manifold import imputation
-from distembed.pipeline.cli import cli
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import plan_job
 
+from .conftest import digest_here, run
 from .conftest import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -33,17 +32,6 @@ min_degree = 4
 workers = 2
 """
 N_NAMES, N_KNOWN = 60, 20
-
-
-def run(*words: object) -> Result:
-    """Run the command line in this process."""
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def digest(job: Path, workspace: Path) -> str:
-    done = run("verify", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return done.output.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +98,10 @@ def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
 
 
 def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest(job, finished[0])
+    before = digest_here(job, finished[0])
     done = run("run", job, "--workspace", finished[0])
     assert "nothing to do" in done.output
-    assert digest(job, finished[0]) == before
+    assert digest_here(job, finished[0]) == before
 
 
 def test_one_option_redoes_only_what_depends_on_it(
@@ -124,7 +112,7 @@ def test_one_option_redoes_only_what_depends_on_it(
     done = run("run", job, "--workspace", workspace, "--set", "imputation.tol=1e-3")
     assert re.search(r"^vectors +\S+ s", done.output, re.MULTILINE)
     assert not re.search(r"^(join|graph|weights) +\S+ s", done.output, re.MULTILINE)
-    assert digest(job, workspace) != digest(job, finished[0])
+    assert digest_here(job, workspace) != digest_here(job, finished[0])
 
 
 @pytest.mark.parametrize("stage", ["minimum_spanning_tree", "reconstruction_weights", "solve_by_krylov"])
@@ -140,14 +128,14 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert done.exit_code == 1
     assert "the power is gone" in done.output
     assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
-    assert digest(job, tmp_path / "w") == digest(job, finished[0])
+    assert digest_here(job, tmp_path / "w") == digest_here(job, finished[0])
 
 
 def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(job, workspace) == digest(job, finished[0])
+    assert digest_here(job, workspace) == digest_here(job, finished[0])
 
 
 def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import distembed as de
 from distembed.factorization import nmf
-from distembed.pipeline.cli import cli
 
+from .conftest import digest_here, run
 from .conftest import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -45,17 +44,6 @@ CLASSES = {
     "music": ["violin", "concert", "melody", "choir", "organ", "sonata", "tempo", "chord"],
 }
 N_DOCUMENTS = 60
-
-
-def run(*words: object) -> Result:
-    """Run the command line in this process."""
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def digest(job: Path, workspace: Path, *words: str) -> str:
-    done = run("verify", job, "--workspace", workspace, *words)
-    assert done.exit_code == 0, done.output
-    return done.output.splitlines()[-1]
 
 
 def long_collection() -> list[dict[str, str | None]]:
@@ -180,9 +168,9 @@ def test_words_have_neighbours_of_their_topic(finished: tuple[Path, str]) -> Non
 
 
 def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest(job, finished[0])
+    before = digest_here(job, finished[0])
     assert "nothing to do" in run("run", job, "--workspace", finished[0]).output
-    assert digest(job, finished[0]) == before
+    assert digest_here(job, finished[0]) == before
 
 
 def test_one_option_redoes_only_what_depends_on_it(
@@ -217,7 +205,7 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert done.exit_code == 1
     assert "the power is gone" in done.output
     assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
-    assert digest(job, tmp_path / "w") == digest(job, finished)
+    assert digest_here(job, tmp_path / "w") == digest_here(job, finished)
 
 
 @pytest.mark.parametrize("words", [("--workers", "1"), ("--scheduler", "processes")])
@@ -226,7 +214,7 @@ def test_workers_do_not_change_a_bit(
 ) -> None:
     done = subprocess_distembed("run", str(long_job), "--workspace", str(tmp_path / "w"), *words, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(long_job, tmp_path / "w") == digest(long_job, in_blocks)
+    assert digest_here(long_job, tmp_path / "w") == digest_here(long_job, in_blocks)
 
 
 def test_plan_runs_nothing_and_then_knows_the_sizes(

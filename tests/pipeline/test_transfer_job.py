@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.manifold.graphs import joint_adjacency
-from distembed.pipeline.cli import cli
 from distembed.pipeline.imputation.stages import stored_sparse
 from distembed.pipeline.transfer import stages as transfer_stages
 
+from .conftest import digest_here, run
 from .conftest import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -53,17 +52,6 @@ workers = 2
 block_memory = "256KiB"
 """
 N_DOCUMENTS, N_TOPICS, N_WORDS = 120, 4, 160
-
-
-def run(*words: object) -> Result:
-    """Run the command line in this process."""
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def digest(job: Path, workspace: Path) -> str:
-    done = run("verify", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return done.output.splitlines()[-1]
 
 
 def word(number: int, language: str) -> str:
@@ -166,9 +154,9 @@ def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
 
 
 def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest(job, finished[0])
+    before = digest_here(job, finished[0])
     assert "nothing to do" in run("run", job, "--workspace", finished[0]).output
-    assert digest(job, finished[0]) == before
+    assert digest_here(job, finished[0]) == before
 
 
 @pytest.mark.parametrize("broken", ["LSA", "NMF", "propagate_correspondences", "score_methods"])
@@ -193,14 +181,14 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
         monkeypatch.setattr(transfer_stages, broken, lambda *words: (calls.append(broken), sound(*words))[1])
     assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
     assert len(calls) == (1 if broken == "score_methods" else 0)
-    assert digest(job, tmp_path / "w") == digest(job, finished[0])
+    assert digest_here(job, tmp_path / "w") == digest_here(job, finished[0])
 
 
 def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(job, workspace) == digest(job, finished[0])
+    assert digest_here(job, workspace) == digest_here(job, finished[0])
 
 
 def test_one_option_redoes_only_what_depends_on_it(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import distembed as de
 from distembed.evaluation.scoring import Policy
@@ -18,12 +17,11 @@ from distembed.evaluation.wordsets import find_word_sets
 from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
-from distembed.pipeline.cli import cli
 from distembed.pipeline.config import load_job
 from distembed.pipeline.wordspaces import stages as wordspaces_stages
 from distembed.weighting.documents import log_entropy
 
-from .conftest import DUMP
+from .conftest import DUMP, digest_here, run
 from .conftest import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -94,17 +92,6 @@ block_memory = "128KiB"
 workers = 2
 """
 TOPICS, WORDS_OF_TOPIC, N_DOCUMENTS = "abcd", 12, 160
-
-
-def run(*words: object) -> Result:
-    """Run the command line in this process."""
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def digest(job: Path, workspace: Path) -> str:
-    done = run("verify", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return done.output.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -247,17 +234,17 @@ def test_words_of_the_sets_are_kept_however_rare(
 
 
 def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest(job, finished[0])
+    before = digest_here(job, finished[0])
     done = run("run", job, "--workspace", finished[0])
     assert "nothing to do" in done.output
-    assert digest(job, finished[0]) == before
+    assert digest_here(job, finished[0]) == before
 
 
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--set", "recipes.lpp.alpha=1.0")
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
     assert ran == {"space_lpp", "scores_lpp"}
-    assert digest(job, copy) != digest(job, finished[0])
+    assert digest_here(job, copy) != digest_here(job, finished[0])
 
 
 @pytest.mark.parametrize(
@@ -295,14 +282,14 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert done.exit_code == 1
     assert "the power is gone" in done.output
     assert run("run", job, "--workspace", copy).exit_code == 0
-    assert digest(job, copy) == digest(job, finished[0])
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(job, workspace) == digest(job, finished[0])
+    assert digest_here(job, workspace) == digest_here(job, finished[0])
 
 
 def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> None:
