@@ -15,7 +15,7 @@ from distembed.storage.workspace import Workspace
 
 Scores = dict[str, list[Score]]
 
-RELATIONS_SHOWN = 10
+RELATIONS_SHOWN = 8
 """Relations of the priming table, those with the most pairs."""
 
 CLOSING_TASKS = ("normed priming", "synonym", "similarity", "categorization", "priming")
@@ -156,7 +156,7 @@ def _separations(job: WordSpacesJob, scores: Scores) -> report.Section | None:
 
 
 def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | None:
-    """Show R, U and E of the relations with the most pairs, a row for each relation and space."""
+    """Show E and (R, U) of the relations with the most pairs, a row for each space, a column for each relation."""
     found = {name: _picked(each, "priming effect") for name, each in scores.items()}
     if not any(found.values()):
         return None
@@ -164,27 +164,30 @@ def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | Non
     effects = sorted(effects, key=lambda score: -score.total)[:RELATIONS_SHOWN]
     rows = [
         {
-            "relation": effect.metric.removesuffix(" effect"),
-            "pairs": f"{effect.known}/{effect.total}",
             "space": title_of(job, name),
-            **_effect_columns(found[name], effect),
+            **{
+                f"{effect.metric.removesuffix(' effect')} {effect.known}/{effect.total}": _effect(
+                    each, effect
+                )
+                for effect in effects
+            },
         }
-        for effect in effects
-        for name in found
+        for name, each in found.items()
     ]
     caption = (
-        "Mean cosine of related primes and targets (R), of a prime with all other targets of its relation (U), and the "
-        "effect E = R - U with its 95 % bootstrap interval over pairs (the paper's table 1)."
+        "The effect E = R - U, half its 95 % bootstrap interval over pairs, and (R, U): R is the mean cosine of "
+        "related primes and targets, U that of a prime with all other targets of its relation (the paper's table 1). "
+        "Beside each relation its known pairs of all."
     )
     return report.table("Priming effect by relation", rows, caption=caption)
 
 
-def _effect_columns(scores: Mapping[tuple[str, str], Score], effect: Score) -> dict[str, str]:
+def _effect(scores: Mapping[tuple[str, str], Score], effect: Score) -> str:
     relation = effect.metric.removesuffix(" effect")
-    columns = {"R": "related", "U": "unrelated", "E": "effect"}
-    return {
-        letter: _with_interval(scores[effect.set, f"{relation} {part}"]) for letter, part in columns.items()
-    }
+    related, unrelated = (scores[effect.set, f"{relation} {part}"].value for part in ("related", "unrelated"))
+    found = scores[effect.set, effect.metric]
+    spread = f" ±{(found.interval[1] - found.interval[0]) / 2:.2f}" if found.interval else ""
+    return f"{found.value:.3f}{spread} ({related:.2f}, {unrelated:.2f})"
 
 
 def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
