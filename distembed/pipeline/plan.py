@@ -6,7 +6,6 @@ are estimated from the sizes of the input files and from Zipf's law.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -84,7 +83,7 @@ class Plan(NamedTuple):
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        head = f"{self.job.job.title}\n{self.sizes}\n"
+        head, n_threads = f"{self.job.job.title}\n{self.sizes}\n", self.job.resources.n_workers
         width = max(14, *(len(s.stage) + 1 for s in self.stages))
         rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [
@@ -98,14 +97,9 @@ class Plan(NamedTuple):
             + (
                 f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
                 f"{format_bytes(self.job.resources.memory_limit)}; "
-                f"{self.n_workers} threads of one process: {format_bytes(self.process_bytes(self.n_workers))}"
+                f"{n_threads} threads of one process: {format_bytes(self.process_bytes(n_threads))}"
             )
         )
-
-    @property
-    def n_workers(self) -> int:
-        """Return how many workers the job asks for, by default one a core."""
-        return self.job.resources.workers or os.cpu_count() or 1
 
     def process_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of a process that runs so many tasks at once."""

@@ -6,6 +6,7 @@ a silent default. The sections of one system are in `config.py` of its own folde
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -97,6 +98,11 @@ class ResourcesSection(Section):
     block_memory: Bytes = parse_bytes("64MiB")
     workers: int | None = Field(default=None, ge=1)
     memory_limit: Bytes = parse_bytes("2GiB")
+
+    @property
+    def n_workers(self) -> int:
+        """Return how many workers the job asks for, by default one a core."""
+        return self.workers or os.cpu_count() or 1
 
 
 class Job(Section):

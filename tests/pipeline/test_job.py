@@ -63,7 +63,8 @@ def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
 def test_memory_stays_below_the_plan(job: Path, finished: tuple[Path, str, str]) -> None:
     plan = plan_job(load_job(job, workspace=str(finished[0])))
     stages = de.Workspace.open(str(finished[0])).stages().values()
-    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= plan.process_bytes(plan.n_workers)
+    planned = plan.process_bytes(plan.job.resources.n_workers)
+    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= planned
 
 
 def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:

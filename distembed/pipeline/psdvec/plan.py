@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -75,7 +74,7 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
     split = min(job.corpus.split_bytes, sizes.input_bytes)
     largest_block = min(block // 8 * 2, pair_bytes)
     core = core_memory(job, n_core, sizes.n_nonzero)
-    in_memory = core.fits_process(job.resources.memory_limit, job.resources.workers or os.cpu_count() or 1)
+    in_memory = core.fits_process(job.resources.memory_limit, job.resources.n_workers)
     return (
         StagePlan(
             "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
@@ -61,7 +60,7 @@ def stays_in_memory(ctx: Context, n_core: int, n_pairs: int) -> bool:
     memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
     if limits := ctx.workers.memory_limits():
         return memory.fits_cluster(limits)
-    return memory.fits_process(resources.memory_limit, resources.workers or os.cpu_count() or 1)
+    return memory.fits_process(resources.memory_limit, resources.n_workers)
 
 
 def only_rounds(stored: Checkpoint) -> Checkpoint:
