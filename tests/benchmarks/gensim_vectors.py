@@ -44,7 +44,11 @@ def main(method: str, size: str, max_words: str, window: str, out: str, *texts: 
         print(f"{write_lines(list(texts), corpus):,} tokens", flush=True)
         wall, cpu = time.perf_counter(), time.process_time()
         model = trainer(
-            corpus_file=str(corpus), vector_size=int(size), max_final_vocab=int(max_words), **SETTINGS
+            corpus_file=str(corpus),
+            vector_size=int(size),
+            max_final_vocab=int(max_words),
+            window=int(window),
+            **SETTINGS,
         )
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         print(f"{method}: {len(model.wv):,} words, {wall:.0f} s wall, {cpu:.0f} s CPU", flush=True)
