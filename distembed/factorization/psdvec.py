@@ -71,8 +71,6 @@ class CoreProblem(NamedTuple):
     ----------
     weights, target : Dask arrays (n, n) of csr_array row blocks, float32
         Ws and S, on the same support.
-    first : Dask array, not yet computed
-        The sparse part of A_1.
     irreducible : Dask array (1,)
         The weighted squared error that no symmetric matrix can fit.
     weighting : Weighting
@@ -80,7 +78,6 @@ class CoreProblem(NamedTuple):
 
     weights: da.Array
     target: da.Array
-    first: da.Array
     irreducible: da.Array
     weighting: Weighting
 
@@ -392,12 +389,15 @@ class PSDVec(BaseEstimator):
         """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective."""
         n = counts.shape[0]
         ranks = [min(n, self.n_components + self.n_iter - t) for t in range(1, self.n_iter + 1)]
-        problem = self._core_problem(counts)
-        sparse, objective = problem.first, []
+        sparse, problem = self._core_problem(counts)
+        objective: list[float] = []
         vectors: da.Array | None = None
         for number, rank in enumerate(ranks, start=1):
             keep = _within(self.checkpoint, f"core/round-{number}/")
             vectors = keep("vectors", partial(self._round, sparse, rank, vectors, keep))
+            if number == 1:
+                # Not before: the first round's basis is the largest array of all, and does without them.
+                problem = self._keep_problem(problem)
             sparse = residual_of(problem, vectors)
             if number < len(ranks):
                 sparse = keep("residual", partial(_given, sparse))
@@ -406,21 +406,22 @@ class PSDVec(BaseEstimator):
         values = (vectors.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute()
         return Core(vectors, np.array(objective), values, ranks, problem.weighting)
 
-    def _core_problem(self, counts: da.Array) -> CoreProblem:
+    def _core_problem(self, counts: da.Array) -> tuple[da.Array, CoreProblem]:
+        """Return the sparse part of A_1, and what the rounds work on, all lazily."""
         pairs = _pairs_of_core(counts, self.core_row_totals_, self.core_counts_, self.checkpoint)
         off = counts.map_blocks(_block_off_diagonal, dtype=counts.dtype, meta=empty_csr(counts.dtype))
         cutoff = weight_cutoff(counts, self.weight_cutoff, corner=corner_count(counts))
         weighting = weighting_of(self.smoothing, cutoff, largest_count(off))
-        lazy = {
-            name: _lift_pairs(pairs, name, weighting)
-            for name in ("weights", "target", "first", "irreducible")
-        }
-        return CoreProblem(
-            self.checkpoint("core/weights", lambda: lazy["weights"]),
-            self.checkpoint("core/target", lambda: lazy["target"]),
-            lazy["first"],
-            self.checkpoint("core/irreducible", lambda: lazy["irreducible"].sum(axis=0)),
-            weighting,
+        first, weights, target, irreducible = (
+            _lift_pairs(pairs, name, weighting) for name in ("first", "weights", "target", "irreducible")
+        )
+        return first, CoreProblem(weights, target, irreducible.sum(axis=0), weighting)
+
+    def _keep_problem(self, problem: CoreProblem) -> CoreProblem:
+        return problem._replace(
+            weights=self.checkpoint("core/weights", partial(_given, problem.weights)),
+            target=self.checkpoint("core/target", partial(_given, problem.target)),
+            irreducible=self.checkpoint("core/irreducible", partial(_given, problem.irreducible)),
         )
 
     def _round(self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint) -> da.Array:

@@ -8,6 +8,8 @@ import pytest
 
 import distembed as de
 from distembed.pipeline.config import load_job
+from distembed.pipeline.plan import WORKER_BYTES
+from distembed.pipeline.psdvec.plan import CoreMemory
 from distembed.pipeline.runner import plan_job, run_job, verify_job
 from distembed.weighting.pmi import marginals, pmi, ppmi, smoothed_target, weights
 
@@ -73,6 +75,12 @@ def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "resources.block_memory" in done.stderr
+
+
+def test_states_kept_in_memory_leave_room_for_the_process_itself() -> None:
+    memory = CoreMemory(task_bytes=2**20, state_bytes=2**30)
+    assert memory.fits_process(2**30 + 2 * 2**20 + WORKER_BYTES, 2)
+    assert not memory.fits_process(2**30 + 2 * 2**20, 2)
 
 
 def test_many_small_graphs_are_no_large_one(job: Path) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
     SCRATCH_FACTOR,
+    WORKER_BYTES,
     Plan,
     Sizes,
     StagePlan,
@@ -33,7 +34,7 @@ class CoreMemory(NamedTuple):
 
     def fits_process(self, limit: int, n_threads: int) -> bool:
         """Tell whether one process of so many threads has room."""
-        return self.state_bytes <= limit - n_threads * self.task_bytes
+        return self.state_bytes <= limit - WORKER_BYTES - n_threads * self.task_bytes
 
     def fits_cluster(self, limits: Sequence[int]) -> bool:
         """Tell whether worker processes of one thread have room; above half of its limit Dask would soon spill."""
@@ -43,15 +44,18 @@ class CoreMemory(NamedTuple):
 def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     """Return what the core of a job needs in memory, from the pairs counted in all.
 
-    The states are four sparse matrices on the pairs of both orders, the counts and their transpose, and the bases
-    and products of the first round.
+    The first round holds the counts, their transpose, one sparse matrix on the pairs of both orders, and its basis and
+    products, the later ones the counts and three such matrices, with the transpose while those are made, and smaller
+    bases.
     """
     options = job.psdvec
     rank = options.n_components + options.n_iter - 1
     largest_block = min(job.resources.block_memory // 8 * 2, 8 * n_pairs)
     task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
-    sparse, dense = 8 * n_pairs * (2 * 4 + 2), 4 * n_core * -(-rank // 2) * 2 * CORE_FIRST_PASSES
-    return CoreMemory(task_bytes, sparse + dense)
+    counts, both_orders, vectors = 8 * n_pairs, 2 * 8 * n_pairs, 4 * n_core * rank
+    first = 2 * counts + both_orders + vectors * CORE_FIRST_PASSES
+    later = 2 * counts + 3 * both_orders + 2 * vectors * (1 + CORE_PASSES)
+    return CoreMemory(task_bytes, max(first, later))
 
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
