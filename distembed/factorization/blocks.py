@@ -221,24 +221,28 @@ def solve_words(
     everywhere = (background_weight + 2 * uniform_weight) * core_gram
     out = np.zeros((len(ridge), core.shape[1]), np.float32)
     sizes = np.diff(pairs.support.indptr)
+    positive = sizes > 0
+    positive[np.searchsorted(pairs.support.indptr, np.flatnonzero(weights <= 0), side="right") - 1] = False
     for mu in np.unique(ridge):
         base = everywhere + mu * np.identity(len(everywhere))
-        few = (ridge == mu) & (sizes > 0) & (sizes < core.shape[1])
-        few[few] = [weights[own].min() > 0 for own in _spans(pairs, few)]
-        root = _inverse_root(base) if np.count_nonzero(few) * core.shape[1] > core.shape[0] else None
-        if root is None:
-            few[:] = False
-        else:
+        chosen = (ridge == mu) & (sizes > 0)
+        root = _inverse_root(base)
+        definite = chosen & positive & (root is not None)
+        few = definite & (sizes < core.shape[1])
+        if root is not None and np.count_nonzero(few) * core.shape[1] > core.shape[0]:
             out[few] = _from_few_pairs(pairs, few, core @ root.astype(core.dtype), weights, moment) @ root.T
-        many = (ridge == mu) & (sizes > 0) & ~few
+        else:
+            few[:] = False
+        many, others = definite & ~few, chosen & ~definite
         out[many] = _from_many_pairs(pairs, many, core, weights, moment, base)
+        out[others] = _one_by_one(pairs, others, core, weights, moment, base)
     return out
 
 
-def _from_many_pairs(
+def _one_by_one(
     pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, base: Floats
 ) -> Floats:
-    """Return ``(B + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word from its d × d system."""
+    """Return ``(B + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word, whatever its weights and B are."""
     rows_of_word = _gather(core, pairs, words)
     return np.array(
         [
@@ -246,6 +250,18 @@ def _from_many_pairs(
             for own, rows in zip(_spans(pairs, words), rows_of_word, strict=True)
         ]
     ).reshape(-1, core.shape[1])
+
+
+def _from_many_pairs(
+    pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, base: Floats
+) -> Floats:
+    """Return the same from each word's d × d system, for positive weights and a positive definite B."""
+    out = np.empty((np.count_nonzero(words), core.shape[1]), core.dtype)
+    roots, right = _roots_and_right(weights, moment)
+    _solve_many(
+        pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), core, roots, right, base, out
+    )
+    return out
 
 
 def _from_few_pairs(
@@ -257,8 +273,7 @@ def _from_few_pairs(
     ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``: returned without T.
     """
     out = np.empty((np.count_nonzero(words), whitened.shape[1]), whitened.dtype)
-    roots = np.sqrt(weights, where=weights > 0, out=np.ones_like(weights))
-    right = moment / roots.astype(np.float64)
+    roots, right = _roots_and_right(weights, moment)
     _solve_few(
         pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), whitened, roots, right, out
     )
@@ -277,24 +292,36 @@ def _solve_few(indptr, indices, words, whitened, roots, right, out):  # type: ig
             vector, root = whitened[indices[first + j]], roots[first + j]
             for k in range(n_components):
                 rows[j, k] = root * vector[k]
-        inner = _one_plus_gram(rows)
+        inner = _plus_gram(np.identity(n), rows)
         solution = _solve_factored(np.linalg.cholesky(inner), right[first : first + n])
         out[number] = np.dot(solution.astype(whitened.dtype), rows)
 
 
 @_jit
-def _one_plus_gram(rows):  # type: ignore[no-untyped-def]
-    """Return the lower triangle of I + P Pᵀ in float64, the product in the type of P (n × d)."""
+def _solve_many(indptr, indices, words, core, roots, right, base, out):  # type: ignore[no-untyped-def]
+    for number, word in enumerate(words):
+        first, n = indptr[word], indptr[word + 1] - indptr[word]
+        columns = np.empty((core.shape[1], n), core.dtype)
+        for j in range(n):
+            vector, root = core[indices[first + j]], roots[first + j]
+            for k in range(len(columns)):
+                columns[k, j] = root * vector[k]
+        inner = _plus_gram(base.copy(), columns)
+        moment = np.dot(columns, right[first : first + n].astype(core.dtype)).astype(np.float64)
+        out[number] = _solve_factored(np.linalg.cholesky(inner), moment)
+
+
+@_jit
+def _plus_gram(matrix, rows):  # type: ignore[no-untyped-def]
+    """Add P Pᵀ to the lower triangle of a matrix in float64, the product in the type of P (n × d)."""
     n, panel = len(rows), 96
-    gram = np.zeros((n, n))
     for start in range(0, n, panel):
         stop = min(start + panel, n)
         part = np.dot(rows[start:stop], rows[:stop].T)
         for j in range(start, stop):
             for k in range(j + 1):
-                gram[j, k] = part[j - start, k]
-            gram[j, j] += 1.0
-    return gram
+                matrix[j, k] += part[j - start, k]
+    return matrix
 
 
 @_jit
@@ -312,6 +339,12 @@ def _solve_factored(factor, right):  # type: ignore[no-untyped-def]
         for k in range(j):
             solution[k] -= factor[j, k] * solution[j]
     return solution
+
+
+def _roots_and_right(weights: Floats, moment: Floats) -> tuple[Floats, Floats]:
+    """Return ``sqrt(w_j)``, 1 where a weight is not positive, and ``m_j / sqrt(w_j)``."""
+    roots = np.sqrt(weights, where=weights > 0, out=np.ones_like(weights))
+    return roots, moment / roots.astype(np.float64)
 
 
 def _spans(pairs: Pairs, words: NDArray[np.bool_]) -> list[slice]:

@@ -346,7 +346,8 @@ class PSDVec(BaseEstimator):
         )
         default = np.ravel(self.ridge)[-1] if ridge is None else ridge
         with one_blas_thread():
-            vectors = self._solve_noncore(pairs, np.broadcast_to(np.asarray(default, float), (m,)))
+            weighting = self._noncore_weighting(rows, columns)
+            vectors = self._solve_noncore(pairs, weighting, np.broadcast_to(np.asarray(default, float), (m,)))
             return vectors if isinstance(new_rows, da.Array) else vectors.compute()
 
     def fit_noncore(self, rows: Any, columns: Any, word_counts: Any, row_totals: Any) -> da.Array:
@@ -363,15 +364,19 @@ class PSDVec(BaseEstimator):
             Kept as ``noncore/vectors``.
         """
         ridge = self._ridge_of_words(rows.shape[0])
+        rows, columns = row_blocks(rows), row_blocks(columns)
         pairs = self._new_pairs(
-            row_blocks(rows),
-            row_blocks(columns),
+            rows,
+            columns,
             np.asarray(word_counts, float),
             np.asarray(row_totals, float),
             self.core_counts_,
             self.core_row_totals_,
         )
-        return self.checkpoint("noncore/vectors", lambda: self._solve_noncore(pairs, ridge))
+        return self.checkpoint(
+            "noncore/vectors",
+            lambda: self._solve_noncore(pairs, self._noncore_weighting(rows, columns), ridge),
+        )
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
@@ -472,17 +477,18 @@ class PSDVec(BaseEstimator):
             batches, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
         )
 
-    def _solve_noncore(self, pairs: PairCounts, ridge: Floats) -> da.Array:
+    def _noncore_weighting(self, rows: da.Array, columns: da.Array) -> Weighting:
         # The cut-off comes from the counts of core words left of new ones, as in the program, and the
         # largest weight from both orders.
-        columns = pairs.backward
         cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
-        largest = max(largest_count(columns), largest_count(pairs.forward))
+        return weighting_of(self.smoothing, cutoff, max(largest_count(columns), largest_count(rows)))
+
+    def _solve_noncore(self, pairs: PairCounts, weighting: Weighting, ridge: Floats) -> da.Array:
         core = gathered(da.asarray(self.core_vectors_))
         return _lift_pairs(
             pairs,
             "words",
-            weighting_of(self.smoothing, cutoff, largest),
+            weighting,
             core,
             gram(core, core),
             da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),

@@ -26,13 +26,21 @@ def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_sparse_times_dense(indptr, indices, data, dense, out):  # type: ignore[no-untyped-def]
+    # Four at a time, so that sums are loaded and stored once for four; they are added in the order of one by one.
     for i in range(len(indptr) - 1):
-        row = out[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            value = data[p]
-            other = dense[indices[p]]
-            for c in range(other.shape[0]):
-                row[c] += value * other[c]
+        row, p, last = out[i], indptr[i], indptr[i + 1]
+        while p + 4 <= last:
+            u, v, w, x = data[p], data[p + 1], data[p + 2], data[p + 3]
+            a, b = dense[indices[p]], dense[indices[p + 1]]
+            e, f = dense[indices[p + 2]], dense[indices[p + 3]]
+            for c in range(row.shape[0]):
+                row[c] = row[c] + u * a[c] + v * b[c] + w * e[c] + x * f[c]
+            p += 4
+        while p < last:
+            u, a = data[p], dense[indices[p]]
+            for c in range(row.shape[0]):
+                row[c] += u * a[c]
+            p += 1
 
 
 def sampled_product(block: csr_array, left: Floats, right: Floats) -> Floats:
