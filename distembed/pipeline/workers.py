@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import dask
 import psutil
+from dask import threaded
 from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Workers:
         self._resources.enter_context(threadpool_limits(limits=1))
         n_workers = self.n_workers or os.cpu_count() or 1
         if self.scheduler in {None, "threads"}:
-            self._resources.enter_context(dask.config.set(scheduler="threads", num_workers=n_workers))
+            # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
+            self._resources.enter_context(dask.config.set(scheduler=threaded.get, num_workers=n_workers))
             return
         from distembed.pipeline import cluster
 
