@@ -28,14 +28,14 @@ def items_of(vectors, word_set):
         rows = row_table(vectors, word_set.pairs, Policy())
         known = (rows >= 0).all(axis=1)
         return np.stack([known_cosines(vectors, rows[known]), word_set.scores[known]])
-    credits = []
+    earned = []
     for question, options in zip(word_set.questions, word_set.options, strict=True):
         rows = row_table(vectors, [[question, *options]], Policy())[0]
         if rows[0] >= 0 and rows[1] >= 0 and (rows[2:] >= 0).any():
             others = rows[1:][rows[1:] >= 0]
             cosines = vectors.similarities(np.column_stack([np.full_like(others, rows[0]), others]))
-            credits.append(blocks.choose(cosines))
-    return np.array(credits)[None]
+            earned.append(blocks.choose(cosines))
+    return np.array(earned)[None]
 
 
 def statistic(items, draws):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import distembed as de
@@ -78,9 +79,24 @@ def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
 
 
 def test_states_kept_in_memory_leave_room_for_the_process_itself() -> None:
-    memory = CoreMemory(task_bytes=2**20, state_bytes=2**30)
-    assert memory.fits_process(2**30 + 2 * 2**20 + WORKER_BYTES, 2)
-    assert not memory.fits_process(2**30 + 2 * 2**20, 2)
+    memory = CoreMemory(task_bytes=2**20, basis_bytes=2**28, state_bytes=2**30)
+    beside = 2 * 2**20 + WORKER_BYTES
+    assert memory.kept_in_process(2**30 + beside, 2) == "all"
+    assert memory.kept_in_process(2**30 + beside - 1, 2) == "bases"
+    assert memory.kept_in_process(2**28 + beside - 1, 2) == "none"
+
+
+@pytest.mark.parametrize("kept", ["bases", "none"])
+def test_where_the_states_lie_does_not_change_a_bit(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
+    run_job(load_job(job, workspace=str(tmp_path / "w")), until="core")
+    vectors = [
+        de.Workspace.open(str(place)).array("core_vectors").compute()
+        for place in (finished[0], tmp_path / "w")
+    ]
+    np.testing.assert_array_equal(*vectors)
 
 
 def test_many_small_graphs_are_no_large_one(job: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
@@ -22,23 +22,37 @@ CORE_FIRST_PASSES, CORE_PASSES = 16, 2
 """Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
 
 
+Kept = Literal["all", "bases", "none"]
+
+
 class CoreMemory(NamedTuple):
-    """Bytes of one task of the core, and of all its states together.
+    """Bytes of one task of the core, of a round's bases and products, and of all its states together.
 
     States stay in memory where there is room for them beside the tasks: on disk each block of a state costs some
-    milliseconds, more than the work itself on twenty thousand words.
+    milliseconds, more than the work itself on twenty thousand words. The bases come first, since every pass reads all
+    that are before it.
     """
 
     task_bytes: int
+    basis_bytes: int
     state_bytes: int
 
-    def fits_process(self, limit: int, n_threads: int) -> bool:
-        """Tell whether one process of so many threads has room."""
-        return self.state_bytes <= limit - WORKER_BYTES - n_threads * self.task_bytes
+    def kept_in_process(self, limit: int, n_threads: int) -> Kept:
+        """Tell which states one process of so many threads has room for."""
+        return self._kept(limit - WORKER_BYTES - n_threads * self.task_bytes)
 
-    def fits_cluster(self, limits: Sequence[int]) -> bool:
-        """Tell whether worker processes of one thread have room; above half of its limit Dask would soon spill."""
-        return self.state_bytes <= sum(max(0, limit // 2 - self.task_bytes) for limit in limits)
+    def kept_in_cluster(self, limits: Sequence[int]) -> Kept:
+        """Tell the same of worker processes of one thread; above half of its limit Dask would soon spill."""
+        return self._kept(sum(max(0, limit // 2 - self.task_bytes) for limit in limits))
+
+    def kept_bytes(self, kept: Kept) -> int:
+        """Return how many bytes the states that are kept take."""
+        return {"all": self.state_bytes, "bases": self.basis_bytes, "none": 0}[kept]
+
+    def _kept(self, room: int) -> Kept:
+        if self.state_bytes <= room:
+            return "all"
+        return "bases" if self.basis_bytes <= room else "none"
 
 
 def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
@@ -53,9 +67,9 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     largest_block = min(job.resources.block_memory // 8 * 2, 8 * n_pairs)
     task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
     counts, both_orders, vectors = 8 * n_pairs, 2 * 8 * n_pairs, 4 * n_core * rank
-    first = 2 * counts + both_orders + vectors * CORE_FIRST_PASSES
-    later = 2 * counts + 3 * both_orders + 2 * vectors * (1 + CORE_PASSES)
-    return CoreMemory(task_bytes, max(first, later))
+    first_bases, later_bases = vectors * CORE_FIRST_PASSES, 2 * vectors * (1 + CORE_PASSES)
+    states = max(2 * counts + both_orders + first_bases, 2 * counts + 3 * both_orders + later_bases)
+    return CoreMemory(task_bytes, first_bases, states)
 
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
@@ -78,7 +92,8 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
     split = min(job.corpus.split_bytes, sizes.input_bytes)
     largest_block = min(block // 8 * 2, pair_bytes)
     core = core_memory(job, n_core, sizes.n_nonzero)
-    in_memory = core.fits_process(job.resources.memory_limit, job.resources.n_workers)
+    kept = core.kept_in_process(job.resources.memory_limit, job.resources.n_workers)
+    on_disk = {"all": 0, "bases": 2 * core_pairs, "none": 2 * core_pairs + 2 * passes * dense}[kept]
     return (
         StagePlan(
             "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
@@ -90,9 +105,9 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
             "core",
             n_blocks * (2 * passes + 6 * options.n_iter),
             (passes + 3 * options.n_iter) * 2 * core_pairs,
-            options.n_iter * dense if in_memory else 2 * core_pairs + 2 * passes * dense,
+            on_disk + options.n_iter * dense,
             core.task_bytes,
-            core.state_bytes if in_memory else 0,
+            core.kept_bytes(kept),
         ),
         StagePlan(
             "vectors",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
@@ -25,15 +26,13 @@ from distembed.pipeline.corpus_stages import (
     vocabulary_of,
 )
 from distembed.pipeline.psdvec.config import PSDVecJob
-from distembed.pipeline.psdvec.plan import core_memory
+from distembed.pipeline.psdvec.plan import Kept, core_memory
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
 
 if TYPE_CHECKING:
     from distembed.evaluation.scoring import Score
-
-if TYPE_CHECKING:
     from distembed.factorization.psdvec import PSDVec
 
 
@@ -55,21 +54,31 @@ def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=checkpoint)
 
 
-def stays_in_memory(ctx: Context, n_core: int, n_pairs: int) -> bool:
-    """Tell whether the core's states stay in the memory of the workers because there is room."""
+def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
+    """Tell which states of the core stay in the memory of the workers because there is room."""
     memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
     if limits := ctx.workers.memory_limits():
-        return memory.fits_cluster(limits)
-    return memory.fits_process(resources.memory_limit, resources.n_workers)
+        return memory.kept_in_cluster(limits)
+    return memory.kept_in_process(resources.memory_limit, resources.n_workers)
 
 
-def only_rounds(stored: Checkpoint) -> Checkpoint:
-    """Return a checkpoint that stores the vectors of each round and keeps all other states in memory.
+def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
+    """Return a checkpoint that stores all states but those that are kept in memory.
 
     A run that is killed begins its round anew, which takes less than storing every state does; what a killed worker
-    held Dask computes again.
+    held Dask computes again. The vectors of each round are always stored.
     """
-    return lambda name, make: (stored if name.endswith("/vectors") else persist)(name, make)
+
+    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
+        state = name.rsplit("/", maxsplit=1)[-1]
+        in_memory = {
+            "all": state != "vectors",
+            "bases": state.startswith(("basis-", "product-")),
+            "none": False,
+        }[kept]
+        return persist(name, make) if in_memory else stored(name, make)
+
+    return keep
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
@@ -81,10 +90,11 @@ def run_core(ctx: Context) -> dict[str, Any]:
     row_totals = marginals(counts).rows
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     n_pairs = int(np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"]).sum())
-    core_counts, checkpoint = sliced(counts, (0, n_core), (0, n_core)), ctx.stage.checkpoint
-    if stays_in_memory(ctx, n_core, n_pairs):
-        core_counts, checkpoint = core_counts.persist(), only_rounds(checkpoint)
-    model = psdvec_of(ctx, checkpoint)
+    kept = kept_in_memory(ctx, n_core, n_pairs)
+    core_counts = sliced(counts, (0, n_core), (0, n_core))
+    if kept == "all":
+        core_counts = core_counts.persist()
+    model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
     model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
     ctx.stage.store(
         "core_vectors",
