@@ -62,7 +62,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
         whole_rows = matrix.rechunk({1: -1}) if matrix.numblocks[1] > 1 else matrix
         return whole_rows.map_blocks(csr_array, dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
-    bounds = _balanced_bounds(np.diff(csr.indptr), values_per_block)
+    bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
         da.from_delayed(dask.delayed(_rows(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
         for i, j in pairwise(bounds)
@@ -78,11 +78,15 @@ def _rows(csr: csr_array, first: int, last: int) -> csr_array:
     )
 
 
-def _balanced_bounds(row_sizes: NDArray[np.integer], values_per_block: int) -> list[int]:
+def balanced_chunks(
+    row_sizes: NDArray[np.integer], values_per_block: int = VALUES_PER_BLOCK
+) -> tuple[int, ...]:
+    """Return row chunks of a sparse matrix with so many stored values in each row, balanced as by `row_blocks`."""
     cost = np.cumsum(row_sizes + max(row_sizes.mean(), 1)) if len(row_sizes) else np.zeros(0)
     n_blocks = max(1, round(float(row_sizes.sum()) / values_per_block))
     inner = np.searchsorted(cost, cost[-1] * np.arange(1, n_blocks) / n_blocks) if len(cost) else []
-    return sorted({0, len(row_sizes), *map(int, inner)})
+    bounds = sorted({0, len(row_sizes), *map(int, inner)})
+    return tuple(j - i for i, j in pairwise(bounds))
 
 
 def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
+from distembed.linalg.operators import VALUES_PER_BLOCK, balanced_chunks
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import (
     corpus_parameters,
@@ -89,9 +90,12 @@ def run_core(ctx: Context) -> dict[str, Any]:
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = marginals(counts).rows
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
-    n_pairs = int(np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"]).sum())
-    kept = kept_in_memory(ctx, n_core, n_pairs)
-    core_counts = sliced(counts, (0, n_core), (0, n_core))
+    row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
+    kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
+    # The blocks of the counts are made for all rows and columns: in the core they would be many and small.
+    block_values = ctx.job.resources.block_memory // 8 // 8
+    row_chunks = balanced_chunks(row_nonzeros[:n_core], min(VALUES_PER_BLOCK, block_values))
+    core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
     if kept == "all":
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
