@@ -1,7 +1,7 @@
 """PSDVec's core and noncore beside the authors' program: seconds, CPU seconds, objective, peak memory.
 
 Small by default. At full size (10,000 × 200, and 10,000 words against 5,000 × 100, on 19.0 M tokens):
-`pytest tests/benchmarks/test_psdvec.py -m slow -s`, the core in a process of its own, so that its peak is the fit's. The
+`pytest tests/benchmarks/test_psdvec.py -m slow -s`, the core in a process of its own, so that its peak is its own. The
 program on two cores: core 277.8 s wall, 526 s CPU, 6.4 GB, error 1,074,296; noncore 31.1 s, 44.2 s CPU.
 """
 
