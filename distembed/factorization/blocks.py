@@ -225,17 +225,22 @@ def solve_words(
     positive[np.searchsorted(pairs.support.indptr, np.flatnonzero(weights <= 0), side="right") - 1] = False
     for mu in np.unique(ridge):
         base = everywhere + mu * np.identity(len(everywhere))
-        chosen = (ridge == mu) & (sizes > 0)
+        left = (ridge == mu) & (sizes > 0)
         root = _inverse_root(base)
-        definite = chosen & positive & (root is not None)
-        few = definite & (sizes < core.shape[1])
-        if root is not None and np.count_nonzero(few) * core.shape[1] > core.shape[0]:
-            out[few] = _from_few_pairs(pairs, few, core @ root.astype(core.dtype), weights, moment) @ root.T
-        else:
-            few[:] = False
-        many, others = definite & ~few, chosen & ~definite
-        out[many] = _from_many_pairs(pairs, many, core, weights, moment, base)
-        out[others] = _one_by_one(pairs, others, core, weights, moment, base)
+        if root is not None:
+            few = left & positive & (sizes < core.shape[1])
+            if (
+                np.count_nonzero(few) * core.shape[1] <= core.shape[0]
+            ):  # the root would cost more than it saves
+                few[:] = False
+            many = left & positive & ~few
+            try:
+                out[few] = _from_few_pairs(pairs, few, core, weights, moment, root)
+                out[many] = _from_many_pairs(pairs, many, core, weights, moment, base)
+                left &= ~positive
+            except np.linalg.LinAlgError:
+                pass  # some system is singular to the precision of the core: all go one by one
+        out[left] = _one_by_one(pairs, left, core, weights, moment, base)
     return out
 
 
@@ -265,19 +270,22 @@ def _from_many_pairs(
 
 
 def _from_few_pairs(
-    pairs: Pairs, words: NDArray[np.bool_], whitened: Floats, weights: Floats, moment: Floats
+    pairs: Pairs, words: NDArray[np.bool_], core: Floats, weights: Floats, moment: Floats, root: Floats
 ) -> Floats:
-    """Return the same from a system of the word's own pairs, n × n for n < d, but for the root of B.
+    """Return the same from systems of the words' own pairs, n × n for n < d, with the root T of B^-1.
 
     With ``B = (T Tᵀ)^-1`` and P the rows ``sqrt(w_j) v_jᵀ T`` of the whitened core,
-    ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``: returned without T.
+    ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``.
     """
+    if not words.any():
+        return np.empty((0, core.shape[1]), core.dtype)
+    whitened = core @ root.astype(core.dtype)
     out = np.empty((np.count_nonzero(words), whitened.shape[1]), whitened.dtype)
     roots, right = _roots_and_right(weights, moment)
     _solve_few(
         pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), whitened, roots, right, out
     )
-    return out
+    return out @ root.T
 
 
 @_jit

@@ -300,3 +300,22 @@ def test_words_of_few_and_of_many_pairs_solve_their_normal_equations(
         right = V.T @ ((w + uniform_weight) * g + (back + uniform_weight) * back_g)
         wanted = np.linalg.solve(normal, right) if V.size else np.zeros(d)
         np.testing.assert_allclose(found[i], wanted, atol=2e-5)
+
+
+def test_words_whose_systems_are_singular_are_solved_by_least_squares() -> None:
+    """Two equal columns of the core and next to no ridge: no Cholesky factor exists, the fitted values do."""
+    c, d, m = 60, 20, 30
+    random = np.random.default_rng(0)
+    core = random.standard_normal((c, d)).astype(np.float32)
+    core[:, 1] = core[:, 0]
+    support = csr_array(random.random((m, c)) < np.where(np.arange(m) % 2, 0.1, 0.9)[:, None])
+    values = random.uniform(0.1, 1, (4, support.nnz)).astype(np.float32)
+    gram, ridge = core.astype(np.float64).T @ core, np.full(m, 1e-13)
+    options = {"background_weight": 0.0, "uniform_weight": 0.0}
+    found = blocks.solve_words(blocks.Pairs(support, *values), core, gram, ridge, **options)
+    for i in range(m):
+        own = slice(*support.indptr[i : i + 2])
+        V, (w, back, g, back_g) = core[support.indices[own]].astype(np.float64), values[:, own]
+        weights, target = w + back, (w * g + back * back_g) / (w + back)
+        best = np.linalg.lstsq(np.sqrt(weights)[:, None] * V, np.sqrt(weights) * target, rcond=1e-7)[0]
+        np.testing.assert_allclose(V @ found[i], V @ best, atol=2e-3)
