@@ -229,10 +229,8 @@ def solve_words(
         root = _inverse_root(base)
         if root is not None:
             few = left & positive & (sizes < core.shape[1])
-            if (
-                np.count_nonzero(few) * core.shape[1] <= core.shape[0]
-            ):  # the root would cost more than it saves
-                few[:] = False
+            if np.count_nonzero(few) * core.shape[1] <= core.shape[0]:
+                few[:] = False  # core @ root would cost more than it saves
             many = left & positive & ~few
             try:
                 out[few] = _from_few_pairs(pairs, few, core, weights, moment, root)
