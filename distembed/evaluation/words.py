@@ -233,7 +233,7 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
     """
     points = np.array(
         [
-            _choice_credit(vectors, word_rows(vectors, [question, *options], policy))
+            choice_credit(vectors, word_rows(vectors, [question, *options], policy))
             for question, options in zip(choices.questions, choices.options, strict=True)
         ]
     )
@@ -242,7 +242,7 @@ def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> li
     return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
 
 
-def _choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
+def choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
     """Return the credit for one question (rows of question, answer, distractors); -1 if unknown."""
     options = rows[1:][rows[1:] >= 0]
     if rows[0] < 0 or rows[1] < 0 or options.size < 2:

@@ -14,8 +14,8 @@ import numpy as np
 
 import distembed as de
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, known_cosines, row_table
-from distembed.evaluation.words import common_words
+from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
+from distembed.evaluation.words import choice_credit, common_words
 from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
 
 N_DRAWS = 10_000
@@ -28,14 +28,11 @@ def items_of(vectors, word_set):
         rows = row_table(vectors, word_set.pairs, Policy())
         known = (rows >= 0).all(axis=1)
         return np.stack([known_cosines(vectors, rows[known]), word_set.scores[known]])
-    earned = []
-    for question, options in zip(word_set.questions, word_set.options, strict=True):
-        rows = row_table(vectors, [[question, *options]], Policy())[0]
-        if rows[0] >= 0 and rows[1] >= 0 and (rows[2:] >= 0).any():
-            others = rows[1:][rows[1:] >= 0]
-            cosines = vectors.similarities(np.column_stack([np.full_like(others, rows[0]), others]))
-            earned.append(blocks.choose(cosines))
-    return np.array(earned)[None]
+    questions = zip(word_set.questions, word_set.options, strict=True)
+    credit = [
+        choice_credit(vectors, word_rows(vectors, [word, *options], Policy())) for word, options in questions
+    ]
+    return np.array([one for one in credit if one >= 0])[None]
 
 
 def statistic(items, draws):
