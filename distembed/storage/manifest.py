@@ -120,18 +120,26 @@ def tolerant(read: Any, *arguments: Any) -> Any:
         return None
 
 
-def write_begun(folder: Folder, stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
-    """Note what a stage is being computed from."""
+def write_begun(
+    folder: Folder,
+    stage: str,
+    *,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    made_with: Mapping[str, str],
+) -> None:
+    """Note what a stage is being computed from, and by which versions."""
     body = {
         "fingerprint": fingerprint(stage, parameters, inputs),
         "parameters": dict(parameters),
         "inputs": dict(inputs),
+        "made_with": dict(made_with),
     }
     folder.write(begun_file(stage), seal(body))
 
 
 def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
-    """Return fingerprint, parameters and inputs of a stage that has begun, None if none or damaged."""
+    """Return fingerprint, parameters, inputs and versions of a stage that has begun, None if none or damaged."""
     body: dict[str, Any] | None = tolerant(read_sealed, folder, begun_file(stage))
     return body
 
@@ -192,10 +200,9 @@ def remove_stage(folder: Folder, stage: str) -> None:
 
 def dependents(folder: Folder, stage: str) -> list[str]:
     """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
-    inputs = {name: set(manifest.inputs) for name, manifest in committed(folder).items()}
-    for name in begun_names(folder.find(MANIFEST)):
-        begun = read_begun(folder, name)
-        inputs.setdefault(name, set(begun["inputs"]) if begun else set())
+    done = committed(folder)
+    names = {*done, *begun_names(folder.find(MANIFEST))}
+    inputs = {name: set(_inputs_of(folder, name, done)) for name in names}
     found: list[str] = []
     front = {stage}
     while front:
@@ -204,6 +211,40 @@ def dependents(folder: Folder, stage: str) -> list[str]:
         }
         found.extend(sorted(front))
     return found[::-1]
+
+
+def outdated(folder: Folder) -> list[str]:
+    """Return every stage that rests on a commit which has been replaced, before those it depends on itself.
+
+    Such a stage names an input by another fingerprint than that of the input's commit, or depends on one that does.
+    """
+    done = committed(folder)
+    found: dict[str, None] = {}
+    for name in begun_names(folder.find(MANIFEST)):
+        inputs = _inputs_of(folder, name, done)
+        if any(stage in done and done[stage].fingerprint != known for stage, known in inputs.items()):
+            found.update(dict.fromkeys([*dependents(folder, name), name]))
+    return list(found)
+
+
+def _inputs_of(folder: Folder, stage: str, done: Mapping[str, StageManifest]) -> Mapping[str, str]:
+    """Return the fingerprints of the inputs that a committed or begun stage was computed from."""
+    if stage in done:
+        return done[stage].inputs
+    begun = read_begun(folder, stage)
+    return {} if begun is None else begun["inputs"]
+
+
+def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
+    """Return how many blocks of each announced output of a stage are recorded, and of how many."""
+    files = folder.find(f"{MANIFEST}/{stage}")
+    return {
+        name: (
+            sum(file.startswith(f"{record.spec.records}/blocks/") for file in files),
+            len(record.spec.row_blocks),
+        )
+        for name, record in announced(folder, stage).items()
+    }
 
 
 def check_place(folder: Folder, spec: Output) -> None:

@@ -148,7 +148,11 @@ class OutputRecord:
 
 @dataclass(frozen=True)
 class StageManifest:
-    """The commit of one stage. ``facts`` (seconds, bytes of memory) take no part in any digest."""
+    """The commit of one stage.
+
+    ``facts`` (seconds, bytes of memory) and ``made_with`` (the versions and the processor that computed it) take
+    no part in any digest.
+    """
 
     stage: str
     fingerprint: str
@@ -156,6 +160,7 @@ class StageManifest:
     inputs: Mapping[str, str]
     outputs: Mapping[str, OutputRecord]
     facts: Mapping[str, Any]
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -278,6 +283,7 @@ def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:
         "inputs": dict(manifest.inputs),
         "outputs": outputs,
         "facts": dict(manifest.facts),
+        "made_with": dict(manifest.made_with),
     }
 
 
@@ -285,7 +291,13 @@ def manifest_from_json(body: Mapping[str, Any]) -> StageManifest:
     """Return the `StageManifest` that `manifest_to_json` wrote."""
     outputs = {name: _record_from_json(record) for name, record in body["outputs"].items()}
     return StageManifest(
-        body["stage"], body["fingerprint"], body["parameters"], body["inputs"], outputs, body["facts"]
+        body["stage"],
+        body["fingerprint"],
+        body["parameters"],
+        body["inputs"],
+        outputs,
+        body["facts"],
+        body.get("made_with", {}),  # absent before stages recorded it
     )
 
 

@@ -138,14 +138,31 @@ class Workspace:
         """Return the full path or URL of a plain file inside."""
         return self._folder.path(name)
 
-    def stage(self, name: str, *, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
+    def stage(
+        self,
+        name: str,
+        *,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        made_with: Mapping[str, str] | None = None,
+    ) -> Stage:
         """Return the stage `name` as computed from `parameters` and the fingerprints of its input stages.
 
-        Nothing is written until it stores.
+        `made_with` are the versions that compute it: a stage that others began is started again. Nothing is
+        written until it stores.
         """
         return Stage(
-            self._folder, name, parameters=parameters, inputs=inputs, check_writable=self._check_writable
+            self._folder,
+            name,
+            parameters=parameters,
+            inputs=inputs,
+            made_with=made_with or {},
+            check_writable=self._check_writable,
         )
+
+    def progress(self, stage: str) -> dict[str, tuple[int, int]]:
+        """Return how many blocks of each output of a begun stage are recorded, and of how many."""
+        return records.blocks_done(self._folder, stage)
 
     def stages(self) -> dict[str, StageManifest]:
         """Return the committed stages by name."""
