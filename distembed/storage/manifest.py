@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from distembed.storage.files import Folder
@@ -10,6 +11,7 @@ from distembed.storage.schema import (
     MANIFEST,
     RESERVED,
     VERSION,
+    Begun,
     BlockRecord,
     FileRecord,
     ManifestError,
@@ -142,6 +144,34 @@ def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
     """Return fingerprint, parameters, inputs and versions of a stage that has begun, None if none or damaged."""
     body: dict[str, Any] | None = tolerant(read_sealed, folder, begun_file(stage))
     return body
+
+
+def interrupted(folder: Folder) -> dict[str, Begun]:
+    """Return what every stage was begun from that has begun and is not committed."""
+    bodies = {
+        stage: body
+        for stage in set(begun_names(folder.find(MANIFEST))) - committed(folder).keys()
+        if (body := read_begun(folder, stage)) is not None
+    }
+    return {
+        stage: Begun(
+            body["fingerprint"],
+            body["parameters"],
+            body["inputs"],
+            body.get("made_with", {}),
+            _seconds_between_records(folder, stage),
+        )
+        for stage, body in bodies.items()
+    }
+
+
+def _seconds_between_records(folder: Folder, stage: str) -> float:
+    """Return the seconds from the oldest record of a stage to the newest, 0 where the store tells no times."""
+    infos = folder.fs.find(folder.inside(f"{MANIFEST}/{stage}"), detail=True).values()
+    times = [info.get("mtime") or info.get("LastModified") or info.get("updated") for info in infos]
+    seconds = [t.timestamp() if isinstance(t, datetime) else t for t in times]
+    known = [float(t) for t in seconds if isinstance(t, int | float)]
+    return max(known) - min(known) if known else 0.0
 
 
 def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]) -> None:

@@ -169,6 +169,16 @@ class StageManifest:
         return digest_of_json(kept)
 
 
+class Begun(NamedTuple):
+    """What an interrupted stage was begun from, and the seconds between its first record and its last."""
+
+    fingerprint: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    made_with: Mapping[str, str]
+    seconds: float
+
+
 def check_name(name: str, what: str) -> str:
     """Return `name` if it can name a file on every store.
 

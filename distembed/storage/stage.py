@@ -94,7 +94,9 @@ class Stage:
     def begun_with(self) -> Mapping[str, str] | None:
         """Return the versions that began this stage and did not finish it, None where it has not begun."""
         begun = None if self.is_committed else records.read_begun(self._folder, self.name)
-        return None if begun is None or begun["fingerprint"] != self.fingerprint else begun.get("made_with", {})
+        return (
+            None if begun is None or begun["fingerprint"] != self.fingerprint else begun.get("made_with", {})
+        )
 
     def store(
         self,

@@ -21,6 +21,7 @@ from distembed.storage.schema import (
     LOCK_FILE,
     VERSION,
     WORKSPACE_FILE,
+    Begun,
     ManifestError,
     OutputRecord,
     Problem,
@@ -167,6 +168,27 @@ class Workspace:
     def stages(self) -> dict[str, StageManifest]:
         """Return the committed stages by name."""
         return records.committed(self._folder)
+
+    def begun(self) -> dict[str, Begun]:
+        """Return the stages that have begun and are not committed, by name."""
+        return records.interrupted(self._folder)
+
+    def read_file(self, name: str) -> bytes | None:
+        """Read a plain file that belongs to no stage, None if it is not there."""
+        try:
+            return self._folder.read(name)
+        except FileNotFoundError:
+            return None
+
+    def write_file(self, name: str, data: bytes) -> None:
+        """Write a plain file that belongs to no stage, in one step that either happened or did not."""
+        self._check_writable()
+        self._folder.write(name, data)
+
+    def remove_file(self, name: str) -> None:
+        """Remove a plain file that belongs to no stage, if it is there."""
+        self._check_writable()
+        self._folder.remove(name)
 
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
