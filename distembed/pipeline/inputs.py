@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.storage.schema import StageManifest, new_digest
+from distembed.storage.schema import WORKSPACE_FILE, StageManifest, new_digest
 from distembed.storage.workspace import Workspace
 
 DIGESTED_BYTES = 64 << 20
@@ -36,9 +37,10 @@ Stamps = dict[str, list[Any]]
 
 
 class Inputs(NamedTuple):
-    """The stamps of the files of each path, and the paths where nothing lies."""
+    """The stamps of the files of each path by its name, the name of each path, and the paths where nothing lies."""
 
     stamps: dict[str, Stamps]
+    names: dict[str, str]
     absent: tuple[str, ...]
 
 
@@ -47,45 +49,64 @@ def stamp_inputs(
 ) -> Inputs:
     """Stamp what lies at each path: a file, a glob, a folder with all below it, or a workspace.
 
+    Paths and files bear the last part of their names only, so that a job whose inputs are moved together with it
+    stays what it was.
+
     Parameters
     ----------
     paths : iterable of str
         Paths or fsspec URLs.
     recorded : mapping
-        The stamps by path that a committed stage recorded: they stand in for paths where nothing lies.
+        The stamps by name that a committed stage recorded: they stand in for paths where nothing lies.
     look : callable
         Returns the stamps at a path: `stamps_at`, or one that remembers them.
     """
-    found = {path: look(path) for path in dict.fromkeys(paths)}
+    names = _names(dict.fromkeys(paths))
+    found = {path: look(path) for path in names}
     absent = tuple(path for path, stamps in found.items() if not stamps)
-    return Inputs({path: stamps or dict(recorded.get(path, {})) for path, stamps in found.items()}, absent)
+    stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
+    return Inputs(stamps, names, absent)
+
+
+def _names(paths: Iterable[str]) -> dict[str, str]:
+    """Return the last part of each path, numbered where several share it."""
+    found: dict[str, str] = {}
+    for path in paths:
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        others = sum(other.rstrip("/").rsplit("/", 1)[-1] == name for other in found)
+        found[path] = f"{name} ({others + 1})" if others else name
+    return found
 
 
 def stamps_at(path: str) -> Stamps:
-    """Return size and version of every file at a path, none where nothing lies."""
-    fs, _ = url_to_fs(path)
-    files = _files_at(path)
-    if not files and Workspace.exists(path):
-        return {path: [0, f"workspace {Workspace.open(path).digest()}"]}
+    """Return size and version of every file at a path, none where nothing lies.
+
+    Files of a folder or a glob are named relative to the folder.
+    """
+    fs, inner = url_to_fs(path)
+    files = _files_at(fs, inner)
+    if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
+        return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
     n_bytes = sum(info["size"] or 0 for info in files.values())
     digested = n_bytes <= DIGESTED_BYTES
     return {name: _stamp(fs, info, digested=digested) for name, info in sorted(files.items())}
 
 
-def _files_at(path: str) -> dict[str, dict[str, Any]]:
-    """Return what the store says of each file at a path, by the file's own path or URL."""
-    fs, inner = url_to_fs(path)
+def _files_at(fs: Any, path: str) -> dict[str, dict[str, Any]]:
+    """Return what the store says of each file at a path of it."""
     fs.invalidate_cache()
     try:
-        info = fs.info(inner)
+        info = fs.info(path)
     except FileNotFoundError:
-        found = fs.glob(inner, detail=True) if glob.has_magic(inner) else {}
+        folder = path[: re.search(r"[*?[]|$", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+        found = fs.glob(path, detail=True) if glob.has_magic(path) else {}
     else:
         if info["type"] != "directory":
-            return {path: info}
-        found = {} if Workspace.exists(path) else fs.find(inner, detail=True)
-    named = fs.unstrip_protocol if "://" in path else str
-    return {named(name): info for name, info in found.items() if info["type"] == "file"}
+            return {path.rsplit("/", 1)[-1]: info}
+        folder = path.rstrip("/")
+        found = fs.find(path, detail=True)
+    files = {name: info for name, info in found.items() if info["type"] == "file"}
+    return {name.removeprefix(folder).lstrip("/"): info for name, info in files.items()}
 
 
 def _stamp(fs: Any, info: Mapping[str, Any], *, digested: bool) -> list[Any]:
@@ -94,7 +115,7 @@ def _stamp(fs: Any, info: Mapping[str, Any], *, digested: bool) -> list[Any]:
         return [int(info["size"] or 0), version]
     with fs.open(info["name"], "rb") as file:
         digest = hashlib.file_digest(file, new_digest).hexdigest()
-        return [file.tell(), f"content {digest}"]
+        return [int(info["size"] or file.tell()), f"content {digest}"]
 
 
 def _version(fs: Any, info: Mapping[str, Any]) -> str:
@@ -104,10 +125,10 @@ def _version(fs: Any, info: Mapping[str, Any]) -> str:
     return next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
 
 
-def recorded_sizes(manifest: StageManifest) -> dict[str, int]:
-    """Return the size in bytes of each file that a committed stage has read."""
+def recorded_bytes(manifest: StageManifest) -> int:
+    """Return the bytes of all files that a committed stage has read."""
     files: Mapping[str, Stamps] = manifest.parameters.get(FILES, {})
-    return {name: int(stamp[0]) for stamps in files.values() for name, stamp in stamps.items()}
+    return sum(int(stamp[0]) for stamps in files.values() for stamp in stamps.values())
 
 
 def file_sizes(urls: Iterable[str]) -> dict[str, int]:

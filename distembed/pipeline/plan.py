@@ -13,7 +13,7 @@ import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import corpus_stages
-from distembed.pipeline.inputs import file_sizes, recorded_sizes
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.sections import Job
 from distembed.pipeline.topics.config import TopicsJob
@@ -193,7 +193,7 @@ def corpus_input(job: PSDVecJob | TopicsJob, done: Mapping[str, StageManifest]) 
     if "tokens" in done:
         manifest = done["tokens"]
         n_splits = len(manifest.outputs["tokens"].spec.row_blocks)
-        return CorpusInput(sum(recorded_sizes(manifest).values()), n_splits, int(manifest.facts["n_tokens"]))
+        return CorpusInput(recorded_bytes(manifest), n_splits, int(manifest.facts["n_tokens"]))
     splits = corpus_stages.corpus_of(job).splits
     sizes = file_sizes(split.url for split in splits)
     n_tokens = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in sizes.items())

@@ -298,9 +298,9 @@ def _write_report(job: Job, workspace: Workspace) -> str:
 
 
 def _made_from(job: Job, workspace: Workspace) -> str:
-    """Return the digest of what a report shows: the job, the stages with what they took, and the code that draws."""
+    """Return the digest of what a report shows: its section, the stages with what they took, the code that draws."""
     done = workspace.stages()
-    shown = job.model_dump(mode="json", exclude={"job": {"workspace"}})
+    shown = [job.job.title, job.report.model_dump(mode="json")]
     stages = {spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in systems.of(job).stages}
     return digest_of_json([shown, stages, provenance.source_digest()])
 

@@ -74,12 +74,24 @@ def standings(job: Job, specs: Iterable[StageSpec], workspace: Workspace | None)
         before = done.get(spec.name) or begun.get(spec.name)
         recorded = {} if before is None else before.parameters.get(FILES, {})
         reads = stamp_inputs(spec.reads(job), recorded if isinstance(recorded, Mapping) else {}, look)
-        parameters = {**spec.parameters(job), **({FILES: reads.stamps} if reads.stamps else {})}
+        parameters = {
+            **_named(spec.parameters(job), reads.names),
+            **({FILES: reads.stamps} if reads.stamps else {}),
+        }
         inputs = {name: found[name].fingerprint for name in spec.inputs}
         now = fingerprint(spec.name, parameters, inputs)
         changes = () if before is None or before.fingerprint == now else _changes(before, parameters, inputs)
         found[spec.name] = Standing(spec, parameters, inputs, now, before, changes, reads.absent)
     return list(found.values())
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    """Return parameters with the name of each path in place of the path itself."""
+    if isinstance(value, Mapping):
+        return {key: _named(inner, names) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(inner, names) for inner in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 # --- what changed ----------------------------------------------------------------------------------------------
@@ -125,7 +137,14 @@ def _file_changes(old: Any, new: Mapping[str, Mapping[str, Any]]) -> Iterator[st
     if not isinstance(old, Mapping):
         yield "its files were recorded by an older distembed"
         return
-    before, now = ({name: s for files in every.values() for name, s in files.items()} for every in (old, new))
+    before, now = (
+        {
+            name if name == path else f"{path}: {name}": s
+            for path, files in every.items()
+            for name, s in files.items()
+        }
+        for every in (old, new)
+    )
     for name in sorted({**before, **now}):
         if name not in now:
             yield f"{name} is gone"

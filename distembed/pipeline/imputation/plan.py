@@ -15,7 +15,7 @@ from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.stages import keeps_distances
 from distembed.pipeline.imputation.tables import read_domain, read_known
-from distembed.pipeline.inputs import file_sizes, recorded_sizes
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.storage.workspace import Workspace
 
@@ -52,7 +52,7 @@ def imputation_plan(job: ImputationJob, workspace: Workspace | None = None) -> P
 def _sizes(job: ImputationJob, workspace: Workspace | None) -> Sizes:
     done = workspace.stages() if workspace is not None else {}
     if workspace is not None and "join" in done:
-        n_bytes = sum(recorded_sizes(done["join"]).values())
+        n_bytes = recorded_bytes(done["join"])
         spec = workspace.describe("domain").spec
         width = np.dtype(spec.dtype).itemsize
         n_components = workspace.describe("known_vectors").spec.shape[1]

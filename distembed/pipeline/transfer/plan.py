@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS
 from distembed.manifold.distances import row_chunk
 from distembed.manifold.neighbors import MERGED_AT_ONCE
-from distembed.pipeline.inputs import file_sizes, recorded_sizes
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import BYTES_PER_TOKEN, EXPANSION, PART_DICTIONARY_BYTES, Plan, StagePlan
 from distembed.pipeline.transfer.collections import SIDES, splits_of
 from distembed.pipeline.transfer.config import TransferJob
@@ -77,7 +77,7 @@ def _collections_of(job: TransferJob, done: Mapping[str, StageManifest]) -> Coll
         n_splits = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in SIDES)
         documents = [int(facts[f"{side}_n_documents"]) for side in SIDES]
         tokens = [int(facts[f"{side}_n_tokens"]) for side in SIDES]
-        return Collections(sum(recorded_sizes(done["tokens"]).values()), n_splits, documents, tokens)
+        return Collections(recorded_bytes(done["tokens"]), n_splits, documents, tokens)
     splits = [splits_of(getattr(job, side)) for side in SIDES]
     sizes = [file_sizes(split.url for split in side) for side in splits]
     n_bytes = sum(size for side in sizes for size in side.values())
