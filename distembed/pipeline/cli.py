@@ -203,14 +203,16 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Check that every stage of a job is committed and every block holds its digest.
 
-    JOB is a job file, or a workspace, whose own job is taken. The last line is the digest of all content; it is
-    printed only where nothing is missing.
+    JOB is a job file, or a workspace, whose own job is taken. What is there is judged by the settings it was made
+    with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
+    where nothing is missing.
     """
-    from distembed.pipeline.runner import verify_job
+    from distembed.pipeline.runner import planned_losses, verify_job
 
-    problems, digest = verify_job(_load(job_file, settings, workspace))
-    for problem in problems:
-        click.echo(problem)
+    job = _load(job_file, settings, workspace)
+    problems, digest = verify_job(job)
+    for line in [*problems, *planned_losses(job)]:
+        click.echo(line)
     if problems:
         word = "fault" if len(problems) == 1 else "faults"
         _fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)

@@ -319,9 +319,12 @@ def report_job(job: Job) -> str:
     """
     Workspace.open(job.job.workspace)
     with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
-        undone = _undone(standings(job, systems.of(job).stages, workspace))
-        if undone:
-            raise ValueError(f"there is no report of a job that is not done: {undone[0]}; run it first")
+        for standing in standings(job, systems.of(job).stages, workspace):
+            if not standing.is_done:
+                state = _state(standing, workspace)
+                raise ValueError(
+                    f"there is no report yet: stage {standing.spec.name} is {state}; run the job first"
+                )
         return _write_report(job, workspace)
 
 
@@ -380,26 +383,29 @@ def _provenance_lines(found: Sequence[Standing]) -> list[str]:
 
 
 def verify_job(job: Job) -> tuple[list[str], str]:
-    """Return a sentence for each stage not done and each bad file, and the digest of all content if there is none."""
+    """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
+
+    What is on disk is judged, by the settings it was made with: `planned_losses` tells where the job asks for others.
+    """
     workspace = Workspace.open(job.job.workspace)
     sentences = [
         f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
         for p in workspace.verify()
     ]
     # a job whose stages differ from run to run leaves others' stages where they are
-    found = standings(job, systems.of(job).stages, workspace)
-    sentences += _undone(found)
-    return sentences, "" if sentences else workspace.digest(standing.spec.name for standing in found)
+    specs, done = systems.of(job).stages, workspace.stages()
+    sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]
+    return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)
 
 
-def _undone(found: Sequence[Standing]) -> list[str]:
-    """Return a sentence for each stage that is not committed as the job asks for it."""
-    return [
-        f"stage {standing.spec.name} is not committed"
-        + (f" for this job: {standing.why}" if standing.changes else ": it has no manifest")
-        for standing in found
-        if not standing.is_done
-    ]
+def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
+    """Return why a stage does not count as committed, "" where it does."""
+    if spec.name not in done:
+        return f"stage {spec.name} is not committed: it has no manifest"
+    for name, known in done[spec.name].inputs.items():
+        if name in done and done[name].fingerprint != known:
+            return f"stage {spec.name} rests on a stage {name} that was replaced"
+    return ""
 
 
 def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:

@@ -103,10 +103,19 @@ def test_a_job_stopped_on_purpose_is_not_whole(tiny: Path) -> None:
     assert "core            not finished: not begun" in run("status", tiny / "v").output
 
 
-def test_a_workspace_of_another_job_is_not_this_one(tiny: Path) -> None:
-    problems, digest = verify_job(open_job(str(tiny / "job.toml"), settings=("psdvec.n_components=3",)))
-    assert digest == ""
-    assert "psdvec.n_components was 4, is 3" in problems[0]
+def test_verify_tells_where_the_job_asks_for_other_settings(tiny: Path) -> None:
+    done = run("verify", tiny / "job.toml", "--set", "psdvec.n_components=3")
+    assert done.exit_code == 0
+    assert "core will be computed again because psdvec.n_components was 4, is 3" in done.output
+
+
+def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
+    assert again(tiny, "counting.window=2").ran
+    shutil.copytree(tiny / "w", tiny / "v")
+    assert again(tiny, "vocabulary.min_count=2").ran
+    manifest = Path("manifest", "core.json")
+    shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
+    assert "stage core rests on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
 
 
 # --- what is read from outside --------------------------------------------------------------------------------
@@ -261,7 +270,7 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> No
     assert not report.exists()
     done = run("report", tiny / "job.toml")
     assert done.exit_code == 1
-    assert "not done" in done.output
+    assert "stage partial_counts is not finished: will be computed again because counting.window" in done.output
 
 
 def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:
