@@ -91,7 +91,6 @@ def checked_matrix(
     finite: bool = True,
     nonnegative: bool = False,
     min_rows: int = 1,
-    min_columns: int = 1,
 ) -> Any:
     """Return a matrix as a NumPy array, CSR matrix or Dask array of numbers.
 
@@ -107,7 +106,7 @@ def checked_matrix(
     finite, nonnegative : bool
         Refuse NaN and infinity; refuse negative values as well. Both are False where the first pass of the
         caller over the values finds them.
-    min_rows, min_columns : int
+    min_rows : int
 
     Raises
     ------
@@ -118,16 +117,18 @@ def checked_matrix(
         If X is sparse and may not be.
     """
     if isinstance(X, da.Array):
-        _check_layout(X, name, min_rows, min_columns)
+        if issparse(X._meta) and not sparse:
+            raise TypeError(f"Sparse data was passed for {name}, but dense data is required: densify its blocks")
+        _check_layout(X, name, min_rows)
         matrix = X
     else:
         matrix = check_array(
             X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
-            ensure_min_features=min_columns, estimator=estimator, input_name=name,
+            estimator=estimator, input_name=name,
         )  # fmt: skip
     if not (finite or nonnegative):
         return matrix
-    rules = {"name": name, "nonnegative": nonnegative}
+    rules = {"called": name, "nonnegative": nonnegative}
     if isinstance(matrix, da.Array):
         return matrix.map_blocks(checked_block, **rules, dtype=matrix.dtype, meta=matrix._meta)
     return checked_block(matrix, **rules)
@@ -138,7 +139,7 @@ def like_input(result: Any, X: Any) -> Any:
     return result if isinstance(X, da.Array) else np.asarray(result)
 
 
-def checked_block(block: Any, *, name: str, nonnegative: bool, block_info: Any = None) -> Any:
+def checked_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:
     """Return a block, dense or sparse, as it is.
 
     Raises
@@ -151,12 +152,12 @@ def checked_block(block: Any, *, name: str, nonnegative: bool, block_info: Any =
     if not _all_finite(values):
         row, column = _place(block, ~np.isfinite(values))
         raise ValueError(
-            f"{name} holds NaN or infinity, first in row {first_row + row}, column {column}: drop or fill it"
+            f"{called} holds NaN or infinity, first in row {first_row + row}, column {column}: drop or fill it"
         )
     if nonnegative and values.size and values.min() < 0:
         row, column = _place(block, values < 0)
         raise ValueError(
-            f"Negative values in data: {name} holds one in row {first_row + row}, column {column}; "
+            f"Negative values in data: {called} holds one in row {first_row + row}, column {column}; "
             "give values of zero or more"
         )
     return block
@@ -180,7 +181,7 @@ def _place(block: Any, wrong: Any) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def _check_layout(X: da.Array, name: str, min_rows: int, min_columns: int) -> None:
+def _check_layout(X: da.Array, name: str, min_rows: int) -> None:
     """Hold a Dask array to scikit-learn's rules on shape and type."""
     if X.ndim != 2:
         raise ValueError(
@@ -193,7 +194,7 @@ def _check_layout(X: da.Array, name: str, min_rows: int, min_columns: int) -> No
         raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
     if X.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {X.dtype}: give numbers")
-    for found, least, what in ((X.shape[0], min_rows, "sample"), (X.shape[1], min_columns, "feature")):
+    for found, least, what in ((X.shape[0], min_rows, "sample"), (X.shape[1], 1, "feature")):
         if found < least:
             raise ValueError(
                 f"Found array with {found} {what}(s) (shape={X.shape}) while a minimum of {least} is required."

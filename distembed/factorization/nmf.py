@@ -499,6 +499,11 @@ class OrthogonalNMF(_Factorization):
     Parameters and attributes: those of `NMF` without `solver`.
     """
 
+    _expected_failed_checks: ClassVar[dict[str, str]] = _Factorization._expected_failed_checks | dict.fromkeys(
+        ("check_transformer_general", "check_transformer_data_not_an_array"),
+        "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
+    )
+
     def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
 
@@ -548,6 +553,11 @@ class SemanticNMF(_Factorization):
         Largest document factor once columns have unit norm; -1 for a document without words.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
+
+    _expected_failed_checks: ClassVar[dict[str, str]] = _Factorization._expected_failed_checks | dict.fromkeys(
+        ("check_transformer_general", "check_transformer_data_not_an_array"),
+        "document factors of the fit are those after its last round, those of `transform` are converged",
+    )
 
     def __init__(
         self,

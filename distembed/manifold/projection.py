@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg.eigen import filtered_eigenpairs
@@ -24,6 +24,7 @@ from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
 from distembed.manifold.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
 Solver = Literal["spectral_regression", "eigen"]
@@ -45,7 +46,7 @@ RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
 
-class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
+class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Project rows so that neighbours stay near.
 
     .. math:: \min_w \sum_{ij} S_{ij} (w^T x_i - w^T x_j)^2 \quad\text{given}\quad w^T X^T D X w = 1
@@ -114,7 +115,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         svd_components: int | None = None,
         tol: float = 1e-4,
         max_iter: int = 500,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -132,6 +133,16 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.block_memory = block_memory
         self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse input is taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
 
     def fit(self, X: Any, y: None = None, *, graph: Any = None) -> LocalityPreservingProjection:  # noqa: ARG002
         """Learn the projection.
@@ -156,23 +167,21 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         RuntimeWarning
             If the regression does not converge.
         """
-        self._check_options(X)
-        self.zero_rows_ = _zero_rows(X)
+        rows = training_matrix(self, X, min_rows=2)
+        self._check_options(rows)
+        self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread():
-            self.graph_ = self._neighborhood(X) if graph is None else _checked_graph(graph, X.shape[0])
+            self.graph_ = self._neighborhood(rows) if graph is None else _checked_graph(graph, rows.shape[0])
             if self.solver == "eigen":
-                self._fit_eigen(X)
+                self._fit_eigen(rows)
             else:
-                self._fit_regression(X)
-        self.n_features_in_ = X.shape[1]
+                self._fit_regression(rows)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
-        if X.shape[1] != self.components_.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns; the components have {self.components_.shape[1]}")
-        projected = sparse_times(row_blocks(X), da.from_array(self.components_.T, chunks=-1))
-        return projected if isinstance(X, da.Array) else projected.compute()
+        rows = row_blocks(new_matrix(self, X, learnt="components_"))
+        return like_input(sparse_times(rows, da.from_array(self.components_.T, chunks=-1)), X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
@@ -198,7 +207,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
 
     def _fit_regression(self, X: Any) -> None:
         maps = laplacian_eigenmaps(
-            self.graph_, self.n_components, random_state=self.random_state, checkpoint=self.checkpoint
+            self.graph_, self.n_components, random_state=seed_of(self.random_state), checkpoint=self.checkpoint
         )
         solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
         self.eigenvalues_ = maps.eigenvalues
@@ -215,7 +224,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        span = _span(X[used], self.svd_components, self.random_state)
+        span = _span(X[used], self.svd_components, seed_of(self.random_state))
         if span.left.shape[1] < self.n_components:
             raise ValueError(
                 f"n_components is {self.n_components} but the rows joined by the graph have rank "
