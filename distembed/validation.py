@@ -7,7 +7,7 @@ by block, in the task that reads the block, so that no pass over the data is spe
 
 from __future__ import annotations
 
-import numbers
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -33,7 +33,7 @@ def seed_of(random_state: RandomState) -> int:
     ValueError
         If it is none of these, or negative.
     """
-    if isinstance(random_state, numbers.Integral) and random_state >= 0:
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**32, dtype=np.uint32))
@@ -128,10 +128,10 @@ def checked_matrix(
         )  # fmt: skip
     if not (finite or nonnegative):
         return matrix
-    rules = {"called": name, "nonnegative": nonnegative}
+    check = partial(checked_block, called=name, nonnegative=nonnegative)
     if isinstance(matrix, da.Array):
-        return matrix.map_blocks(checked_block, **rules, dtype=matrix.dtype, meta=matrix._meta)
-    return checked_block(matrix, **rules)
+        return matrix.map_blocks(check, dtype=matrix.dtype, meta=matrix._meta)
+    return check(matrix)
 
 
 def like_input(result: Any, X: Any) -> Any:

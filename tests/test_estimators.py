@@ -81,7 +81,7 @@ class OneMatrixAlignment(de.SemisupervisedAlignment):
 
 class OneMatrixEmbedding(de.FeaturePreservingEmbedding):
     def fit(self, X, y=None):
-        return super().fit(X, None if y is None else np.array(list(y))[:, None])
+        return super().fit(X, None if y is None else np.asarray(y).reshape(-1, 1))
 
     def fit_transform(self, X, y=None):
         return self.fit(X, y).transform(X)

@@ -20,6 +20,7 @@ from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_e
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
 from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
 from distembed.manifold.graphs import components, joint_adjacency
+from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
 
@@ -302,7 +303,7 @@ def infer_by_each_method(
     found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
-            sets.first, sets.second, links, random_state=model.random_state, block_memory=model.block_memory
+            sets.first, sets.second, links, random_state=seed_of(model.random_state), block_memory=model.block_memory
         )
         found |= _matched(known, more)
         found["embedding"] = _embedded(sets, more.links, model)

@@ -151,7 +151,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         Stop when a round gains less than this share of the objective.
     n_init : int
         Starts; the one of the largest objective is kept.
-    random_state : int
+    random_state : int, None, Generator or RandomState
     seeding_sample : int
         Documents among which start centroids are drawn.
 

@@ -355,7 +355,7 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             matrix, facts = self._documents(X)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
             self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares))
-            self.document_factors_ = like_input(self.document_factors_, X)
+            self._keep_kind(X)
 
     def _learn(self, fit: Fit) -> None:
         Z, rank = fit.factors.documents, self.n_components
@@ -366,6 +366,10 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self.word_factors_ = np.asarray(fit.factors.words)
         self.objective_, self.converged_ = fit.objective, fit.converged
         self.n_iter_ = fit.objective.size
+
+    def _keep_kind(self, X: Any) -> None:
+        """Bring the document factors into memory where X was, though it was cut into blocks."""
+        self.document_factors_ = like_input(self.document_factors_, X)
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
         """Fit and return the document factors."""
@@ -444,7 +448,7 @@ class NMF(_Factorization):
         Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
     n_init : int
         Starts; the one of the smallest objective is kept.
-    random_state : int
+    random_state : int, None, Generator or RandomState
     checkpoint : Checkpoint
         Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
@@ -539,7 +543,7 @@ class SemanticNMF(_Factorization):
         Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
     n_init : int
         Starts; the one of the smallest objective is kept.
-    random_state : int
+    random_state : int, None, Generator or RandomState
     checkpoint : Checkpoint
         Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
@@ -611,10 +615,10 @@ class SemanticNMF(_Factorization):
             start = partial(_semantic_start, semantic, plain)
             weight = float(self.semantic_weight)
             self._fit(matrix, start, partial(_semantic_round, matrix, semantic, squares, weight))
-            self.document_factors_ = like_input(self.document_factors_, X)
+            self._keep_kind(X)
         return self
 
-    def fit_transform(self, X: Any, M: Any) -> Array:
+    def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override] - M is not scikit-learn's y
         """Fit to X and M and return the document factors."""
         return self.fit(X, M).document_factors_
 

@@ -147,7 +147,7 @@ class PSDVec(BaseEstimator):
         0.12 % above that of 16 passes of 52, which was 0.005 % above that of 24.
     block_size : int, optional
         Columns of that start; default half of the rank: smaller blocks and more passes find more.
-    random_state : int
+    random_state : int, None, Generator or RandomState
         Seed of those.
     batch_words : int
         Noncore words in one task.

@@ -212,7 +212,7 @@ class SemisupervisedAlignment(_JointGraphEstimator):
             If the correspondences are none or faulty (`correspondence_matrix`), or k is not below n + m.
         """
         sets = self._training_sets(X1, X2)
-        self.links_ = self._links(*sets, correspondences)
+        self.links_ = self._links(sets[0], sets[1], correspondences)
         self.adjacency_ = self._joint_graph(sets, self.links_)
         self.n_first_ = self.links_.shape[0]
         self.eigenvalues_, self.embedding_ = alignment_eigenpairs(
@@ -395,7 +395,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
             return self._learn(self._joint_graph(sets, None), values, confidence, sets)
         sets = self._training_sets(X1, X2)
         pairs = [] if correspondences is None else correspondences
-        self.links_ = self._links(*sets, pairs)
+        self.links_ = self._links(sets[0], sets[1], pairs)
         values, confidence = shared_values(V1, self.links_)
         return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
 

@@ -76,7 +76,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
         ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The projected rows are then off by about 5 tol (a
         word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
-    random_state : int
+    random_state : int, None, Generator or RandomState
     block_memory : int
         Bytes of one task of the search for neighbours.
     checkpoint : Checkpoint
