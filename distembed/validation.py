@@ -118,7 +118,9 @@ def checked_matrix(
     """
     if isinstance(X, da.Array):
         if issparse(X._meta) and not sparse:
-            raise TypeError(f"Sparse data was passed for {name}, but dense data is required: densify its blocks")
+            raise TypeError(
+                f"Sparse data was passed for {name}, but dense data is required: densify its blocks"
+            )
         _check_layout(X, name, min_rows)
         matrix = X
     else:

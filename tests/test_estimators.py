@@ -22,7 +22,9 @@ ROWS, COLUMNS = 30, 8
 def documents(seed=0):
     """Non-negative rows, some values zero, no row empty."""
     random = np.random.default_rng(seed)
-    return random.random((ROWS, COLUMNS)) * (random.random((ROWS, COLUMNS)) < 0.7) + np.eye(ROWS, COLUMNS) + 0.01
+    return (
+        random.random((ROWS, COLUMNS)) * (random.random((ROWS, COLUMNS)) < 0.7) + np.eye(ROWS, COLUMNS) + 0.01
+    )
 
 
 def in_blocks(X, *, sparse=False):
@@ -154,7 +156,9 @@ def test_rows_that_do_not_fit_are_refused(fitted, kind):
         return X if kind == "array" else KINDS[kind](X)
 
     for width in (COLUMNS - 1, COLUMNS + 1, 2000):
-        with pytest.raises(ValueError, match=f"X has {width} features, but .* is expecting {COLUMNS} features"):
+        with pytest.raises(
+            ValueError, match=f"X has {width} features, but .* is expecting {COLUMNS} features"
+        ):
             answer(given(np.ones((3, width))))
     for value in (np.nan, np.inf, -np.inf):
         with pytest.raises(ValueError, match="X holds NaN or infinity, first in row 17, column 4"):
@@ -172,12 +176,16 @@ def test_rows_of_every_kind_get_the_same_answer(fitted):
     expected = getattr(model, method)(X)
     assert isinstance(expected, np.ndarray)
     for make in KINDS.values():
-        np.testing.assert_allclose(np.asarray(getattr(model, method)(make(X))), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            np.asarray(getattr(model, method)(make(X))), expected, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_second_sets_have_columns_of_their_own():
     X1, X2 = documents(), documents(1)[:, :5]
-    model = de.FeaturePreservingEmbedding(2, n_neighbors=4).fit(X1, X2, X1[:, :2], [(i, i) for i in range(20)])
+    model = de.FeaturePreservingEmbedding(2, n_neighbors=4).fit(
+        X1, X2, X1[:, :2], [(i, i) for i in range(20)]
+    )
     assert model.transform(X2, data_set=1).shape == (ROWS, 2)
     with pytest.raises(ValueError, match="X has 8 features, but set 1 of FeaturePreservingEmbedding has 5"):
         model.transform(X1, data_set=1)

@@ -303,7 +303,11 @@ def infer_by_each_method(
     found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
-            sets.first, sets.second, links, random_state=seed_of(model.random_state), block_memory=model.block_memory
+            sets.first,
+            sets.second,
+            links,
+            random_state=seed_of(model.random_state),
+            block_memory=model.block_memory,
         )
         found |= _matched(known, more)
         found["embedding"] = _embedded(sets, more.links, model)

@@ -397,7 +397,9 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
             W = self.word_factors_
             solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
-            return like_input(each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype), X)
+            return like_input(
+                each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype), X
+            )
 
     def top_words(self, n: int, words: Sequence[str]) -> list[list[str]]:
         """Return for every component its n words of the largest factors, the largest first.
@@ -503,9 +505,12 @@ class OrthogonalNMF(_Factorization):
     Parameters and attributes: those of `NMF` without `solver`.
     """
 
-    _expected_failed_checks: ClassVar[dict[str, str]] = _Factorization._expected_failed_checks | dict.fromkeys(
-        ("check_transformer_general", "check_transformer_data_not_an_array"),
-        "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
+    _expected_failed_checks: ClassVar[dict[str, str]] = (
+        _Factorization._expected_failed_checks
+        | dict.fromkeys(
+            ("check_transformer_general", "check_transformer_data_not_an_array"),
+            "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
+        )
     )
 
     def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
@@ -558,9 +563,12 @@ class SemanticNMF(_Factorization):
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
 
-    _expected_failed_checks: ClassVar[dict[str, str]] = _Factorization._expected_failed_checks | dict.fromkeys(
-        ("check_transformer_general", "check_transformer_data_not_an_array"),
-        "document factors of the fit are those after its last round, those of `transform` are converged",
+    _expected_failed_checks: ClassVar[dict[str, str]] = (
+        _Factorization._expected_failed_checks
+        | dict.fromkeys(
+            ("check_transformer_general", "check_transformer_data_not_an_array"),
+            "document factors of the fit are those after its last round, those of `transform` are converged",
+        )
     )
 
     def __init__(
@@ -618,7 +626,7 @@ class SemanticNMF(_Factorization):
             self._keep_kind(X)
         return self
 
-    def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override] - M is not scikit-learn's y
+    def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
         """Fit to X and M and return the document factors."""
         return self.fit(X, M).document_factors_
 

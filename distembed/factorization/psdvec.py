@@ -256,7 +256,9 @@ class PSDVec(BaseEstimator):
             sums = marginals(every)
             _check_counted(sums, word_counts)
             totals = (
-                sums.rows if row_totals is None else _checked_length(row_totals, len(word_counts), "row_totals")
+                sums.rows
+                if row_totals is None
+                else _checked_length(row_totals, len(word_counts), "row_totals")
             )
             self._learn_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
             if n_core < len(word_counts):

@@ -116,7 +116,12 @@ class _JointGraphEstimator(BaseEstimator):
         if not self.propagate:
             return links
         return propagate_correspondences(
-            X1, X2, links, metric=self.metric, random_state=seed_of(self.random_state), block_memory=self.block_memory
+            X1,
+            X2,
+            links,
+            metric=self.metric,
+            random_state=seed_of(self.random_state),
+            block_memory=self.block_memory,
         ).links
 
     def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
@@ -596,7 +601,9 @@ def _filled(problem: _Problem, Z: Float64s, F: Float64s) -> _Known:
 def _start(problem: _Problem) -> Float64s:
     options, n_rows = problem.options, problem.confidence.size
     if options.init == "random":
-        Z = np.random.default_rng(seed_of(options.random_state)).uniform(-1, 1, (n_rows, options.n_components))
+        Z = np.random.default_rng(seed_of(options.random_state)).uniform(
+            -1, 1, (n_rows, options.n_components)
+        )
     else:
         smooth = laplacian(options.adjacency_)
         Z = smallest_eigenpairs(smooth, options.n_components, random_state=seed_of(options.random_state))[1]

@@ -207,7 +207,10 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _fit_regression(self, X: Any) -> None:
         maps = laplacian_eigenmaps(
-            self.graph_, self.n_components, random_state=seed_of(self.random_state), checkpoint=self.checkpoint
+            self.graph_,
+            self.n_components,
+            random_state=seed_of(self.random_state),
+            checkpoint=self.checkpoint,
         )
         solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
         self.eigenvalues_ = maps.eigenvalues
