@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
 
@@ -69,7 +69,7 @@ class LSA(TransformerMixin, BaseEstimator):
         """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array."""
         found = self._fitted(X)
         scaled = found.left * scaled_power(found.values, self.exponent).astype(self.dtype)
-        return scaled if isinstance(X, da.Array) else scaled.compute()
+        return scaled if isinstance(X, da.Array) else compute(scaled)
 
     def transform(self, X: Any) -> Any:
         """Return X V S^(exponent - 1), (n × k), for rows of the same features."""
@@ -78,7 +78,7 @@ class LSA(TransformerMixin, BaseEstimator):
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
         projected = sparse_times(row_blocks(X), da.from_array(weights, chunks=-1))
-        return projected if isinstance(X, da.Array) else projected.compute()
+        return projected if isinstance(X, da.Array) else compute(projected)
 
     def _fitted(self, X: Any) -> SingularTriplets:
         with one_blas_thread():
