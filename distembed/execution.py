@@ -163,14 +163,14 @@ class _Limit:
         self.n_uses += 1
         for library in libraries:
             self.before.setdefault(library.filepath, (library, library.num_threads))
-            library.set_num_threads(1)
+            _set_threads(library, 1)
 
     def end(self) -> None:
         """Give every library back the threads it had before the first use, after the last."""
         self.n_uses -= 1
         if not self.n_uses:
             for library, n_threads in self.before.values():
-                library.set_num_threads(n_threads)
+                _set_threads(library, n_threads)
             self.before.clear()
 
 
@@ -181,20 +181,35 @@ class _ThreadLimit(_Limit, threading.local):
 _PROCESS_LIMIT, _THREAD_LIMIT, _LOCK = _Limit(), _ThreadLimit(), threading.Lock()
 
 
+def _set_threads(library: Any, n_threads: int) -> None:
+    """Set the threads of a library, from whatever thread.
+
+    Of itself, threadpoolctl 3.8 lets the thread that first changed those of OpenBLAS be the only one to do so.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda **_: None)
+    release(force=True)
+    library.set_num_threads(n_threads)
+    release(force=True)
+
+
+def _counts_per_thread(library: Any) -> bool:
+    return "openmp" in {library.user_api, getattr(library, "threading_layer", None)}
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS in this process, and OpenMP in this thread, to one thread for the length of the block.
 
     Blocks may lie within each other and overlap in several threads: the first to begin sets the limit of BLAS
     and the last to end lifts it. NumPy's and SciPy's BLAS are loaded first. An OpenMP library that is loaded
-    inside a block is limited from the next block on that begins: import before you begin.
+    inside a block is limited from the next block on that begins, so import it before.
     """
-    import scipy.linalg  # noqa: F401, PLC0415 - a BLAS of its own, which would be loaded later with all its threads
+    import scipy.linalg  # noqa: F401, PLC0415 - its BLAS, which would come later and with all its threads
 
     libraries = ThreadpoolController().lib_controllers
     with _LOCK:
-        _PROCESS_LIMIT.begin([library for library in libraries if library.user_api == "blas"])
-    _THREAD_LIMIT.begin([library for library in libraries if library.user_api != "blas"])
+        _PROCESS_LIMIT.begin([library for library in libraries if not _counts_per_thread(library)])
+    _THREAD_LIMIT.begin([library for library in libraries if _counts_per_thread(library)])
     try:
         yield
     finally:

@@ -18,8 +18,6 @@ import dask
 import psutil
 from dask import threaded
 
-from distembed.execution import one_blas_thread
-
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -82,6 +80,8 @@ class Workers:
         if self._started:
             return
         self._started = True
+        from distembed.execution import one_blas_thread
+
         self._resources.enter_context(one_blas_thread())
         n_workers = self.n_workers or os.cpu_count() or 1
         if self.scheduler in {None, "threads"}:
