@@ -107,6 +107,63 @@ def test_a_lifted_function_stays_what_it_is():
     )
 
 
+def lifts_of(dense, sparse):
+    """One result of every kind of lift: 1 where every block function got fine arrays.
+
+    The functions are local, so that they are sent to a worker along with the task.
+    """
+
+    def is_fine(value):
+        if isinstance(value, list):
+            return all(map(is_fine, value))
+        parts = (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else [value]
+        return all(part.flags.aligned and part.flags.c_contiguous for part in parts)
+
+    def fine(*values):
+        return np.array([[is_fine(list(values))]], dtype=float)
+
+    def in_part(values, axis, keepdims):
+        return fine(values)
+
+    def in_list(values, axis, keepdims):
+        return unaligned(fine(values) * min(value[0, 0] for value in values))
+
+    def unaligned(array):
+        copied = np.ndarray(array.shape, array.dtype, buffer=np.empty(array.nbytes + 3, np.uint8)[3:].data)
+        copied[...] = array
+        return copied
+
+    options = {"dtype": float, "meta": np.empty((0, 0))}
+    whole = map_blocks(unaligned, dense.rechunk(-1), dtype=float)
+    pieces = sparse.to_delayed().ravel().tolist()
+    rows = (1,) * sparse.numblocks[0]
+    return {
+        "map_blocks": map_blocks(fine, sparse, whole, dense, chunks=(rows, (1,)), **options),
+        "blockwise": blockwise(
+            fine, "ij", sparse, "ij", whole, "kl", adjust_chunks={"i": 1, "j": 1}, align_arrays=False, **options
+        ),
+        "reduction": reduction(
+            dense, chunk=in_part, combine=in_list, aggregate=in_list,
+            axis=0, split_every=2, concatenate=False, keepdims=True, **options,
+        ),
+        "delayed": [delayed(fine)(pieces, piece) for piece in pieces],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [unaligned, np.asfortranarray])
+def test_block_functions_and_callers_get_aligned_arrays(make):
+    def make_sparse(block):
+        block = csr_array(block)
+        block.data = unaligned(block.data)
+        return block
+
+    dense = da.from_array(DENSE, chunks=(5, -1)).map_blocks(make, dtype=float)
+    sparse = da.from_array(SPARSE.toarray(), chunks=(5, -1)).map_blocks(make_sparse, meta=csr_array((0, 0)))
+    for name, lift in lifts_of(dense, sparse).items():
+        assert np.all(np.asarray(compute(lift)) == 1), name
+    assert is_fine(compute((dense.blocks[0], [sparse.blocks[1]], delayed(make)(DENSE))))
+
+
 # --- two processes ---------------------------------------------------------------------------------------------
 
 
@@ -119,45 +176,14 @@ def processes():
         yield cluster
 
 
-def test_block_functions_and_callers_get_aligned_arrays_from_other_processes(processes):
-    """In every kind of lift, dense and sparse; 1 stands for fine. The functions are sent along, as tests are not."""
+def test_block_functions_get_aligned_arrays_from_other_processes(processes):
     from distributed import Client
-
-    def is_fine(value):
-        if isinstance(value, list):
-            return all(map(is_fine, value))
-        parts = (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else [value]
-        return all(part.flags.aligned and part.flags.c_contiguous for part in parts)
-
-    def fine(*values):
-        return np.array([[is_fine(list(values))]], dtype=float)
-
-    def smallest(values, axis, keepdims):
-        del keepdims
-        return np.minimum(values.min(axis=axis, keepdims=True), fine(values))
 
     with Client(processes):
         dense = da.from_array(DENSE, chunks=(5, -1)).persist()
-        turned = da.from_array(np.asfortranarray(DENSE), chunks=(5, -1)).persist()
         sparse = row_blocks(SPARSE, values_per_block=30).rechunk((5, -1)).persist()
-        whole = [array.rechunk(-1).persist() for array in (dense, turned)]
-        pieces = sparse.to_delayed().ravel().tolist()
-        options = {"dtype": float, "meta": np.empty((0, 0))}
-        ones = map_blocks(fine, sparse, *whole, dense, turned, chunks=((1,) * 8, (1,)), **options)
-        lifts = {
-            "map_blocks": ones,
-            "blockwise": blockwise(
-                fine, "ij", sparse, "ij", whole[0], "kl", adjust_chunks={"i": 1, "j": 1}, align_arrays=False,
-                **options,
-            ),
-            "reduction": reduction(
-                ones, chunk=smallest, combine=smallest, aggregate=smallest, axis=0, split_every=2, dtype=float,
-            ),
-            "delayed": [delayed(fine)(pieces, piece) for piece in pieces],
-        }  # fmt: skip
-        for name, lift in lifts.items():
+        for name, lift in lifts_of(dense, sparse).items():
             assert np.all(np.asarray(compute(lift)) == 1), name
-        assert is_fine(compute([*whole, *pieces]))
 
 
 def fit_of(kind, counts, lazy):
