@@ -15,6 +15,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from distembed.execution import compute, map_blocks
+
 RandomState = int | np.random.Generator | np.random.RandomState | None
 """What an estimator takes as `random_state`."""
 
@@ -132,13 +134,13 @@ def checked_matrix(
         return matrix
     check = partial(checked_block, called=name, nonnegative=nonnegative)
     if isinstance(matrix, da.Array):
-        return matrix.map_blocks(check, dtype=matrix.dtype, meta=matrix._meta)
+        return map_blocks(check, matrix, dtype=matrix.dtype, meta=matrix._meta)
     return check(matrix)
 
 
 def like_input(result: Any, X: Any) -> Any:
     """Return a result as a Dask array where the input X was one, else as a NumPy array."""
-    return result if isinstance(X, da.Array) else np.asarray(result)
+    return result if isinstance(X, da.Array) else compute(result)
 
 
 def checked_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import dask
 import fsspec
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,6 +30,7 @@ from distembed.corpus.streams import (
     open_url,
 )
 from distembed.corpus.tokenizer import Tokenizer
+from distembed.execution import compute, delayed
 
 FORMATS = ("mediawiki", "text", "jsonl", "parquet")
 EXTENSIONS = {
@@ -105,13 +105,13 @@ def run_splits(corpus: Corpus, folder: str | None) -> Tokens:
     if folder is None:
         temporary = tempfile.TemporaryDirectory(prefix="distembed-", dir=corpus.scratch)
         folder = temporary.name
-    task = dask.delayed(tokenize_split, pure=False)
+    task = delayed(tokenize_split, pure=False)
     targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.splits))]
     # One collection: Dask's cull is quadratic in the number of collections.
-    together = dask.delayed(tuple)(
+    together = delayed(tuple)(
         [task(split, corpus.tokenizer, target) for split, target in zip(corpus.splits, targets, strict=True)]
     )
-    summaries = together.compute()
+    summaries = compute(together)
     if not any(summary.n_documents for summary in summaries):
         skipped = sum(summary.n_skipped for summary in summaries)
         raise CorpusError(

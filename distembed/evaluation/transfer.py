@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import clone
 
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
 from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
@@ -138,15 +138,17 @@ def score_retrieval(
         raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
     rows = max(1, block_memory // (4 * 8 * len(first)))
     with one_blas_thread():
-        ranks = da.map_blocks(
-            _ranks_block,
-            da.from_array(second, chunks=(rows, -1)),
-            da.from_array(wanted[:, None], chunks=(rows, 1)),
-            first=first,
-            dtype=np.float64,
-            chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
-            meta=np.empty((0, 0)),
-        ).compute()[:, 0]
+        ranks = compute(
+            map_blocks(
+                _ranks_block,
+                da.from_array(second, chunks=(rows, -1)),
+                da.from_array(wanted[:, None], chunks=(rows, 1)),
+                first=first,
+                dtype=np.float64,
+                chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
+                meta=np.empty((0, 0)),
+            )
+        )[:, 0]
     return RetrievalScores(
         float((1 / ranks).mean()), float((ranks < 2).mean()), float((ranks < 11).mean()), ranks
     )

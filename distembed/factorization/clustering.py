@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_blocks import Array, each, row_blocks, take_rows, total
 from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
@@ -36,7 +36,7 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
     ValueError
         If a value is negative, NaN or infinite, or if all are zero and the matrix is called X.
     """
-    found = np.asarray(total(blocks.inspect, matrix, shape=(1, 5 + matrix.shape[1])))[0]
+    found = compute(total(blocks.inspect, matrix, shape=(1, 5 + matrix.shape[1])))[0]
     negative, not_finite, squares, added, empty = found[:5]
     if not_finite:
         raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
@@ -99,7 +99,7 @@ def _labels(X: csr_array, C: Floats) -> NDArray[np.int64]:
 
 def _cluster_sums(matrix: Array, centroids: Floats) -> Floats:
     shape = (centroids.shape[0] + 2, centroids.shape[1])
-    return np.asarray(total(blocks.cluster_sums, matrix, centroids, shape=shape))
+    return compute(total(blocks.cluster_sums, matrix, centroids, shape=shape))
 
 
 def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -> Floats:
@@ -119,7 +119,7 @@ def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -
 
 
 def _whole(matrix: Array) -> csr_array:
-    return csr_array(matrix.compute()) if isinstance(matrix, da.Array) else matrix
+    return csr_array(compute(matrix)) if isinstance(matrix, da.Array) else matrix
 
 
 def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
@@ -128,7 +128,7 @@ def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
     empty = np.flatnonzero(size == 0)
     if empty.size:
         nearest = each(blocks.nearest_centroid, matrix, centroids, columns=2)
-        cosine = np.asarray(nearest)[:, 1]
+        cosine = compute(nearest)[:, 1]
         farthest = np.argsort(cosine, kind="stable")[: empty.size]
         moved[:, empty] = take_rows(matrix, farthest).toarray().T
     norms = np.linalg.norm(moved, axis=0)
@@ -212,7 +212,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             seed = seed_of(self.random_state)
             starts = (self._start(matrix, (seed, start)) for start in range(self.n_init))
             best = max(starts, key=lambda found: found.objective[-1])
-            self.labels_ = np.asarray(best.labels).ravel()
+            self.labels_ = compute(best.labels).ravel()
         self.centroids_, self.objective_, self.converged_ = best.centroids, best.objective, best.converged
         self.n_iter_ = best.objective.size
         if not best.converged:
@@ -229,7 +229,7 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """Return the label of the nearest centroid of each row of X, -1 for a row without words."""
         with one_blas_thread():
             matrix = row_blocks(self._new(X))
-            return np.asarray(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
+            return compute(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
     def transform(self, X: Any) -> Array:
         """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array."""
@@ -246,5 +246,5 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 def unit_rows(matrix: Array) -> Array:
     """Return a matrix with rows of unit length; lazily for a Dask array."""
     if isinstance(matrix, da.Array):
-        return matrix.map_blocks(blocks.unit_rows, dtype=matrix.dtype, meta=matrix._meta)
+        return map_blocks(blocks.unit_rows, matrix, dtype=matrix.dtype, meta=matrix._meta)
     return blocks.unit_rows(matrix)

@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import (
     Facts,
@@ -102,7 +102,7 @@ def _in_memory(factors: Factors, like: Array) -> Factors:
     """Return the factors as NumPy arrays where the matrix they belong to is in memory."""
     if isinstance(like, da.Array):
         return factors
-    return Factors(*(np.asarray(value) for value in factors))
+    return compute(factors)
 
 
 def _advance(factors: Factors, one_round: Round, n_rounds: int) -> Factors:
@@ -128,7 +128,7 @@ def _descend(
         advance = partial(_advance, factors, one_round, n_rounds)
         factors = _in_memory(_keep(checkpoint, f"{name}-round-{done + n_rounds:05d}", advance), X)
         before = history[-1] if history else np.inf
-        history.extend(np.asarray(factors.objective).ravel())
+        history.extend(compute(factors.objective).ravel())
         if tol > 0 and before - history[-1] <= tol * before < np.inf:
             return Fit(factors, np.array(history), converged=True)
     return Fit(factors, np.array(history), converged=False)
@@ -251,7 +251,7 @@ def _nndsvd_start(X: Array, rank: int, mean: float) -> tuple[Array, Array]:
     Boutsidis & Gallopoulos (2008), variant NNDSVDa, which multiplicative updates need.
     """
     V, values = _right_singular_vectors(X, rank)
-    positive, negative = np.sqrt(np.asarray(total(blocks.sign_parts, X, V, shape=(2, rank)))) / values
+    positive, negative = np.sqrt(compute(total(blocks.sign_parts, X, V, shape=(2, rank)))) / values
     up, down = np.linalg.norm(np.maximum(V, 0), axis=0), np.linalg.norm(np.minimum(V, 0), axis=0)
     sign = np.where(positive * up >= negative * down, 1.0, -1.0)
     document_norm, word_norm = np.where(sign > 0, (positive, up), (negative, down))
@@ -267,9 +267,9 @@ def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[
     width = min(rank + 10, *X.shape)
     basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], width)))
     for _ in range(n_passes):
-        image = np.asarray(total(_squared_times, X, basis, shape=basis.shape))
+        image = compute(total(_squared_times, X, basis, shape=basis.shape))
         basis, _ = np.linalg.qr(image)
-    image = np.asarray(total(_squared_times, X, basis, shape=basis.shape))
+    image = compute(total(_squared_times, X, basis, shape=basis.shape))
     projected = basis.T @ image
     eigenvalues, rotation = np.linalg.eigh((projected + projected.T) / 2)
     leading = np.argsort(eigenvalues)[::-1][:rank]
@@ -359,11 +359,11 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
 
     def _learn(self, fit: Fit) -> None:
         Z, rank = fit.factors.documents, self.n_components
-        norms = np.sqrt(np.diag(np.asarray(total(blocks.gram, Z, shape=(rank, rank))))).reshape(1, -1)
+        norms = np.sqrt(np.diag(compute(total(blocks.gram, Z, shape=(rank, rank))))).reshape(1, -1)
         labels = each(blocks.column_shares, Z, norms, columns=1, dtype=np.int64)
-        self.labels_ = np.asarray(labels).ravel()
+        self.labels_ = compute(labels).ravel()
         self.document_factors_ = Z
-        self.word_factors_ = np.asarray(fit.factors.words)
+        self.word_factors_ = compute(fit.factors.words)
         self.objective_, self.converged_ = fit.objective, fit.converged
         self.n_iter_ = fit.objective.size
 
@@ -636,7 +636,7 @@ class SemanticNMF(_Factorization):
 
     def _learn(self, fit: Fit) -> None:
         super()._learn(fit)
-        self.core_ = np.asarray(fit.factors.core)
+        self.core_ = compute(fit.factors.core)
 
 
 def _plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
@@ -652,7 +652,7 @@ def _orthogonal_start(X: Array, rank: int, init: str, mean: float, seed: tuple[i
 
 def _semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...]) -> Factors:
     factors = plain(seed)
-    MW = np.asarray(_times(M, factors.words))
+    MW = compute(_times(M, factors.words))
     return factors._replace(core=blocks.fitted_core(factors.words, MW), carried=MW)
 
 
@@ -669,7 +669,7 @@ def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
     if shift == 1:
         return matrix
     if isinstance(matrix, da.Array):
-        return matrix.map_blocks(_shifted, shift, dtype=matrix.dtype, meta=matrix._meta)
+        return map_blocks(_shifted, matrix, shift, dtype=matrix.dtype, meta=matrix._meta)
     return blocks.shifted(matrix, shift=shift)
 
 
@@ -680,7 +680,7 @@ def _shifted(block: csr_array, shift: float) -> csr_array:
 def _check_symmetric(M: Array) -> None:
     """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
     probes = np.random.default_rng(0).random((M.shape[0], 2))
-    image = np.asarray(_times(M, probes))
+    image = compute(_times(M, probes))
     one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
     if abs(one - other) > 1e-5 * abs(one):
         raise ValueError(

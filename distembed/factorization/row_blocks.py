@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, vstack
 
+from distembed.execution import Aligned, compute, delayed, map_blocks
 from distembed.factorization import nmf_blocks as blocks
 from distembed.linalg import operators
 
@@ -45,7 +45,7 @@ def row_blocks(matrix: Any, *, block_memory: int = BLOCK_MEMORY) -> Array:
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     if isinstance(matrix, da.Array):
         chunks = matrix.rechunk((matrix.chunks[0], -1)) if matrix.numblocks[1] > 1 else matrix
-        return chunks.map_blocks(blocks.as_csr, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
+        return map_blocks(blocks.as_csr, chunks, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
     whole = blocks.as_csr(matrix, dtype)
     size = whole.data.nbytes + whole.indices.nbytes
     if size <= block_memory:
@@ -74,10 +74,10 @@ def each(
     arrays have one block and it differs from theirs.
     """
     if not any(isinstance(array, da.Array) for array in arrays):
-        return _called(*arrays, function=function)
+        return Aligned(_called)(*arrays, function=function)
     lifted = [_one_block(array) for array in arrays]
     row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
-    return da.map_blocks(
+    return map_blocks(
         _called, *lifted, function=function, dtype=dtype, meta=np.empty((0, 0), dtype),
         chunks=(row_chunks, (columns,)),
     )  # fmt: skip
@@ -86,10 +86,10 @@ def each(
 def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tuple[int, int]) -> Array:
     """Return the sum over row blocks of function(blocks…), float64, added in a tree of fixed shape."""
     if not any(isinstance(array, da.Array) for array in (matrix, *arrays)):
-        return _called(matrix, *arrays, function=function)
+        return Aligned(_called)(matrix, *arrays, function=function)
     lifted = [_one_block(array) for array in (matrix, *arrays)]
     n_blocks = lifted[0].numblocks[0]
-    stacked = da.map_blocks(
+    stacked = map_blocks(
         _called, *lifted, function=function, dtype=np.float64, meta=np.empty((0, 0)),
         chunks=((shape[0],) * n_blocks, (shape[1],)),
     )  # fmt: skip
@@ -104,8 +104,13 @@ def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array
     starts = range(0, stacked.numblocks[0], FAN_IN)
     heights = tuple(shape[0] * min(FAN_IN, stacked.numblocks[0] - start) for start in starts)
     merged = stacked.rechunk((heights, shape[1]))
-    return merged.map_blocks(
-        _fold, shape, dtype=np.float64, meta=np.empty((0, 0)), chunks=((shape[0],) * n_blocks, (shape[1],))
+    return map_blocks(
+        _fold,
+        merged,
+        shape,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+        chunks=((shape[0],) * n_blocks, (shape[1],)),
     )
 
 
@@ -115,9 +120,8 @@ def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
 
 
 def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
-    """Call a block function with arrays in C order and for one: another order gives other last bits."""
-    ordered = (array if issparse(array) else np.ascontiguousarray(array) for array in arrays)
-    return np.ascontiguousarray(function(*ordered))
+    """Call a block function for an array in C order: sums of one in another order have other last bits."""
+    return np.ascontiguousarray(function(*arrays))
 
 
 def _one_block(array: Array) -> da.Array:
@@ -131,12 +135,12 @@ def take_rows(matrix: Array, indices: NDArray[np.int64]) -> csr_array:
     order = np.argsort(indices, kind="stable")
     edges = np.cumsum([0, *matrix.chunks[0]])
     owner = np.searchsorted(edges, indices[order], side="right") - 1
-    take = dask.delayed(_take)
+    take = delayed(_take)
     parts = [
         take(matrix.blocks[int(b), 0].to_delayed().item(), indices[order][owner == b] - edges[b])
         for b in np.unique(owner)
     ]
-    found = vstack(dask.compute(*parts), format="csr")
+    found = vstack(compute(parts), format="csr")
     return csr_array(found)[np.argsort(order, kind="stable")]
 
 

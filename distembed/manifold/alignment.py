@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +26,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.correspondences import (
     correspondence_matrix,
@@ -573,7 +572,7 @@ def _alternate(problem: _Problem) -> _Embedding:
     for number in range(1, options.max_iter + 1):
         known = _filled(problem, Z, F)
         kept = options.checkpoint(f"embedding-{number}", _Step(problem, known, Z, F).solve)
-        Z, F, value = _regress(problem, np.asarray(kept.compute()), known)
+        Z, F, value = _regress(problem, np.asarray(compute(kept)), known)
         objective.append(value)
         if objective[-2] - value <= options.tol * abs(objective[-2]):
             return _Embedding(Z, F, np.array(objective), True)
@@ -643,12 +642,12 @@ class _Step(NamedTuple):
         right = (confidence[:, None] * target) @ (self.F.T @ basis)
         right[:, shifts == 0] = 0.0
         width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
-        solved = da.map_blocks(
+        solved = map_blocks(
             _solve_group,
             da.from_array(shifts[None], chunks=(1, width)),
             da.from_array(right, chunks=(-1, width)),
             da.from_array(self.Z @ basis, chunks=(-1, width)),
-            dask.delayed((self.problem.laplacian, confidence), traverse=False),
+            delayed((self.problem.laplacian, confidence), traverse=False),
             order=self.problem.options.smoothness,
             tol=self.problem.options.solver_tol,
             max_iter=self.problem.options.solver_max_iter,
@@ -657,7 +656,7 @@ class _Step(NamedTuple):
             meta=np.empty((0, 0)),
         )
         whole = solved.rechunk((-1, -1))
-        return whole.map_blocks(np.matmul, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
+        return map_blocks(np.matmul, whole, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
 
 
 def _solve_group(
@@ -683,7 +682,7 @@ def _stored_like(rows: Any, fitted: Any) -> Any:
     if not isinstance(rows, da.Array):
         return sp.csr_array(rows) if sparse else rows.toarray()
     meta = sp.csr_array((0, 0), dtype=rows.dtype) if sparse else np.empty((0, 0), rows.dtype)
-    return rows.map_blocks(sp.csr_array if sparse else _dense, dtype=rows.dtype, meta=meta)
+    return map_blocks(sp.csr_array if sparse else _dense, rows, dtype=rows.dtype, meta=meta)
 
 
 def _dense(block: Any) -> Any:
@@ -701,7 +700,7 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
     columns = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
     marks = np.zeros(rows.shape[0], np.int64), np.ones(columns.shape[0], np.int64)
     with one_blas_thread():
-        lists = search_lists(rows, marks[0], columns, marks[1], k=k).compute()
+        lists = compute(search_lists(rows, marks[0], columns, marks[1], k=k))
     squares = lists[:, 0]
     own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
     raw = np.exp(-np.divide(squares, own, out=np.zeros_like(squares), where=own > 0))

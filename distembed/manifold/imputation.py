@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.manifold import blocks
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
 from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
@@ -284,7 +283,7 @@ def known_rows(Y: Any, n_rows: int) -> Any:
         )
     if Y.dtype.kind != "f":
         raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
-    missing, infinite = dask.compute(np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1))
+    missing, infinite = compute((np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1)))
     for bad, what in (
         (infinite, "holds infinity"),
         ((missing > 0) & (missing < Y.shape[1]), "is NaN in part"),
@@ -342,7 +341,7 @@ def reconstruction_weights(
             axis=1,
         )
 
-    values = checkpoint("imputation_weights", make).compute()
+    values = compute(checkpoint("imputation_weights", make))
     W = sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
     entries = np.diff(graph.indptr)
     certificates = np.zeros(graph.shape[0])
@@ -365,20 +364,17 @@ def _batch_weights(
     indptr = graph.indptr[start : stop + 1].astype(np.int64)
     neighbors = graph.indices[indptr[0] : indptr[-1]]
     needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
-    return (
-        rows[needed]
-        .rechunk((-1, -1))
-        .map_blocks(
-            _weigh,
-            rows=places[: stop - start],
-            indptr=indptr - indptr[0],
-            neighbors=places[stop - start :],
-            floor=floor,
-            simplex=simplex,
-            chunks=((2,), (neighbors.size,)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
+    return map_blocks(
+        _weigh,
+        rows[needed].rechunk((-1, -1)),
+        rows=places[: stop - start],
+        indptr=indptr - indptr[0],
+        neighbors=places[stop - start :],
+        floor=floor,
+        simplex=simplex,
+        chunks=((2,), (neighbors.size,)),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
     )
 
 
@@ -427,8 +423,8 @@ def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
 def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
     unknown = W[np.nonzero(~known)[0]]
     inside, carried = (
-        dask.delayed(unknown[:, np.nonzero(~known)[0]]),
-        dask.delayed(unknown[:, np.nonzero(known)[0]]),
+        delayed(unknown[:, np.nonzero(~known)[0]]),
+        delayed(unknown[:, np.nonzero(known)[0]]),
     )
     n_unknown = int((~known).sum())
 
@@ -447,7 +443,7 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
     pairs: list[Any] = []
     for argument in arguments:
         pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
-    return da.blockwise(
+    return blockwise(
         function,
         "jc",
         *pairs,
@@ -478,7 +474,7 @@ def solve_by_krylov(
         )
 
     solved = checkpoint("imputed", make)
-    residual, steps, *record = solved[q:].compute()
+    residual, steps, *record = compute(solved[q:])
     n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
     return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
 
@@ -515,14 +511,14 @@ def solve_by_power(
     while done < max_iter and not converged:
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
         batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
-        moves, sizes = batch[q:].compute().sum(axis=1).reshape(2, n_sweeps)
+        moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
         settled = np.nonzero(moves < tol * sizes)[0]
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
-    residual = _by_columns(blocks.relative_residual, 1, system.W, system.B, state).compute()
+    residual = compute(_by_columns(blocks.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
     stride = blocks.record_stride(done)
     return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
@@ -546,7 +542,7 @@ def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
     if isinstance(Y, da.Array):
         columns = Y.rechunk((-1, solved.chunks[1]))
-        return da.blockwise(
+        return blockwise(
             _fill,
             "jc",
             columns,
@@ -560,7 +556,7 @@ def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     out = Y.copy()
     start = 0
     for block in solved.blocks.ravel():
-        out[~known, start : start + block.shape[1]] = block.compute()
+        out[~known, start : start + block.shape[1]] = compute(block)
         start += block.shape[1]
     return out
 

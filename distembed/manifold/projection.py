@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist
 from distembed.linalg.eigen import filtered_eigenpairs
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
@@ -217,7 +217,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.eigenmaps_: Float64s | None = maps.vectors
         self.eigen_residuals_: Float64s | None = maps.residuals
         self.n_graph_components_ = maps.n_graph_components
-        self.components_ = solution.vectors.compute().T
+        self.components_ = compute(solution.vectors).T
         self.n_iter_, self.converged_, self.residuals_ = (
             solution.n_iter,
             solution.converged,
@@ -339,7 +339,7 @@ def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_arra
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
     kept = np.flatnonzero(row_is_used(X, "cosine"))
     rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory)
-    found = sp.csr_array(_threshold_tiles(rows, threshold).compute())
+    found = sp.csr_array(compute(_threshold_tiles(rows, threshold)))
     found.setdiag(0)
     found.eliminate_zeros()
     pairs = found.maximum(found.T).tocoo()
@@ -348,7 +348,7 @@ def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_arra
 
 
 def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
-    return da.blockwise(
+    return blockwise(
         _threshold_tile,
         "ij",
         rows,
@@ -436,7 +436,7 @@ def laplacian_eigenmaps(
         spread[used], spread[-1] = vectors, values
         return da.from_array(spread, chunks=-1)
 
-    kept = checkpoint("eigenmaps", make).compute()
+    kept = compute(checkpoint("eigenmaps", make))
     residuals = blocks.eigenmap_residuals(normalized, kept[used], kept[-1])
     return Eigenmaps(kept[:-1], kept[-1], residuals, int(labels.max()) + 1)
 
@@ -471,7 +471,7 @@ def _deflated_eigenpairs(
         random_state=random_state,
         checkpoint=checkpoint,
     )
-    return np.maximum(2 - found.values, 0.0), found.vectors.compute()
+    return np.maximum(2 - found.values, 0.0), compute(found.vectors)
 
 
 class _DeflatedGraph(NamedTuple):
@@ -521,11 +521,11 @@ def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter
 def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
     """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
     if rows.shape[1] <= rows.shape[0]:
-        right = sparse_times(transposed, Y).compute()
+        right = compute(sparse_times(transposed, Y))
         W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
     else:
-        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), Y.compute(), alpha)
-        W = sparse_times(transposed, da.from_array(dual, chunks=-1)).compute()
+        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
+        W = compute(sparse_times(transposed, da.from_array(dual, chunks=-1)))
     return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
 
 
@@ -535,15 +535,16 @@ def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
     products = np.empty((m, m))
     for first in range(0, m, PANEL):
         last = min(first + PANEL, m)
-        panel = rows.map_blocks(
+        panel = map_blocks(
             blocks.dense_columns,
+            rows,
             first=first,
             last=last,
             chunks=(rows.chunks[0], (last - first,)),
             dtype=np.float64,
             meta=np.empty((0, 0)),
         )
-        products[:, first:last] = sparse_times(transposed, panel).compute()
+        products[:, first:last] = compute(sparse_times(transposed, panel))
     return products
 
 
@@ -562,14 +563,14 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
                 f"solver 'eigen' needs svd_components for an X of {X.shape[0]} x {X.shape[1]}: give a "
                 "number, or use solver 'spectral_regression'"
             )
-        X = X.compute() if isinstance(X, da.Array) else X
+        X = compute(X) if isinstance(X, da.Array) else X
         dense = X.toarray() if sp.issparse(X) else np.asarray(X)
         left, values, right = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
     else:
         found = largest_singular_triplets(
             row_blocks(X), n_directions, dtype=np.float64, random_state=random_state, n_passes=SVD_PASSES
         )
-        left, values, right = found.left.compute(), found.values, found.right.T
+        left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)
     return _Span(left[:, kept], values[kept], right[kept].T)
 
@@ -604,4 +605,4 @@ def random_projection(
     R = blocks.random_signs(n_features, n_components, density, generator)
     with one_blas_thread():
         projected = sparse_times(row_blocks(X), da.from_array(R, chunks=-1))
-        return projected if isinstance(X, da.Array) else projected.compute()
+        return projected if isinstance(X, da.Array) else compute(projected)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fsspec.core import url_to_fs
 
+from distembed.execution import compute
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
@@ -70,6 +71,4 @@ def file_stamps(urls: Iterable[str]) -> list[list[Any]]:
 
 def read_vectors(workspace: Workspace) -> WordVectors:
     """Return the word vectors of a finished workspace."""
-    return WordVectors(
-        workspace.table("vocabulary")["word"].to_pylist(), workspace.array("vectors").compute()
-    )
+    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(workspace.array("vectors")))

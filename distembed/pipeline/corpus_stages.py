@@ -29,6 +29,7 @@ from distembed.counting.cooccurrence import (
     count_part,
     merge_partials,
 )
+from distembed.execution import compute
 from distembed.pipeline.context import Context, file_stamps, sections
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.topics.config import TopicsJob
@@ -187,6 +188,6 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
         meaning=f"How often two words stand within {ctx.job.counting.window} places; see counting in job.toml.",
         progress=ctx.progress("co-occurrence"),
     )
-    row_nonzeros = ctx.stage.row_nonzeros("cooccurrence").compute()
+    row_nonzeros = compute(ctx.stage.row_nonzeros("cooccurrence"))
     ctx.stage.store_table("row_nonzeros", pa.table({"n_nonzero": row_nonzeros}))
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}

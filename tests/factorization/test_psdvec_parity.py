@@ -82,17 +82,11 @@ def test_objective_agrees_and_the_solvers_agree(program, core):
 
 def test_noncore_vectors_agree(program, totals, second_word_counts, core):
     model = PSDVec(40, n_iter=1, solver="dense", background_weight=0.001, uniform_weight=0.0).fit(*core)
-    model.core_vectors_ = da.from_array(program["core_vectors"])
+    model.set_core(da.from_array(program["core_vectors"]), second_word_counts[:1200], model.core_row_totals_)
     rows = sparse(program, "noncore_core_counts", (1000, 1200))
     columns = sparse(program, "core_noncore_counts", (1200, 1000))
     new_totals = [totals[word] for word in program["noncore_words"]]
-    found = model.transform(
-        rows,
-        columns,
-        second_word_counts[1200:2200],
-        new_row_totals=new_totals,
-        core_counts=second_word_counts[:1200],
-    )
+    found = model.fit_noncore(rows, columns, second_word_counts[1200:2200], new_totals).compute()
     theirs = program["noncore_vectors"]
     assert np.linalg.norm(found - theirs) <= 1e-3 * np.linalg.norm(theirs)
     np.testing.assert_allclose(found, theirs, atol=1e-3)

@@ -346,7 +346,7 @@ def test_bad_graphs(monkeypatch):
         model.fit(X, graph=-graph)
     with pytest.raises(ValueError, match="not symmetric"):
         model.fit(X, graph=sp.triu(graph))
-    with pytest.raises(ValueError, match="X has 5 features, but .* is expecting 12 features"):
+    with pytest.raises(ValueError, match=r"X has 5 features, but .* is expecting 12 features"):
         model.fit(X, graph=graph).transform(X[:, :5])
     monkeypatch.setattr(module, "MAX_EDGES", 5)
     with pytest.raises(ValueError, match=r"threshold 0\.1 joins 3\d\d\d pairs of 60 rows with 60; raise it"):

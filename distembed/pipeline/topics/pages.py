@@ -16,6 +16,7 @@ from distembed.evaluation.documents import (
     same_class_cosines,
     summarize_scores,
 )
+from distembed.execution import compute
 from distembed.pipeline import report
 from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
@@ -114,7 +115,7 @@ def _topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
 def _result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     losses = losses_of(workspace, method)
     best = int(np.argmin([curve[-1] for curve in losses]))
-    words, documents = (workspace.array(name).compute() for name in factor_names(job, method))
+    words, documents = (compute(workspace.array(name)) for name in factor_names(job, method))
     labels = labels_of(job, workspace, method)[best]
     return Result(method, losses[best], labels, documents, words, _topic_rows(workspace, method))
 
@@ -256,9 +257,7 @@ def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
     """Return some rows of a stored matrix, rising."""
     edges = np.cumsum([0, *matrix.chunks[0]])
     parts = [
-        matrix.blocks[block].compute()[
-            rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]
-        ]
+        compute(matrix.blocks[block])[rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]]
         for block in range(matrix.numblocks[0])
         if ((rows >= edges[block]) & (rows < edges[block + 1])).any()
     ]

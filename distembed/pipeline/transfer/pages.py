@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
 from distembed.evaluation.transfer import mean_interval
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, one_blas_thread
 from distembed.pipeline import report
 from distembed.pipeline.transfer.collections import SIDES
 from distembed.pipeline.transfer.config import TransferJob
@@ -225,7 +225,7 @@ def _plane(points: NDArray[Any]) -> NDArray[Any]:
 
 
 def _array(workspace: Workspace, name: str) -> NDArray[Any]:
-    return np.asarray(workspace.array(name).compute())
+    return np.asarray(compute(workspace.array(name)))
 
 
 def _topic_names(workspace: Workspace) -> list[str]:
