@@ -34,6 +34,7 @@ from distembed.manifold.correspondences import (
     shared_values,
 )
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,
@@ -44,7 +45,6 @@ from distembed.manifold.graphs import (
     laplacian,
     neighbor_affinity,
     row_is_used,
-    smallest_eigenpairs,
 )
 from distembed.manifold.neighbors import search_lists
 
@@ -219,17 +219,22 @@ def alignment_eigenpairs(
     normalization: Normalization = "symmetric",
     random_state: int = 0,
 ) -> tuple[Float64s, Float64s]:
-    """Return the smallest eigenvalues and eigenvectors of a graph's Laplacian after those of its parts."""
-    n_parts = int(components(adjacency).max()) + 1
-    n_wanted = n_components + n_parts
-    if n_components < 1 or n_wanted > adjacency.shape[0]:
+    """Return the smallest eigenvalues and eigenvectors of a graph's Laplacian after those of its parts.
+
+    Raises
+    ------
+    ValueError
+        If n_components exceeds the rows of the graph less its connected parts.
+    """
+    n_rows, n_parts = adjacency.shape[0], int(components(adjacency).max()) + 1
+    if not 1 <= n_components <= n_rows - n_parts:
         raise ValueError(
-            f"n_components is {n_components}, but a graph of {adjacency.shape[0]} rows in {n_parts} "
-            f"connected parts has {adjacency.shape[0] - n_parts} eigenvectors to choose from"
+            f"n_components is {n_components}, but a graph of {n_rows} rows in {n_parts} connected parts has "
+            f"{n_rows - n_parts} eigenvectors to choose from: choose 1 to {n_rows - n_parts}"
         )
-    matrix = laplacian(adjacency, normalization=normalization)
-    values, vectors = smallest_eigenpairs(matrix, n_wanted, random_state=random_state)
-    return values[n_parts:], vectors[:, n_parts:]
+    return smallest_eigenpairs(
+        adjacency, n_components, normalization=normalization, constants=False, random_state=random_state
+    )
 
 
 # ------------------------------------------------------------------------ feature-preserving embedding
@@ -540,8 +545,9 @@ def _start(problem: _Problem) -> Float64s:
     if options.init == "random":
         Z = np.random.default_rng(options.random_state).uniform(-1, 1, (n_rows, options.n_components))
     else:
-        smooth = laplacian(options.adjacency_)
-        Z = smallest_eigenpairs(smooth, options.n_components, random_state=options.random_state)[1]
+        Z = smallest_eigenpairs(options.adjacency_, options.n_components, random_state=options.random_state)[
+            1
+        ]
     if options.missing == "masked":
         Z[problem.unreached] = 0.0
     return Z

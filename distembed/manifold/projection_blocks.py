@@ -3,13 +3,11 @@
 Letters
 -------
 S : affinity of the graph, n × n, symmetric; D = diag(d), d its row sums; L = D - S.
-N = D^-½ S D^-½, whose eigenvectors z with eigenvalue 1 - λ give the y = D^-½ z of L y = λ D y.
-E : unit vectors of N's eigenvalue 1, one a connected component: √d on it, zero elsewhere, (n × c).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -21,58 +19,6 @@ Int64s = NDArray[np.int64]
 
 CONSTANT_SHARE = 1 - 1e-9
 """Share of the constant vector's squared length in the span of X from which on it counts as inside."""
-
-
-class NormalizedGraph(NamedTuple):
-    """A graph without isolated vertices, normalised.
-
-    Attributes
-    ----------
-    matrix : CSR (n × n), N
-    roots : (n,), √d
-    trivial : CSR (n × c), E, the largest component first
-    """
-
-    matrix: sp.csr_array
-    roots: Float64s
-    trivial: sp.csr_array
-
-
-def normalized_graph(affinity: sp.csr_array, labels: NDArray[np.int32]) -> NormalizedGraph:
-    """Return N, √d and E of a graph whose connected components are labelled from 0."""
-    degrees = np.asarray(affinity.sum(axis=1), dtype=np.float64).ravel()
-    roots = np.sqrt(degrees)
-    scale = sp.diags_array(1 / roots)
-    by_size = np.argsort(-np.bincount(labels), kind="stable")
-    columns = np.argsort(by_size, kind="stable")[labels]
-    values = roots / np.sqrt(np.bincount(columns, degrees))[columns]
-    trivial = sp.csr_array((values, columns, np.arange(len(labels) + 1)), shape=(len(labels), len(by_size)))
-    return NormalizedGraph(sp.csr_array(scale @ affinity @ scale), roots, trivial)
-
-
-def component_vectors(graph: NormalizedGraph, k: int) -> Float64s:
-    """Return orthonormal vectors of N's eigenvalue 1, orthogonal to the constant y, (n × min(k, c - 1)).
-
-    They tell the components apart, the largest first.
-    """
-    c = graph.trivial.shape[1]
-    constant = graph.trivial.T @ graph.roots
-    basis = np.column_stack([constant, np.eye(c, min(k, c - 1))])
-    return graph.trivial @ np.linalg.qr(basis)[0][:, 1:]
-
-
-def deflated_product(graph: NormalizedGraph, X: Float64s) -> Float64s:
-    """Return (N + I - 3 E Eᵀ) X: the eigenvalues of N plus one, 0 to 2, and -1 for the trivial ones."""
-    return graph.matrix @ X + X - 3 * (graph.trivial @ (graph.trivial.T @ X))
-
-
-def eigenmap_residuals(graph: NormalizedGraph, vectors: Float64s, values: Float64s) -> Float64s:
-    """Return ‖N z - (1 - λ) z‖, (k,), of the unit z = D^½ y for y (n × k)."""
-    z = graph.roots[:, None] * vectors
-    misfit = graph.matrix @ z
-    z *= 1 - values
-    misfit -= z
-    return np.linalg.norm(misfit, axis=0)
 
 
 def pairs_above(X: Any, Z: Any, threshold: float, max_pairs: int) -> sp.csr_array:

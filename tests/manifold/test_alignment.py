@@ -19,7 +19,7 @@ from distembed.manifold.alignment import (
     choose_regularization,
 )
 from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
-from distembed.manifold.graphs import joint_adjacency, laplacian, neighbor_affinity
+from distembed.manifold.graphs import components, joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
 GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
@@ -509,3 +509,16 @@ def test_too_many_eigenvectors_are_refused():
     X1, X2, _ = planted(20)
     with pytest.raises(ValueError, match="n_components is 40"):
         SemisupervisedAlignment(40, n_neighbors=5).fit(X1, X2, [(0, 0)])
+
+
+def test_alignment_leaves_the_constant_of_every_part_out():
+    """Three far clusters in both sets, two of them joined: four parts, of which no constant is a coordinate."""
+    centres = 100 * np.eye(3)
+    X = np.repeat(centres, 12, axis=0) + np.random.default_rng(0).standard_normal((36, 3))
+    model = SemisupervisedAlignment(4, n_neighbors=5, metric="euclidean", normalization="none")
+    model.fit(X, X, [(0, 0), (12, 12)])
+    parts = components(model.adjacency_)
+    assert parts.max() == 3
+    assert model.eigenvalues_[0] > 1e-3
+    for part in range(4):
+        np.testing.assert_allclose(model.embedding_[parts == part].sum(axis=0), 0, atol=1e-9)

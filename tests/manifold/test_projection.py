@@ -7,14 +7,10 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.manifold import SpectralEmbedding
 
 from distembed.manifold import projection as module
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
     random_projection,
 )
@@ -83,57 +79,6 @@ def test_zero_rows_have_no_edge():
         graph = neighborhood_graph(sp.csr_array(X), **limit)
         assert graph.shape == (60, 60)
         assert graph[[3, 59]].nnz == graph[:, [3, 59]].nnz == 0
-
-
-# ------------------------------------------------------------------------------------------ its eigenvectors
-
-
-@pytest.mark.parametrize("dense_rows", [1000, 5])
-def test_eigenmaps_equal_the_oracle(monkeypatch, dense_rows):
-    monkeypatch.setattr(module, "DENSE_ROWS", dense_rows)
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    found = laplacian_eigenmaps(graph, 6)
-    values, vectors = plain.eigenmaps(graph.toarray(), 6)
-    np.testing.assert_allclose(found.eigenvalues, values, atol=1e-10)
-    same_up_to_sign(found.vectors, vectors, 1e-7)
-    assert found.residuals.max() <= 2e-8
-    assert found.n_graph_components == 1
-
-
-def test_eigenmaps_equal_scikit_learn():
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    theirs = SpectralEmbedding(3, affinity="precomputed", random_state=0).fit_transform(graph.toarray())
-    ours = laplacian_eigenmaps(graph, 3).vectors
-    same_up_to_sign(ours / np.linalg.norm(ours, axis=0), theirs / np.linalg.norm(theirs, axis=0), 1e-6)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.lists(st.integers(2, 7), min_size=1, max_size=5), st.data())
-def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
-    rng = np.random.default_rng(seed)
-    parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
-    S = sp.block_diag([part + part.T for part in parts], format="csr").toarray()
-    n = len(S)
-    k = data.draw(st.integers(1, n - 1))
-    found = laplacian_eigenmaps(sp.csr_array(S), k)
-    D = np.diag(S.sum(axis=1))
-    np.testing.assert_allclose((D - S) @ found.vectors, D @ found.vectors * found.eigenvalues, atol=1e-9)
-    np.testing.assert_allclose(found.vectors.T @ D @ found.vectors, np.eye(k), atol=1e-9)
-    np.testing.assert_allclose(found.vectors.T @ D.sum(axis=1), 0, atol=1e-9)
-    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(S, k)[0], atol=1e-9)
-    assert found.n_graph_components == len(sizes)
-
-
-def test_filtered_blocks_find_every_component(monkeypatch):
-    monkeypatch.setattr(module, "DENSE_ROWS", 5)
-    islands = neighborhood_graph(
-        sp.block_diag([some_rows(30, 6, seed) for seed in range(4)], format="csr"), n_neighbors=4
-    )
-    found = laplacian_eigenmaps(islands, 6)
-    assert found.n_graph_components == 4
-    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(islands.toarray(), 6)[0], atol=1e-8)
-    assert found.eigenvalues[2] == 0
-    assert found.eigenvalues[3] > 1e-4
 
 
 # ------------------------------------------------------------------------------------------- the projection
@@ -239,15 +184,6 @@ def test_checkpoints_are_asked_again():
     assert made == ["neighbors", "eigenmaps"]
     assert np.array_equal(first, model.fit_transform(X))
     assert made == ["neighbors", "eigenmaps"]
-
-
-def test_rounds_of_eigenvectors_are_kept(monkeypatch):
-    monkeypatch.setattr(module, "DENSE_ROWS", 5)
-    made = []
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    laplacian_eigenmaps(graph, 4, checkpoint=lambda name, make: made.append(name) or make().persist())
-    assert made[:2] == ["eigenmaps", "basis-1"]
-    assert len(made) > 3
 
 
 def test_neighbours_stay_near():
