@@ -21,7 +21,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
@@ -87,7 +87,7 @@ class _JointGraphEstimator(BaseEstimator):
         self.block_memory = block_memory
         self.checkpoint = checkpoint
 
-    def _links(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
+    def links_for(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
         """Return the correspondences to use: those given, and those found if the estimator propagates."""
         links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
         if not links.nnz:
@@ -192,7 +192,7 @@ class SemisupervisedAlignment(_JointGraphEstimator):
         ValueError
             If the correspondences are none or faulty (`correspondence_matrix`), or k is not below n + m.
         """
-        self.links_ = self._links(X1, X2, correspondences)
+        self.links_ = self.links_for(X1, X2, correspondences)
         self.adjacency_ = self._joint_graph((X1, X2), self.links_)
         self.n_first_ = self.links_.shape[0]
         self.eigenvalues_, self.embedding_ = alignment_eigenpairs(
@@ -375,7 +375,7 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         self.sizes_ = (X1.shape[0], X2.shape[0])
         pairs = [] if correspondences is None else correspondences
         given = correspondence_matrix(pairs, X1.shape[0], X2.shape[0])
-        self.links_ = self._links(X1, X2, given)
+        self.links_ = self.links_for(X1, X2, given)
         values, confidence = shared_values(V1, self.links_)
         return self.fit_graph(self._joint_graph((X1, X2), self.links_), values, confidence, sets=(X1, X2))
 
@@ -475,7 +475,7 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
 def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
     if not 1 <= model.n_components <= n_rows:
         raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
-    if model.regularization < 0:
+    if not model.regularization >= 0:
         raise ValueError(f"regularization is {model.regularization}: choose 0 or more")
     if model.smoothness < 1:
         raise ValueError(f"smoothness is {model.smoothness}: choose a whole number from 1 on")
@@ -636,49 +636,3 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
         used_fitted[lists[:, 1].astype(np.int64)],
     )
     return weights, indices
-
-
-class RegularizationChoice(NamedTuple):
-    """What `choose_regularization` found.
-
-    Attributes
-    ----------
-    regularization : the value with the smallest error
-    errors : RMSE over the rows left out, by value
-    """
-
-    regularization: float
-    errors: dict[float, float]
-
-
-def choose_regularization(
-    model: FeaturePreservingEmbedding,
-    X1: Any,
-    X2: Any,
-    V1: Any,
-    correspondences: Any,
-    *,
-    values: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0),
-    random_state: int = 0,
-) -> RegularizationChoice:
-    """Choose λ by how well half of the pairs' features are inferred from the other half.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two pairs.
-    """
-    known = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0]).tocoo()
-    if known.nnz < 2:
-        raise ValueError(f"{known.nnz} pairs cannot be halved: set regularization by hand")
-    half = np.random.default_rng(random_state).permutation(known.nnz) % 2 == 0
-    left_out = sp.coo_array((known.data[~half], (known.row[~half], known.col[~half])), shape=known.shape)
-    kept = sp.csr_array((known.data[half], (known.row[half], known.col[half])), shape=known.shape)
-    links = model._links(X1, X2, kept)
-    wanted = np.asarray(V1, np.float64)[left_out.row]
-    errors = {}
-    for value in values:
-        options = {"regularization": value, "propagate": False}
-        fitted = clone(model).set_params(**options).fit(X1, X2, V1, links)
-        errors[value] = float(np.sqrt(np.mean((fitted.features_[left_out.col] - wanted) ** 2)))
-    return RegularizationChoice(min(errors, key=lambda value: errors[value]), errors)

@@ -65,7 +65,8 @@ def smallest_eigenpairs(
     first = graph.trivial[:, : min(k, n_parts) if constants else 0].toarray()
     with one_blas_thread():
         values, others = _nontrivial(graph, k - first.shape[1], random_state, tol, persist)
-    return np.concatenate([np.zeros(first.shape[1]), values]), signed(np.column_stack([first, others]))
+    vectors = np.asarray(signed(np.column_stack([first, others])), np.float64)
+    return np.concatenate([np.zeros(first.shape[1]), values]), vectors
 
 
 def _flipped(

@@ -16,7 +16,6 @@ from distembed.manifold import correspondences
 from distembed.manifold.alignment import (
     FeaturePreservingEmbedding,
     SemisupervisedAlignment,
-    choose_regularization,
 )
 from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
 from distembed.manifold.graphs import components, joint_adjacency, laplacian, neighbor_affinity
@@ -315,16 +314,6 @@ def test_probabilities_say_that_unrelated_sets_have_no_counterparts():
     assert unrelated.lost_share > 0.7
 
 
-def test_regularization_is_chosen_by_pairs_left_out():
-    X1, X2, V = planted()
-    model = FeaturePreservingEmbedding(4, propagate=True)
-    choice = choose_regularization(model, X1, X2, V, pairs_of(np.arange(40)), values=(0.01, 1000.0))
-    assert choice.regularization == 0.01
-    assert choice.errors[0.01] < choice.errors[1000.0]
-    with pytest.raises(ValueError, match="1 pairs cannot be halved"):
-        choose_regularization(model, X1, X2, V, [(0, 0)])
-
-
 def test_alignment_of_equal_sets_transfers_exactly():
     X1, _, V = planted(60)
     model = SemisupervisedAlignment(5, symmetry="union", correspondence_weight=10.0).fit(
@@ -450,6 +439,7 @@ def test_duplicates_alike_count_once_and_matrices_are_taken():
         ({"n_components": 61}, "choose 1 to the 60 rows"),
         ({"n_components": 0}, "choose 1 to the 60 rows"),
         ({"regularization": -1.0}, "regularization is -1"),
+        ({"regularization": np.nan}, "regularization is nan"),
         ({"smoothness": 0}, "smoothness is 0"),
         ({"missing": "drop"}, "missing is 'drop'"),
         ({"init": "zeros"}, "init is 'zeros'"),
