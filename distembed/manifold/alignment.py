@@ -276,7 +276,8 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
     propagate : find further correspondences first, see `propagate_correspondences`; they count as
         correspondences with their probabilities as confidence
     max_iter, tol : rounds at most; smallest relative fall of the objective in a round
-    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most
+    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most; a round whose
+        systems are not solved to it is not the last
 
     Attributes
     ----------
@@ -285,7 +286,8 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
     features_ : Z F + v̄ for every row of X2; for every row of X in the form of one set
     mean_, variance_ : v̄, (f,), and σ², the mean over features
     objective_ : value before the first round and after each
-    converged_, n_iter_ : whether tol was reached, and in how many rounds
+    converged_, n_iter_ : whether tol was reached with systems solved to solver_tol, and in how many rounds
+    solver_residuals_ : largest relative residual of the systems of each round, (n_iter_,)
     adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
 
     References
@@ -360,7 +362,7 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         Warns
         -----
         ConvergenceWarning
-            If `tol` is not reached in `max_iter` rounds.
+            If `tol` is not reached in `max_iter` rounds, or `solver_tol` not in the last of them.
         UserWarning
             If rows are joined to no known value: they get the mean.
         """
@@ -401,18 +403,28 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         problem = _Problem(smoother, self.confidence_, target, self._unreached(), self)
         with one_blas_thread():
-            self.embedding_, self.regression_, self.objective_, self.converged_ = _alternate(problem)
-        self.n_iter_ = len(self.objective_) - 1
+            found = _alternate(problem)
+        self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
+        self.solver_residuals_, self.converged_ = found.residuals, found.converged
+        self.n_iter_ = len(self.solver_residuals_)
         inferred = self.embedding_ @ self.regression_ + self.mean_
         self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
         if not self.converged_:
-            warnings.warn(
-                f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
-                "raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=2)
         return self
+
+    def _shortfall(self) -> str:
+        """Return what did not converge, and what to do."""
+        left = self.solver_residuals_[-1] if self.n_iter_ else 0.0
+        if left > self.solver_tol:
+            return (
+                f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
+                f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter"
+            )
+        return (
+            f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
+            "raise max_iter or tol"
+        )
 
     def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
         """Return the embedding (r × k) of new rows: the mean of their neighbours' of set 0 or 1, by nearness.
@@ -501,25 +513,31 @@ class _Embedding(NamedTuple):
     Z: Float64s
     F: Float64s
     objective: Float64s
+    residuals: Float64s
     converged: bool
 
 
 def _alternate(problem: _Problem) -> _Embedding:
-    """Improve Z and F in turn until the objective falls by less than tol of itself."""
+    """Improve Z and F in turn until the objective falls by less than tol of itself.
+
+    A round whose systems are not solved says nothing of the objective's smallest value, however little it fell.
+    """
     options = problem.options
     known = _Known(problem.confidence, problem.target)
     if options.missing == "imputed":
         known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
     Z, F, value = _regress(problem, _start(problem), known)
-    objective = [value]
-    for number in range(1, options.max_iter + 1):
+    objective, residuals, converged = [value], list[float](), False
+    while not converged and len(residuals) < options.max_iter:
         known = _filled(problem, Z, F)
-        kept = options.checkpoint(f"embedding-{number}", _Step(problem, known, Z, F).solve)
-        Z, F, value = _regress(problem, np.asarray(kept.compute()), known)
+        step = _Step(problem, known, Z, F)
+        Z = np.asarray(options.checkpoint(f"embedding-{len(objective)}", step.solve).compute())
+        residuals.append(step.residual(Z))
+        Z, F, value = _regress(problem, Z, known)
+        fallen = objective[-1] - value <= options.tol * abs(objective[-1])
+        converged = fallen and residuals[-1] <= options.solver_tol
         objective.append(value)
-        if objective[-2] - value <= options.tol * abs(objective[-2]):
-            return _Embedding(Z, F, np.array(objective), True)
-    return _Embedding(Z, F, np.array(objective), False)
+    return _Embedding(Z, F, np.array(objective), np.array(residuals), converged)
 
 
 class _Known(NamedTuple):
@@ -569,6 +587,14 @@ def _roughness(problem: _Problem, Z: Float64s) -> Float64s:
     return Z.T @ blocks.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 
+class _Systems(NamedTuple):
+    """(L^p + s_i M) y_i = b_i of y = Z Q: s (k,), Q (k × k) and b (N × k)."""
+
+    shifts: Float64s
+    basis: Float64s
+    right: Float64s
+
+
 class _Step(NamedTuple):
     """Make the best Z for F: k sparse systems, solved in groups of columns."""
 
@@ -577,19 +603,24 @@ class _Step(NamedTuple):
     Z: Float64s
     F: Float64s
 
-    def solve(self) -> da.Array:
-        """Return Z, (N × k) in one chunk."""
+    def systems(self) -> _Systems:
+        """Return the systems that the step in Z falls into."""
         confidence, target = self.known
         shifts, basis = blocks.decoupling_basis(self.F)
         right = (confidence[:, None] * target) @ (self.F.T @ basis)
         right[:, shifts == 0] = 0.0
+        return _Systems(shifts, basis, right)
+
+    def solve(self) -> da.Array:
+        """Return Z, (N × k) in one chunk."""
+        shifts, basis, right = self.systems()
         width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
         solved = da.map_blocks(
             _solve_group,
             da.from_array(shifts[None], chunks=(1, width)),
             da.from_array(right, chunks=(-1, width)),
             da.from_array(self.Z @ basis, chunks=(-1, width)),
-            dask.delayed((self.problem.laplacian, confidence), traverse=False),
+            dask.delayed((self.problem.laplacian, self.known.confidence), traverse=False),
             order=self.problem.options.smoothness,
             tol=self.problem.options.solver_tol,
             max_iter=self.problem.options.solver_max_iter,
@@ -599,6 +630,15 @@ class _Step(NamedTuple):
         )
         whole = solved.rechunk((-1, -1))
         return whole.map_blocks(np.matmul, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
+
+    def residual(self, Z: Float64s) -> float:
+        """Return the largest relative residual of the systems at a solution Z."""
+        shifts, basis, right = self.systems()
+        order = self.problem.options.smoothness
+        left = blocks.system_residuals(
+            self.problem.laplacian, self.known.confidence, shifts, right, Z @ basis, order=order
+        )
+        return float(left.max())
 
 
 def _solve_group(

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.manifold import alignment_blocks as blocks
@@ -493,6 +494,36 @@ def test_no_convergence_is_one_warning():
     with pytest.warns(ConvergenceWarning, match="round 1: raise max_iter"):
         model = FeaturePreservingEmbedding(3, max_iter=1).fit(X1, X2, V, pairs_of(np.arange(5)))
     assert not model.converged_
+
+
+def chain(n=150, period=30):
+    """Return a chain of n rows and a feature known in every thirtieth: the higher p, the stiffer the systems."""
+    graph = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
+    values = np.full((n, 1), np.nan)
+    values[5::period, 0] = np.sin(np.linspace(0, 7, n)[5::period])
+    return graph, values
+
+
+def test_systems_left_unsolved_are_no_convergence():
+    """The objective hardly falls in a round of a few steps, far above its smallest value."""
+    graph, values = chain()
+    short = FeaturePreservingEmbedding(1, smoothness=3, regularization=0.1, solver_max_iter=10, max_iter=20)
+    with pytest.warns(
+        ConvergenceWarning, match="after 10 steps, above solver_tol 0.0001: raise solver_max_iter"
+    ):
+        short.fit_graph(graph, values)
+    assert not short.converged_
+    assert short.solver_residuals_.shape == (short.n_iter_,)
+    assert short.solver_residuals_[-1] > 1e-4
+    model = clone(short).set_params(solver_max_iter=10_000).fit_graph(graph, values)
+    power = np.linalg.matrix_power(laplacian(graph, normalization="none").toarray(), 3)
+    target = np.where(np.isnan(values[:, 0]), 0.0, values[:, 0] - model.mean_)
+    ridge = 0.1 * model.variance_
+    least = reference.smallest_objective(power, target, model.confidence_, ridge=ridge)
+    assert model.converged_
+    assert model.solver_residuals_[-1] <= 1e-4
+    assert model.objective_[-1] == pytest.approx(least, rel=1e-3)
+    assert short.objective_[-1] > 50 * least
 
 
 def test_too_many_eigenvectors_are_refused():
