@@ -182,6 +182,13 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
                 f"choose 1 to {most}"
             )
 
+    def _refuse_rank(self, rank: int, n_choices: int) -> None:
+        constant = ", of which one direction is the constant vector" if n_choices < rank else ""
+        raise ValueError(
+            f"n_components is {self.n_components} but the rows joined by the graph have rank {rank}{constant}: "
+            f"choose at most {n_choices}"
+        )
+
     def _neighborhood(self, X: Any) -> sp.csr_array:
         return neighborhood_graph(
             X,
@@ -214,12 +221,9 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
         span = _span(X[used], self.svd_components, self.random_state)
-        if span.left.shape[1] < self.n_components:
-            raise ValueError(
-                f"n_components is {self.n_components} but the rows joined by the graph have rank "
-                f"{span.left.shape[1]}: choose at most that"
-            )
         self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
+        if directions.shape[1] < self.n_components:
+            self._refuse_rank(span.left.shape[1], directions.shape[1])
         projection = span.right @ (directions / span.values[:, None])
         signs = np.where(((span.left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None

@@ -57,9 +57,10 @@ def solve_ridge(products: Float64s, right: Float64s, alpha: float) -> Float64s:
 
 
 def locality_directions(X: Float64s, affinity: sp.csr_array, k: int) -> tuple[Float64s, Float64s]:
-    r"""Return the k smallest λ of XᵀLX w = λ XᵀDX w, rising, and their w (r × k) with wᵀXᵀDXw = 1.
+    """Return the k smallest λ of XᵀLX w = λ XᵀDX w, rising, and their w with wᵀXᵀDXw = 1.
 
-    Where the constant vector is in the span of X it would be the first, with λ = 0, and is left out.
+    Where the constant vector is in the span of X it would be the first, with λ = 0, and is left out: the others
+    are those with 1ᵀDXw = 0. So there are min(k, r) pairs, or min(k, r - 1).
 
     Parameters
     ----------
@@ -76,10 +77,10 @@ def locality_directions(X: Float64s, affinity: sp.csr_array, k: int) -> tuple[Fl
     left = right - X.T @ (affinity @ X)
     sums, volume = weighted.sum(axis=0), degrees.sum()
     inside = sums @ scipy.linalg.solve(right, sums, assume_a="pos") / volume
-    if inside > CONSTANT_SHARE:
-        left = left + 2 * np.outer(sums, sums) / volume
+    basis = scipy.linalg.null_space(sums[None]) if inside > CONSTANT_SHARE else np.eye(len(sums))
+    left, right = basis.T @ left @ basis, basis.T @ right @ basis
     values, directions = scipy.linalg.eigh((left + left.T) / 2, (right + right.T) / 2)
-    return values[:k], directions[:, :k]
+    return values[:k], basis @ directions[:, :k]
 
 
 def random_signs(n_rows: int, n_columns: int, density: float, generator: np.random.Generator) -> Float64s:

@@ -107,6 +107,24 @@ def test_eigen_equals_the_oracle():
     same_up_to_sign(model.components_.T, W, 1e-8)
 
 
+def test_eigen_leaves_the_constant_out_of_all_it_can_give():
+    X = some_rows()
+    X[:, 3] = 1.0
+    model = LocalityPreservingProjection(11, n_neighbors=6, solver="eigen").fit(X)
+    values, W = plain.projection(X, model.graph_.toarray(), 12)
+    assert abs(values[0]) < 1e-12
+    np.testing.assert_allclose(model.eigenvalues_, values[1:], atol=1e-10)
+    same_up_to_sign(model.components_.T, W[:, 1:], 1e-7)
+    with pytest.raises(
+        ValueError, match="rank 12, of which one direction is the constant vector: choose at most 11"
+    ):
+        LocalityPreservingProjection(12, n_neighbors=6, solver="eigen").fit(X)
+    with pytest.raises(
+        ValueError, match="rank 1, of which one direction is the constant vector: choose at most 0"
+    ):
+        LocalityPreservingProjection(1, n_neighbors=6, solver="eigen").fit(np.ones((9, 1)))
+
+
 def test_both_solvers_agree_where_both_are_defined():
     """With as many features as rows and no ridge, regression is exact: X w = y solves equation 2."""
     X = np.random.default_rng(4).normal(size=(30, 45))
@@ -242,7 +260,10 @@ def test_more_components_than_the_rank():
     vectors = LocalityPreservingProjection(5, n_neighbors=4).fit_transform(X)
     assert np.isfinite(vectors).all()
     assert np.linalg.matrix_rank(vectors, tol=1e-8) <= 2
-    with pytest.raises(ValueError, match="n_components is 5 but the rows joined by the graph have rank 2"):
+    with pytest.raises(
+        ValueError,
+        match="n_components is 5 but the rows joined by the graph have rank 2",
+    ):
         LocalityPreservingProjection(5, n_neighbors=4, solver="eigen").fit(X)
 
 
