@@ -32,7 +32,7 @@ Float64s = blocks.Float64s
 DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
-"""Mean edges of a row from which on a threshold graph is refused: 12 GB a million rows."""
+"""Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
 DIRECT_SIDE = 8192
 """Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""
 PANEL = 512
@@ -288,7 +288,7 @@ def neighborhood_graph(
     ------
     ValueError
         If an option is unknown, n_neighbors is not less than the rows that are not zero, the threshold is not
-        between 0 and 1 or joins more than `MAX_EDGES` a row, or X holds NaN.
+        between 0 and 1 or joins rows by more than `MAX_EDGES` edges each in the mean, or X holds NaN.
     """
     if affinity not in ("cosine", "binary", "gaussian", "polynomial", "local"):
         raise ValueError(
@@ -328,13 +328,31 @@ def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_arra
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
     kept = np.flatnonzero(row_is_used(X, "cosine"))
-    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory)
-    found = sp.csr_array(_threshold_tiles(rows, threshold).compute())
-    found.setdiag(0)
-    found.eliminate_zeros()
-    pairs = found.maximum(found.T).tocoo()
-    n = X.shape[0]
-    return sp.csr_array((pairs.data, (kept[pairs.row], kept[pairs.col])), shape=(n, n))
+    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory).persist()
+    pairs = _pairs_above(rows, threshold).tocoo()
+    i, j, n = kept[pairs.row], kept[pairs.col], X.shape[0]
+    upper = sp.csr_array((pairs.data, (i, j)), shape=(n, n))
+    return sp.csr_array(upper + upper.T)
+
+
+def _pairs_above(rows: da.Array, threshold: float) -> sp.csr_array:
+    """Return the cosines above a threshold of unit rows with those after them, (n × n).
+
+    The row blocks go one after the other, so that a graph too large is refused before there is more of it.
+    """
+    tiles, n_rows = _threshold_tiles(rows, threshold), rows.shape[0]
+    strips, n_edges = [], 0
+    for number, first in enumerate(np.cumsum((0, *rows.chunks[0]))[:-1]):
+        strip = sp.csr_array(tiles.blocks[number, number:].compute())
+        strip = sp.csr_array(sp.triu(strip, 1))
+        n_edges += 2 * strip.nnz
+        if n_edges > MAX_EDGES * n_rows:
+            raise ValueError(
+                f"threshold {threshold} joins the first {first + strip.shape[0]} of {n_rows} rows by "
+                f"{n_edges // 2} pairs, a graph of more than {MAX_EDGES} edges per row: raise it, or use n_neighbors"
+            )
+        strips.append(sp.hstack([sp.csr_array((strip.shape[0], first)), strip], format="csr"))
+    return sp.csr_array(sp.vstack(strips))
 
 
 def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
@@ -354,7 +372,7 @@ def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
 
 def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_array:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
-    return blocks.pairs_above(X[0], Z[0], threshold, MAX_EDGES * max(X[0].shape[0], Z[0].shape[0]))
+    return blocks.pairs_above(X[0], Z[0], threshold)
 
 
 # --------------------------------------------------------------------------- the projection

@@ -21,14 +21,8 @@ CONSTANT_SHARE = 1 - 1e-9
 """Share of the constant vector's squared length in the span of X from which on it counts as inside."""
 
 
-def pairs_above(X: Any, Z: Any, threshold: float, max_pairs: int) -> sp.csr_array:
-    """Return the cosines above a threshold between unit rows of X and of Z, (r × s).
-
-    Raises
-    ------
-    ValueError
-        If there are more than max_pairs.
-    """
+def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
+    """Return the cosines above a threshold between unit rows of X and of Z, (r × s)."""
     if sp.issparse(X):
         found = sp.csr_array(X @ Z.T)
         found.data[found.data <= threshold] = 0
@@ -36,11 +30,6 @@ def pairs_above(X: Any, Z: Any, threshold: float, max_pairs: int) -> sp.csr_arra
     else:
         cosines = np.asarray(X @ Z.T)
         found = sp.csr_array(np.where(cosines > threshold, cosines, 0))
-    if found.nnz > max_pairs:
-        raise ValueError(
-            f"threshold {threshold} joins {found.nnz} pairs of {X.shape[0]} rows with {Z.shape[0]}; "
-            "raise it, or use n_neighbors"
-        )
     found.sort_indices()
     return found
 

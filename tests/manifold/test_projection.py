@@ -14,6 +14,7 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
+from distembed.manifold.projection_blocks import pairs_above
 from tests.references import projection as plain
 
 TIGHT = {"tol": 1e-12, "max_iter": 5000}
@@ -70,6 +71,30 @@ def test_threshold_graph_for_any_chunks(chunks):
     X = some_rows()
     lazy = neighborhood_graph(in_blocks(X, chunks), threshold=0.75, block_memory=2**12)
     np.testing.assert_allclose(lazy.toarray(), neighborhood_graph(X, threshold=0.75).toarray(), atol=1e-12)
+
+
+@pytest.mark.parametrize("block_memory", [2**27, 2**12])
+def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memory):
+    """Blocks of 60 and 16 rows: small tiles have few edges each, all of them together too many."""
+    X = sp.csr_array(some_rows())
+    limits = {"threshold": 0.1, "block_memory": block_memory}
+    n_edges = neighborhood_graph(X, **limits).nnz
+    monkeypatch.setattr(module, "MAX_EDGES", n_edges // 60 + 1)
+    assert neighborhood_graph(X, **limits).nnz == n_edges
+    monkeypatch.setattr(module, "MAX_EDGES", (n_edges - 1) // 60)
+    with pytest.raises(
+        ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise it"
+    ):
+        neighborhood_graph(X, **limits)
+
+
+def test_tiles_after_too_many_edges_are_not_made(monkeypatch):
+    done = []
+    monkeypatch.setattr(module, "MAX_EDGES", 5)
+    monkeypatch.setattr(module.blocks, "pairs_above", lambda *given: done.append(0) or pairs_above(*given))
+    with pytest.raises(ValueError, match="joins the first"):
+        neighborhood_graph(sp.csr_array(some_rows()), threshold=0.1, block_memory=2**6)
+    assert len(done) < 200
 
 
 def test_zero_rows_have_no_edge():
@@ -305,9 +330,6 @@ def test_bad_graphs(monkeypatch):
         model.fit(X, graph=sp.triu(graph))
     with pytest.raises(ValueError, match="X has 5 columns; the components have 12"):
         model.fit(X, graph=graph).transform(X[:, :5])
-    monkeypatch.setattr(module, "MAX_EDGES", 5)
-    with pytest.raises(ValueError, match=r"threshold 0\.1 joins 3\d\d\d pairs of 60 rows with 60; raise it"):
-        neighborhood_graph(X, threshold=0.1)
     monkeypatch.setattr(module, "DENSE_SIDE", 5)
     with pytest.raises(ValueError, match="needs svd_components for an X of 60 x 12"):
         LocalityPreservingProjection(3, n_neighbors=5, solver="eigen").fit(X)
