@@ -34,10 +34,10 @@ from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.blocks import unit_rows
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.graphs import row_is_used
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
     random_projection,
 )
