@@ -323,6 +323,13 @@ def test_a_cluster_gives_the_same_bits():
         assert _fit_in_blocks() == expected
 
 
+def test_products_with_the_documents_are_summed_in_float64():
+    """In float32 nothing is added to 2**24 by ones."""
+    X = csr_array(np.concatenate([[2.0**24], np.ones(1000)]).astype(np.float32)[:, None])
+    found = blocks.transposed_times(X, np.ones((1001, 2), np.float32))
+    np.testing.assert_array_equal(found, [[2**24 + 1000] * 2])
+
+
 def test_a_large_matrix_in_memory_is_cut_into_blocks():
     X, _, _ = planted()
     cut = row_blocks.row_blocks(X, block_memory=4000)
