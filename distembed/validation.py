@@ -55,9 +55,7 @@ def training_matrix(estimator: Any, X: Any, **rules: Any) -> Any:
     X : array-like, SciPy sparse matrix or Dask array (n, m)
     rules : see `checked_matrix`
     """
-    matrix = checked_matrix(X, estimator=estimator, **rules)
-    validate_data(estimator, X, reset=True, skip_check_array=True)
-    return matrix
+    return checked_matrix(X, estimator=estimator, reset=True, **rules)
 
 
 def new_matrix(estimator: Any, X: Any, *, learnt: str, **rules: Any) -> Any:
@@ -76,12 +74,10 @@ def new_matrix(estimator: Any, X: Any, *, learnt: str, **rules: Any) -> Any:
     NotFittedError
         If the estimator has no such attribute.
     ValueError
-        If X has another number of columns than the fit saw.
+        If X has other columns than the fit saw, by number or by name.
     """
     check_is_fitted(estimator, learnt)
-    matrix = checked_matrix(X, estimator=estimator, **rules)
-    validate_data(estimator, X, reset=False, skip_check_array=True)
-    return matrix
+    return checked_matrix(X, estimator=estimator, reset=False, **rules)
 
 
 def checked_matrix(
@@ -89,6 +85,7 @@ def checked_matrix(
     *,
     name: str = "X",
     estimator: Any = None,
+    reset: bool | None = None,
     sparse: bool = True,
     finite: bool = True,
     nonnegative: bool = False,
@@ -103,6 +100,8 @@ def checked_matrix(
         What messages call it.
     estimator : scikit-learn estimator, optional
         Named in messages.
+    reset : bool, optional
+        Whether the estimator takes its features from X (True) or X is compared with them (False).
     sparse : bool
         Whether a SciPy sparse matrix is taken.
     finite, nonnegative : bool
@@ -118,24 +117,30 @@ def checked_matrix(
     TypeError
         If X is sparse and may not be.
     """
-    if isinstance(X, da.Array):
-        if issparse(X._meta) and not sparse:
-            raise TypeError(
-                f"Sparse data was passed for {name}, but dense data is required: densify its blocks"
-            )
-        _check_layout(X, name, min_rows)
-        matrix = X
-    else:
-        matrix = check_array(
-            X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
-            estimator=estimator, input_name=name,
-        )  # fmt: skip
+    matrix = _checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows)
+    if reset is not None:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
     if not (finite or nonnegative):
         return matrix
     check = partial(checked_block, called=name, nonnegative=nonnegative)
     if isinstance(matrix, da.Array):
         return map_blocks(check, matrix, dtype=matrix.dtype, meta=matrix._meta)
     return check(matrix)
+
+
+def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
+    """Return a matrix of numbers, of two dimensions and large enough; its values are not looked at."""
+    if isinstance(X, da.Array):
+        if issparse(X._meta) and not sparse:
+            raise TypeError(
+                f"Sparse data was passed for {name}, but dense data is required: densify its blocks"
+            )
+        _check_dask_layout(X, name, min_rows)
+        return X
+    return check_array(
+        X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
+        estimator=estimator, input_name=name,
+    )  # fmt: skip
 
 
 def like_input(result: Any, X: Any) -> Any:
@@ -185,7 +190,7 @@ def _place(block: Any, wrong: Any) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def _check_layout(X: da.Array, name: str, min_rows: int) -> None:
+def _check_dask_layout(X: da.Array, name: str, min_rows: int) -> None:
     """Hold a Dask array to scikit-learn's rules on shape and type."""
     if X.ndim != 2:
         raise ValueError(

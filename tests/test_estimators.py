@@ -297,7 +297,7 @@ SEEDED = [
     de.SemanticNMF(2, init="random", n_iter=1),
     de.SphericalKMeans(4, n_iter=1),
     de.LocalityPreservingProjection(2, n_neighbors=4, solver="eigen", svd_components=4),
-    de.PSDVec(2, n_iter=1, block_size=1, first_passes=2),
+    de.PSDVec(2, n_iter=1, block_size=1, first_passes=1),
     de.SemisupervisedAlignment(2, n_neighbors=4),
     de.FeaturePreservingEmbedding(2, n_neighbors=4, init="random", max_iter=1),
 ]
@@ -310,6 +310,9 @@ def test_every_kind_of_random_state_is_taken(model):
         return result_of(model.set_params(random_state=random_state))
 
     np.testing.assert_array_equal(result(7), result(np.int64(7)))
+    # The eigenvectors of so few rows are exact, whatever an alignment starts from.
+    exact = isinstance(model, de.SemisupervisedAlignment)
+    assert np.array_equal(result(7), result(8)) == exact
     for kind in (np.random.default_rng, np.random.RandomState):
         first = result(kind(3))
         np.testing.assert_array_equal(first, result(kind(3)))
@@ -321,8 +324,10 @@ def test_every_kind_of_random_state_is_taken(model):
 
 def test_a_seed_is_the_integer_itself_and_generators_go_on():
     assert seed_of(12) == 12
-    generator = np.random.default_rng(0)
-    assert seed_of(generator) != seed_of(generator)
+    for kind in (np.random.default_rng, np.random.RandomState):
+        generator = kind(0)
+        assert seed_of(generator) != seed_of(generator)
+        assert seed_of(kind(1)) == seed_of(kind(1)) != seed_of(kind(2))
     assert seed_of(None) != seed_of(None)
     with pytest.raises(ValueError, match="random_state is 'seven'"):
         seed_of("seven")
