@@ -15,7 +15,6 @@ in a
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -337,11 +336,6 @@ def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
         repeats = np.diff(offsets[row : stop + 1])
         yield TokenBatch(np.repeat(documents[row:stop], repeats), values[offsets[row] : offsets[stop]])
         row = stop
-
-
-def remove_tree(folder: str) -> None:
-    """Remove a temporary folder."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def total(summaries: Sequence[PartSummary]) -> PartSummary:
