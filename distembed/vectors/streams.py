@@ -38,7 +38,9 @@ def reading(name: str) -> Iterator[IO[bytes]]:
     try:
         with opened as file:
             yield file
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{name}: there is no such file; check its name") from error
+    except (PermissionError, IsADirectoryError):
         raise
     except _DAMAGED as error:
         raise VectorFileError(

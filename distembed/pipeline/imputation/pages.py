@@ -10,6 +10,7 @@ from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.stages import STAGES, stored_sparse
+from distembed.pipeline.terminal import neighbor_line
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -40,7 +41,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
     """Return what matched, how the solution converged, a few imputed names, and where everything is."""
     vectors = read_vectors(workspace)
     near = "\n".join(
-        f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
+        neighbor_line(word, found)
         for word, found in nearest_known(job, workspace, vectors, n_listed=5).items()
     )
     lines = (_counts(workspace), _convergence(workspace), near, report.ways_on(workspace, where))
