@@ -32,6 +32,7 @@ from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
 from distembed.corpus.streams import Batch, Progress, Split
 from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
+from distembed.display import first_words, plural
 
 READERS: dict[str, Callable[[Split, Progress], Iterator[Batch]]] = {
     "mediawiki": read_mediawiki,
@@ -283,6 +284,9 @@ class Tokens:
     storage_options: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
     # The temporary folder that holds the parts lives as long as anything that reads them.
     folder: Any = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Tokens({plural(len(self.parts), 'part')}: {first_words(self.parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokens, (self.parts, self.summaries, self.storage_options)

@@ -25,6 +25,7 @@ from distembed.corpus.blocks import word_buckets
 from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
+from distembed.display import MAX_ROWS, first_words, html_view, plural
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
@@ -65,6 +66,18 @@ class Vocabulary:
     def array(self) -> pa.Array:
         """The words as an Arrow array."""
         return pa.array(self.words, pa.string())
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({self._size()}: {first_words(self.words)})"
+
+    def _repr_html_(self) -> str:
+        columns = (self.words, self.counts.tolist(), self.document_counts.tolist())
+        rows = list(zip(*(column[:MAX_ROWS] for column in columns), strict=True))
+        headings = ("word", "count", "documents")
+        return html_view(f"Vocabulary: {self._size()}", headings, rows, n_more=len(self) - len(rows))
+
+    def _size(self) -> str:
+        return f"{plural(len(self), 'word')}, {plural(int(self.counts.sum()), 'token')}"
 
     def __len__(self) -> int:
         return len(self.words)

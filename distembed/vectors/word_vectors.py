@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.rows import BLOCK_VALUES
@@ -101,7 +102,17 @@ class WordVectors:
         return self._norms
 
     def __repr__(self) -> str:
-        return f"WordVectors({len(self)} words, {self._vectors.shape[1]} components)"
+        return f"WordVectors({self._size()}: {first_words(self._words)})"
+
+    def _repr_html_(self) -> str:
+        rows = zip(self._words[:MAX_ROWS], self._norms[:MAX_ROWS].tolist(), strict=True)
+        shown = [(word, f"{norm:.4g}") for word, norm in rows]
+        return html_view(
+            f"WordVectors: {self._size()}", ("word", "length"), shown, n_more=len(self) - len(shown)
+        )
+
+    def _size(self) -> str:
+        return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}"
 
     def __len__(self) -> int:
         return len(self._words)

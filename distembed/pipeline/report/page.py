@@ -84,11 +84,6 @@ def finite_values(values: ArrayLike) -> Floats:
     return array[np.isfinite(array)]
 
 
-def plural(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 word", "2 words"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def is_number(value: object) -> bool:
     """Tell whether a value is a number and no truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
