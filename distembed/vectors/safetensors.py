@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -13,6 +12,7 @@ import safetensors.numpy
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
+from distembed.files import replacing
 from distembed.vectors.rows import BLOCK_VALUES, Block, Source, VectorFileError, check_finite
 
 
@@ -67,9 +67,5 @@ def write_safetensors(name: str, words: list[str], vectors: NDArray[np.float32])
     if not isinstance(filesystem, LocalFileSystem):
         filesystem.pipe_file(target, safetensors.numpy.save(tensors))
         return
-    partial = Path(target + ".partial")
-    try:
+    with replacing(target) as partial:
         safetensors.numpy.save_file(tensors, partial)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -6,12 +6,11 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO
 
 import fsspec
-from fsspec.implementations.local import LocalFileSystem
 
+from distembed.files import replacing
 from distembed.vectors.rows import VectorFileError
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
@@ -110,17 +109,11 @@ def shown(line: bytes) -> str:
 
 @contextmanager
 def writing(name: str) -> Iterator[IO[bytes]]:
-    """Open for writing; a local file is written under another name and moved into place at the end."""
+    """Open for writing, compressed as the name says; the file appears when the block ends without an error."""
     filesystem, target = fsspec.url_to_fs(name)
-    if not isinstance(filesystem, LocalFileSystem):
-        with fsspec.open(name, "wb", compression="infer") as file:
-            yield file
-        return
-    partial = Path(target + ".partial")
     compression = fsspec.utils.infer_compression(name)
-    try:
-        with fsspec.open(str(partial), "wb", compression=compression) as file:
-            yield file
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        replacing(target, filesystem=filesystem) as partial,
+        fsspec.open(filesystem.unstrip_protocol(partial), "wb", compression=compression) as file,
+    ):
+        yield file
