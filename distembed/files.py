@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,13 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 
 PARTIAL = ".partial"
+
+
+class DiskFullError(OSError):
+    """A disk, or a quota on it, has no room for a file; the message names both."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 def partial_name(path: str) -> str:
@@ -39,18 +47,43 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
     durable : bool
         Wait until the content, and then the new name, have reached the disk. A remote store keeps what it
         has accepted.
+
+    Raises
+    ------
+    DiskFullError
+        If an OSError of the block, or of the rename, says that there is no room.
     """
     partial = partial_name(path)
     try:
         yield partial
         _rename(partial, path, filesystem, durable=durable)
-    except BaseException:
+    except BaseException as error:
+        full = _disk_full(path, error)  # before the partial file is gone, and with it the lack of room
         with contextlib.suppress(OSError):
             if filesystem is None:
                 Path(partial).unlink()
             else:
                 filesystem.rm_file(partial)
+        if full is not None:
+            raise full from error
         raise
+
+
+def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
+    """Return the error of a disk without room for `path`, None for another error or one that says so already."""
+    if (
+        isinstance(error, DiskFullError)
+        or not isinstance(error, OSError)
+        or error.errno not in (errno.ENOSPC, errno.EDQUOT)
+    ):
+        return None
+    folder = Path(path).absolute().parent
+    mount = next((place for place in (folder, *folder.parents) if place.is_mount()), folder)
+    return DiskFullError(
+        error.errno,
+        f"{path} was not written: {error.strerror}, {mount} ({shutil.disk_usage(mount).free:,} bytes free); "
+        "make room there and give the same command again",
+    )
 
 
 def _rename(partial: str, path: str, filesystem: Any, *, durable: bool) -> None:

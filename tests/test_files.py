@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import errno
 import os
+import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from distembed.corpus.parts import KINDS, SCHEMAS, PartFiles, iter_part
-from distembed.files import PARTIAL, replacing, sync
+from distembed.files import PARTIAL, DiskFullError, replacing, sync
 from tests.storage.examples import record_disk
 
 PACKAGE = Path(__file__).resolve().parents[1] / "distembed"
@@ -63,6 +65,25 @@ def test_an_error_leaves_what_was_there(store: tuple[Any, str], error: BaseExcep
         write_and_fail(f"{folder}/x", filesystem, error)
     assert filesystem.cat_file(f"{folder}/x") == b"before"
     assert len(filesystem.ls(folder)) == 1
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("only Linux has a device that is always full")
+    with (
+        pytest.raises(DiskFullError) as caught,
+        replacing(f"{tmp_path}/outer"),
+        replacing(f"{tmp_path}/x"),
+        full.open("wb") as file,
+    ):
+        file.write(b"x")
+    sentence = str(pickle.loads(pickle.dumps(caught.value)))
+    assert re.fullmatch(
+        rf"{tmp_path}/x was not written: No space left on device, /\S* \([\d,]+ bytes free\); make room .*",
+        sentence,
+    )
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_a_durable_file_is_synced_before_and_its_folder_after_the_rename(
