@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from distembed.corpus.streams import (
     open_url,
 )
 from distembed.corpus.tokenizer import Tokenizer
+from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 
 FORMATS = ("mediawiki", "text", "jsonl", "parquet")
@@ -71,6 +73,21 @@ class Corpus:
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
     scratch: str | None = None
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Corpus({self._size()}: {first_words(self._files())})"
+
+    def _repr_html_(self) -> str:
+        splits = Counter((split.url, split.format) for split in self.splits)
+        rows = [(*file, n) for file, n in splits.items()]
+        title, n_more = f"Corpus: {self._size()}; {self.tokenizer}", len(rows) - MAX_ROWS
+        return html_view(title, ("file", "format", "splits"), rows[:MAX_ROWS], n_more=n_more)
+
+    def _files(self) -> list[str]:
+        return list(dict.fromkeys(split.url for split in self.splits))
+
+    def _size(self) -> str:
+        return f"{plural(len(self._files()), 'file')}, {plural(len(self.splits), 'split')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus, (self.splits, self.tokenizer, self.scratch)

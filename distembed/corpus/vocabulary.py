@@ -25,6 +25,8 @@ from distembed.corpus.blocks import word_buckets
 from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
+from distembed.display import MAX_ROWS, first_words, html_view, plural
+from distembed.files import replacing
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
@@ -66,6 +68,18 @@ class Vocabulary:
         """The words as an Arrow array."""
         return pa.array(self.words, pa.string())
 
+    def __repr__(self) -> str:
+        return f"Vocabulary({self._size()}: {first_words(self.words)})"
+
+    def _repr_html_(self) -> str:
+        columns = (self.words, self.counts.tolist(), self.document_counts.tolist())
+        rows = list(zip(*(column[:MAX_ROWS] for column in columns), strict=True))
+        headings = ("word", "count", "documents")
+        return html_view(f"Vocabulary: {self._size()}", headings, rows, n_more=len(self) - len(rows))
+
+    def _size(self) -> str:
+        return f"{plural(len(self), 'word')}, {plural(int(self.counts.sum()), 'token')}"
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -88,11 +102,12 @@ class Vocabulary:
             lines = (
                 f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True)
             )
-            with path.open("w", encoding="utf-8", newline="\n") as file:
+            with replacing(str(path)) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123
                 file.writelines(lines)
             return
         columns = [self.array, pa.array(self.counts), pa.array(self.document_counts)]
-        pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), path)
+        with replacing(str(path)) as partial:
+            pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -105,7 +120,7 @@ class Vocabulary:
         path = Path(path)
         if path.suffix == ".txt":
             return load_text(path)
-        table = pq.read_table(path, schema=WORDS_SCHEMA)
+        table = pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True)
         counts, document_counts = (table.column(k).to_numpy().copy() for k in (1, 2))
         return cls(table.column(0).to_pylist(), counts, document_counts)
 
@@ -160,7 +175,10 @@ def build_vocabulary(
     else:
         with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
             buckets = deal_out(tokens, -(-n_entries // words_in_memory) + 1, Path(folder))
-            chosen = [rules.of(added([pq.read_table(bucket)])) for bucket in buckets]
+            chosen = [
+                rules.of(added([pq.read_table(bucket, page_checksum_verification=True)]))
+                for bucket in buckets
+            ]
     return vocabulary_of(chosen, rules)
 
 
@@ -227,7 +245,10 @@ def deal_out(tokens: Tokens, n_buckets: int, folder: Path) -> list[Path]:
     """Write the dictionaries of all parts into buckets by a hash of the word; return the buckets."""
     paths = [folder / f"bucket-{number:05d}.parquet" for number in range(n_buckets)]
     writers = [
-        pq.ParquetWriter(path, WORDS_SCHEMA, compression="lz4", use_dictionary=False) for path in paths
+        pq.ParquetWriter(
+            path, WORDS_SCHEMA, compression="lz4", use_dictionary=False, write_page_checksum=True
+        )
+        for path in paths
     ]
     for part in tokens.parts:
         for table in word_slices(tokens, part):

@@ -20,6 +20,7 @@ import distembed
 from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 from distembed.pipeline.workers import TLS, Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
@@ -56,7 +57,8 @@ def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fail(message: str, *, code: int) -> None:
-    click.echo(f"distembed: {message}", err=True)
+    sentence = " ".join(line.strip() for line in message.splitlines())
+    write(f"distembed: {shown(sentence)}", err=True)
     sys.exit(code)
 
 
@@ -105,7 +107,7 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
 
     job = _load(job_file, settings, workspace)
     lines = plan_job(job)
-    click.echo(lines.table())
+    write(lines.table())
     lines.check()
 
 
@@ -155,7 +157,7 @@ def run(
         outcome = run_job(job, workers=workers, reporter=reporter, until=until)
     finally:
         reporter.close()
-    click.echo(outcome.text)
+    write(outcome.text)
 
 
 @cli.command()
@@ -165,7 +167,7 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     """Say which stages of a job are done, how far the others are, and who is writing."""
     from distembed.pipeline.runner import job_status
 
-    click.echo(job_status(_load(job_file, settings, workspace)))
+    write(job_status(_load(job_file, settings, workspace)))
 
 
 @cli.command()
@@ -177,10 +179,10 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 
     problems, digest = verify_job(_load(job_file, settings, workspace))
     for problem in problems:
-        click.echo(problem)
+        write(shown(problem))
     if problems:
         _fail(f"{len(problems)} damaged; distembed run {job_file} makes only these anew", code=1)
-    click.echo(f"digest {digest}")
+    write(f"digest {digest}")
 
 
 @cli.command()
@@ -190,7 +192,7 @@ def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     """Write the HTML report of a finished job again and print where it is."""
     from distembed.pipeline.runner import report_job
 
-    click.echo(report_job(_load(job_file, settings, workspace)))
+    write(shown(report_job(_load(job_file, settings, workspace))))
 
 
 @cli.command()
@@ -220,7 +222,8 @@ def evaluate(
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
     scores = evaluation.compare(files, sets, same_words=same_words)
     one = len(scores) == 1
-    click.echo(evaluation.format_scores(*scores.values()) if one else evaluation.format_comparison(scores))
+    safe = {shown(path): safe_scores(found) for path, found in scores.items()}
+    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
@@ -244,8 +247,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
 
     model = load_vectors(vectors)
     for word in words:
-        nearest = ", ".join(f"{other} {cosine:.3f}" for other, cosine in model.most_similar(word, n=n))
-        click.echo(f"{word}: {nearest}")
+        write(neighbor_line(word, model.most_similar(word, n=n)))
 
 
 @cli.command()
@@ -264,7 +266,7 @@ def export(workspace: str, target: str) -> None:
 
     model = load_vectors(workspace)
     model.save(target)
-    click.echo(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}")
+    write(shown(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}"))
 
 
 if __name__ == "__main__":

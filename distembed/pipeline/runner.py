@@ -15,6 +15,7 @@ from distembed.pipeline.context import Context, StageSpec, makes_only_temporarie
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
@@ -160,7 +161,7 @@ def job_status(job: Job) -> str:
         return f"{job.job.workspace}: nothing there yet; type: distembed run"
     done = workspace.stages()
     owner = workspace.writer()
-    lines = [f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}"]
+    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
     for spec in systems.of(job).stages:
         manifest = done.get(spec.name)
         lines.append(f"  {spec.name:<16}{_spent(dict(manifest.facts)) if manifest else 'not finished'}")

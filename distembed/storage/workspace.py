@@ -13,6 +13,7 @@ import dask.array as da
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distembed.display import html_view
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import PARTIAL, Folder
@@ -120,6 +121,24 @@ class Workspace:
         """Return who writes the workspace now, in words; "" if nobody does."""
         return lock.owner_of(self._folder)
 
+    def __repr__(self) -> str:
+        return f"Workspace({self.url!r}, open for {'reading' if self._token is None else 'writing'})"
+
+    def _repr_html_(self) -> str:
+        records = [record for stage in self.stages().values() for record in stage.outputs.values()]
+        rows = [
+            (
+                record.spec.name,
+                record.spec.stage,
+                record.spec.kind,
+                record.spec.shape or "",
+                record.spec.meaning,
+            )
+            for record in records
+            if not record.dropped
+        ]
+        return html_view(f"Workspace {self.url}", ("output", "stage", "kind", "shape", "meaning"), rows)
+
     def __enter__(self) -> Workspace:
         return self
 
@@ -168,6 +187,12 @@ class Workspace:
     def array(self, name: str) -> da.Array:
         """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
 
+        Dask's own reductions call NumPy on each chunk, and SciPy's sparse arrays refuse that: ``sum``, ``mean``,
+        ``max`` and products along an axis raise TypeError or ValueError where chunks are sparse. Sums of rows and
+        columns are `distembed.weighting.pmi.marginals`; anything else is a function of one block, as in
+        ``counts.map_blocks(lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=counts.dtype,
+        meta=np.empty(0))``.
+
         Raises
         ------
         KeyError
@@ -184,7 +209,8 @@ class Workspace:
 
     def table(self, name: str) -> pa.Table:
         """Read a committed table."""
-        return pq.read_table(io.BytesIO(self._folder.read(self._committed(name).spec.location)))
+        data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
+        return pq.read_table(data, page_checksum_verification=True)
 
     def read_bytes(self, name: str) -> bytes:
         """Read a committed plain file."""

@@ -12,7 +12,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.psdvec.plan import CoreMemory
 from distembed.pipeline.runner import plan_job, run_job, verify_job
-from distembed.weighting.pmi import marginals, pmi, ppmi, smoothed_target, weights
+from distembed.weighting.pmi import pmi, ppmi
 
 from .conftest import dask_cluster, digest, distembed
 
@@ -134,13 +134,10 @@ def test_association_is_stored_and_read_as_a_dask_array(
     finished: tuple[Path, str, str], tmp_path: Path
 ) -> None:
     counts = de.Workspace.open(str(finished[0])).array("cooccurrence")
-    totals = marginals(counts).rows
     lazy = {
         "pmi": pmi(counts),
         "ppmi": ppmi(counts, context_smoothing=0.75),
         "shifted_ppmi": ppmi(counts, negative_samples=2),
-        "psdvec_excess": smoothed_target(counts, totals, totals / totals.sum(), smoothing=0.02).excess,
-        "psdvec_weights": weights(counts),
     }
     with de.Workspace.create(str(tmp_path / "w"), owner="a test") as workspace:
         stage = workspace.stage("association", parameters={}, inputs={})

@@ -18,6 +18,7 @@ import pytest
 from scipy import sparse
 
 from distembed.storage import LockedError, ManifestError, Workspace
+from distembed.weighting.pmi import marginals
 from tests.storage.examples import Calls, dense_array, sparse_array, store_all, write_item
 
 META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
@@ -69,6 +70,28 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
             (block.data, block.indices, block.indptr), shape=block.shape
         ).has_canonical_format
     np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
+
+
+def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
+    """What the documentation of `Workspace.array` names works; NumPy's reductions raise and are never wrong."""
+    counts = sparse.random_array((12, 5), density=0.4, rng=0, format="csr")
+    lazy = da.from_array(counts.toarray(), chunks=(5, 5)).map_blocks(sparse.csr_array, meta=counts[:0])
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", lazy, **META)
+        stage.commit()
+    stored = Workspace.open(tmp_path / "ws").array("x")
+    sums = marginals(stored)
+    np.testing.assert_allclose(sums.rows, counts.sum(axis=1))
+    np.testing.assert_allclose(sums.columns, counts.sum(axis=0))
+    largest = stored.map_blocks(
+        lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=stored.dtype, meta=np.empty(0)
+    )
+    np.testing.assert_array_equal(largest.compute(), counts.max(axis=1).toarray())
+    for name in ("sum", "mean", "max", "min", "std", "var", "any", "all", "prod", "argmax"):
+        for axis in (None, 0, 1):
+            with pytest.raises((TypeError, ValueError, IndexError)):
+                getattr(stored, name)(axis=axis).compute()
 
 
 def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path: Path) -> None:
