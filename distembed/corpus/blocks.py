@@ -134,7 +134,7 @@ def first_slot(key: np.uint64, mask: int) -> np.int64:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, other_length: int) -> bool:
-    """Tell whether the long word in `words` equals the one in the arena."""
+    """Return whether the long word in `words` equals the one in the arena."""
     if length != other_length:
         return False
     for k in range((length + 7) >> 3):  # noqa: SIM110 - compiled

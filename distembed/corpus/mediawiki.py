@@ -3,7 +3,8 @@
 The ordinary dump (UTF-8, no DTD) is cut into pages by searching for their tags, which is several times as
 fast as any XML parser; a page that holds CDATA or comments, an uncommonly large page, and files in other
 encodings go through expat, fed piece by piece. Entities that a file declares are refused, and nothing
-outside a file is ever opened.
+outside a file is ever opened. Exports joined into one file are read one after the other, with the namespace
+names of the first.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def head_encoding(data: bytes) -> str:
 
 
 def is_plain(data: bytes) -> bool:
-    """Tell whether a dump's beginning has nothing that needs an XML parser to find its pages."""
+    """Return whether a dump's beginning has nothing that needs an XML parser to find its pages."""
     return head_encoding(data) == "utf-8" and b"<!DOCTYPE" not in data
 
 
@@ -142,12 +143,12 @@ def read_mediawiki(split: Split, progress: Progress) -> Iterator[Batch]:
 
 
 def is_inside_markup(data: bytes) -> bool:
-    """Tell whether XML ends inside CDATA or a comment."""
+    """Return whether XML ends inside CDATA or a comment."""
     return data.rfind(b"<![CDATA[") > data.rfind(b"]]>") or data.rfind(b"<!--") > data.rfind(b"-->")
 
 
 def is_wanted(page: Page, split: Split, progress: Progress) -> bool:
-    """Tell whether a page is a document, and count it where it is not."""
+    """Return whether a page is a document, and count it where it is not."""
     if split.namespaces is not None and page.namespace not in split.namespaces:
         progress.n_skipped_namespace += 1
         return False
@@ -179,7 +180,7 @@ class PageSource:
         self.position = 0
         self.n_dropped = 0  # bytes of the split before data[0]
         self.owned: float = 0  # bytes of the split in which pages begin
-        self.at_end = False
+        self.export_ended = False
 
     def close(self) -> None:
         """Let go of the file."""
@@ -189,7 +190,6 @@ class PageSource:
         """Read the next piece; False at the end of the file."""
         piece = next(self.pieces, None)
         if piece is None:
-            self.at_end = True
             return False
         if piece.owned:
             self.owned += len(piece.data)
@@ -199,26 +199,34 @@ class PageSource:
         return True
 
     def seek_page(self) -> bool:
-        """Go behind the next <page> tag that begins in the split; False where there is none."""
+        """Go behind the next <page> tag that begins in the split; return False where there is none."""
         while (found := self.data.find(PAGE, self.position)) < 0:
-            if EXPORT_END in self.data[self.position :]:
-                return False
+            self.export_ended = self.export_ended or self.data.find(EXPORT_END, self.position) >= 0
             # The last bytes may be the beginning of a tag.
             self.position = max(self.position, len(self.data) - len(EXPORT_END) + 1)
             if not self.more():
-                return self.finish()
+                self.check_end()
+                return False
             if self.n_dropped + self.position >= self.owned:
                 return False
+        # Another export may follow the end of one: only the last of a file has to be closed.
+        self.export_ended = False
         self.position = found + len(PAGE)
         return self.n_dropped + found < self.owned
 
-    def finish(self) -> bool:
-        """Meet the end of the file between two pages, where only the end of the export may be."""
-        if self.owned:
+    def check_end(self) -> None:
+        """Check that the file ends with the end of an export.
+
+        Raises
+        ------
+        CorpusError : the last export of the file is not closed.
+        """
+        # A split may begin inside the last tag.
+        is_tail = self.n_dropped == 0 and self.split.start > 0 and EXPORT_END.endswith(self.data.strip())
+        if self.owned and not self.export_ended and not is_tail:
             raise CorpusError(
                 f"{self.split.url} is cut off: it has no </mediawiki> at its end; download it again."
             )
-        return False
 
     def whole_page(self) -> bytes | None:
         """Return the inside of the page, or None where it is too large to be held."""
@@ -353,7 +361,7 @@ class PageParser:
             yield from found
 
     def end(self) -> None:
-        """Meet the end of the file."""
+        """Finish the parse; expat then reports what is missing."""
         self.parser.Parse(b"", True)
 
     def _start(self, name: str, _attributes: dict[str, str]) -> None:

@@ -144,7 +144,7 @@ def pieces_of(split: Split, progress: Progress, *, lookback: int = 0) -> Iterato
 
 
 def is_utf8(encoding: str) -> bool:
-    """Tell whether text of this encoding can be scanned as it is."""
+    """Return whether text of this encoding can be scanned as it is."""
     return codecs.lookup(encoding).name in {"utf-8", "ascii"}
 
 
