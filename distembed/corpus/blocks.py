@@ -560,17 +560,22 @@ def scan(
 
 
 @njit(cache=True, nogil=True)
-def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int) -> np.ndarray:
+def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int, seed: int) -> np.ndarray:
     """Return the bucket of each word by the FNV-1a hash of its bytes, int32 (n,).
 
     Parameters
     ----------
     data : uint8, the words' bytes; bounds : int32 (n + 1,), where each begins and the last ends.
+    seed : mixed into the hash: the buckets of two seeds are independent.
     """
     buckets = np.empty(len(bounds) - 1, np.int32)
     for word in range(len(buckets)):
         h = np.uint64(0xCBF29CE484222325)
         for k in range(bounds[word], bounds[word + 1]):
             h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-        buckets[word] = np.int32((h >> np.uint64(17)) % np.uint64(n_buckets))
+        # FNV alone would deal the words of one bucket into few others, whatever the seed.
+        h ^= np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+        for _ in range(2):
+            h = (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        buckets[word] = np.int32((h >> np.uint64(32)) % np.uint64(n_buckets))
     return buckets

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,9 +96,14 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all parts; keep the list of documents beside."""
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
-    vocabulary = build_vocabulary(
-        tokens, min_count=options.min_count, max_size=options.max_size, keep=options.keep
-    )
+    with local_scratch(ctx.workspace) as scratch:
+        vocabulary = build_vocabulary(
+            tokens,
+            min_count=options.min_count,
+            max_size=options.max_size,
+            keep=options.keep,
+            scratch=scratch,
+        )
     table = {
         "word": pa.array(vocabulary.words, pa.string()),
         "count": np.asarray(vocabulary.counts, np.int64),
@@ -104,6 +112,24 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     ctx.stage.store_table("vocabulary", pa.table(table))
     ctx.stage.store_table("documents", documents_of(tokens))
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
+
+
+@contextmanager
+def local_scratch(workspace: Workspace) -> Iterator[str | None]:
+    """Yield a folder in a local workspace for temporary files, removed after; None for one at a URL.
+
+    What a killed run left there is removed first.
+    """
+    if "://" in workspace.url:
+        yield None
+        return
+    folder = workspace.path("scratch")
+    shutil.rmtree(folder, ignore_errors=True)
+    Path(folder).mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def documents_of(tokens: Tokens) -> pa.Table:
