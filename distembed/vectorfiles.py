@@ -47,6 +47,8 @@ from fsspec.implementations.local import LocalFileSystem
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.files import replacing
+
 Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors"]
 Block = tuple[list[str], NDArray[np.float32]]
 
@@ -636,7 +638,7 @@ def _take_records(
 
 def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
     try:
-        table = pq.ParquetFile(file)
+        table = pq.ParquetFile(file, page_checksum_verification=True)
     except pa.ArrowInvalid as error:
         raise VectorFileError(
             f"{name} is not a whole Parquet file ({error}); write or download it again"
@@ -780,20 +782,14 @@ def _written_words(words: list[str], chosen: str, space: str | None) -> list[str
 
 @contextmanager
 def _writing(name: str) -> Iterator[IO[bytes]]:
-    """Open for writing; a local file is written under another name and moved into place at the end."""
+    """Open for writing, compressed as the name says; the file appears when the block ends without an error."""
     filesystem, target = fsspec.url_to_fs(name)
-    if not isinstance(filesystem, LocalFileSystem):
-        with fsspec.open(name, "wb", compression="infer") as file:
-            yield file
-        return
-    partial = Path(target + ".partial")
     compression = fsspec.utils.infer_compression(name)
-    try:
-        with fsspec.open(str(partial), "wb", compression=compression) as file:
-            yield file
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        replacing(target, filesystem=filesystem) as partial,
+        fsspec.open(filesystem.unstrip_protocol(partial), "wb", compression=compression) as file,
+    ):
+        yield file
 
 
 def _row_blocks(words: list[str], vectors: NDArray[np.float32]) -> Iterator[Block]:
@@ -829,7 +825,9 @@ def _write_binary(file: IO[bytes], words: list[str], vectors: NDArray[np.float32
 def _write_parquet(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
     kind = pa.list_(pa.float32(), vectors.shape[1])
     schema = pa.schema([("word", pa.string()), ("vector", kind)])
-    with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False) as writer:
+    with pq.ParquetWriter(
+        file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True
+    ) as writer:
         for block_words, block in _row_blocks(words, vectors):
             values = pa.array(np.ascontiguousarray(block).ravel())
             lists = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
@@ -855,9 +853,5 @@ def _write_safetensors(name: str, words: list[str], vectors: NDArray[np.float32]
     if not isinstance(filesystem, LocalFileSystem):
         filesystem.pipe_file(target, safetensors.numpy.save(tensors))
         return
-    partial = Path(target + ".partial")
-    try:
+    with replacing(target) as partial:
         safetensors.numpy.save_file(tensors, partial)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -381,7 +381,7 @@ def json_error(split: Split, offset: int, what: str) -> CorpusError:
 def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
     with closing(open_url(split.url, split.storage_options)) as raw:
-        file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20)
+        file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
         check_columns(split, file.schema_arrow.names)
         stop = file.num_row_groups if split.stop is None else split.stop
         for group in range(split.start, stop):

@@ -16,11 +16,10 @@ in a
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import fsspec
@@ -31,8 +30,9 @@ from numpy.typing import NDArray
 
 from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
-from distembed.corpus.streams import Batch, Progress, Split
+from distembed.corpus.streams import Batch, CorpusError, Progress, Split
 from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
+from distembed.files import replacing
 
 READERS: dict[str, Callable[[Split, Progress], Iterator[Batch]]] = {
     "mediawiki": read_mediawiki,
@@ -56,6 +56,7 @@ WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("docume
 DOCUMENTS_SCHEMA = pa.schema(
     [("id", pa.string()), ("title", pa.string()), ("label", pa.string()), ("n_tokens", pa.int64())]
 )
+SCHEMAS = dict(zip(KINDS, (TOKENS_SCHEMA, WORDS_SCHEMA, DOCUMENTS_SCHEMA), strict=True))
 
 
 class PartSummary(NamedTuple):
@@ -133,44 +134,25 @@ class PartFiles:
 
     def __init__(self, target: str, storage_options: dict[str, Any]):
         self.filesystem, self.path = fsspec.core.url_to_fs(target, **storage_options)
-        self.suffix = f".partial-{uuid.uuid4().hex}"
-        self.is_local = "file" in self.filesystem.protocol
         self.writers: dict[str, pq.ParquetWriter] = {}
-        self.sinks: list[Any] = []
+        self._open = ExitStack()
 
     def __enter__(self) -> PartFiles:
         parent = self.path.rpartition("/")[0]
         if parent:
             self.filesystem.makedirs(parent, exist_ok=True)
-        for kind, schema in zip(KINDS, (TOKENS_SCHEMA, WORDS_SCHEMA, DOCUMENTS_SCHEMA), strict=True):
-            sink = self.filesystem.open(self._name(kind) + self.suffix, "wb")
-            self.sinks.append(sink)
-            # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for
-            # nothing.
-            encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
-            self.writers[kind] = pq.ParquetWriter(
-                sink,
-                schema,
-                compression="lz4",
-                use_dictionary=False,
-                write_statistics=False,
-                column_encoding=encoding,
-            )
+        renamed = [replacing(self._name(kind), filesystem=self.filesystem) for kind in KINDS]
+        partials = [self._open.enter_context(name) for name in renamed]
+        # What is entered last is left first: all three are closed before the first gets its name.
+        for kind, partial in zip(KINDS, partials, strict=True):
+            sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
+            self.writers[kind] = self._open.enter_context(_part_writer(kind, sink))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for writer in self.writers.values():
-            writer.close()
-        for sink in self.sinks:
-            sink.close()
-        for name in KINDS:
-            if kind is not None:
-                with suppress(OSError):
-                    self.filesystem.rm_file(self._name(name) + self.suffix)
-            elif self.is_local:
-                Path(self._name(name) + self.suffix).replace(self._name(name))
-            else:
-                self.filesystem.mv(self._name(name) + self.suffix, self._name(name))
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
 
     def _name(self, kind: str) -> str:
         return f"{self.path}.{kind}.parquet"
@@ -179,6 +161,20 @@ class PartFiles:
         """Append a row group."""
         writer = self.writers[kind]
         writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=max(len(columns[0]), 1))
+
+
+def _part_writer(kind: str, sink: Any) -> pq.ParquetWriter:
+    # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
+    encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
+    return pq.ParquetWriter(
+        sink,
+        SCHEMAS[kind],
+        compression="lz4",
+        use_dictionary=False,
+        write_statistics=False,
+        write_page_checksum=True,
+        column_encoding=encoding,
+    )
 
 
 class PartRows:
@@ -306,12 +302,22 @@ def open_part(part: str, kind: str, storage_options: dict[str, Any] | None = Non
     filesystem, path = fsspec.core.url_to_fs(f"{part}.{kind}.parquet", **(storage_options or {}))
     if not filesystem.exists(path):
         raise FileNotFoundError(f"{part}.{kind}.parquet does not exist; tokenise the corpus again.")
-    return pq.ParquetFile(filesystem.open(path, "rb"))
+    return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
+
+
+@contextmanager
+def _damage_told(part: str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CorpusError(
+            f"{part}.{kind}.parquet is damaged ({error}): delete it and tokenize the corpus again."
+        ) from error
 
 
 def read_part(part: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
     """Return the whole of one of the files of a part."""
-    with open_part(part, kind, storage_options) as file:
+    with open_part(part, kind, storage_options) as file, _damage_told(part, kind):
         return file.read()
 
 
@@ -321,7 +327,8 @@ def iter_part(
     """Yield the ids of a part in order, at most max(n_ids, 2^16) at a time."""
     with open_part(part, "tokens", storage_options) as file:
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
+            with _damage_told(part, "tokens"):
+                table = file.read_row_group(group)
             yield from token_batches(table, n_ids)
 
 

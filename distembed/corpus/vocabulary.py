@@ -26,6 +26,7 @@ from distembed.corpus.blocks import word_buckets
 from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
+from distembed.files import replacing
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
@@ -95,11 +96,12 @@ class Vocabulary:
             lines = (
                 f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True)
             )
-            with path.open("w", encoding="utf-8", newline="\n") as file:
+            with replacing(str(path)) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123
                 file.writelines(lines)
             return
         columns = [self.array, pa.array(self.counts), pa.array(self.document_counts)]
-        pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), path)
+        with replacing(str(path)) as partial:
+            pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -112,7 +114,7 @@ class Vocabulary:
         path = Path(path)
         if path.suffix == ".txt":
             return load_text(path)
-        table = pq.read_table(path, schema=WORDS_SCHEMA)
+        table = pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True)
         counts, document_counts = (table.column(k).to_numpy().copy() for k in (1, 2))
         return cls(table.column(0).to_pylist(), counts, document_counts)
 
@@ -246,7 +248,7 @@ def merged(
         return
     n_buckets = min(-(-n_entries // words_in_memory) + 1, MAX_BUCKETS)
     for bucket in deal_out(slices, n_buckets, folder, seed=n_deals):
-        with pq.ParquetFile(bucket) as file:
+        with pq.ParquetFile(bucket, page_checksum_verification=True) as file:
             n_dealt = file.metadata.num_rows
             again = (file.read_row_group(group) for group in range(file.num_row_groups))
             yield from merged(
@@ -266,7 +268,9 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
     with ExitStack() as stack:
         writers = [
             stack.enter_context(
-                pq.ParquetWriter(path, WORDS_SCHEMA, compression="lz4", use_dictionary=False)
+                pq.ParquetWriter(
+                    path, WORDS_SCHEMA, compression="lz4", use_dictionary=False, write_page_checksum=True
+                )
             )
             for path in paths
         ]

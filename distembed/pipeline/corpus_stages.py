@@ -137,7 +137,7 @@ def documents_of(tokens: Tokens) -> pa.Table:
     tables = []
     for prefix in tokens.parts:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
-        tables.append(pq.read_table(path, filesystem=fs))
+        tables.append(pq.read_table(path, filesystem=fs, page_checksum_verification=True))
     return pa.concat_tables(tables)
 
 

@@ -157,7 +157,7 @@ class Stage:
     def store_table(self, name: str, table: pa.Table) -> None:
         """Store a table as ``<name>.parquet``."""
         buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd")
+        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
         spec = Output(self.name, name, "table", (table.num_rows,), (table.num_rows, table.num_columns))
         self._store_one_file(spec, buffer.getvalue())
 

@@ -184,7 +184,8 @@ class Workspace:
 
     def table(self, name: str) -> pa.Table:
         """Read a committed table."""
-        return pq.read_table(io.BytesIO(self._folder.read(self._committed(name).spec.location)))
+        data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
+        return pq.read_table(data, page_checksum_verification=True)
 
     def read_bytes(self, name: str) -> bytes:
         """Read a committed plain file."""

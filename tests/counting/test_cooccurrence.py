@@ -27,6 +27,8 @@ from distembed.counting import (
     merge_row_block,
 )
 from distembed.counting import cooccurrence as module
+from distembed.counting.blocks import Run
+from distembed.counting.runs import RunWriter, read_runs
 from tests.counting.parts import vocabulary_of, write_part
 from tests.references import counting as plain
 
@@ -223,6 +225,18 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
             f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
         )
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
+    run = Run(np.array([0, 1], np.int64), np.array([2], np.int32), np.array([7], np.int32))
+    target = str(tmp_path / "0.counts")
+    with RunWriter(target) as slow:
+        slow.append(0, run)
+        with pytest.raises(MemoryError), RunWriter(target):
+            raise MemoryError
+    [found] = read_runs(target, 0)
+    assert found.values.tolist() == [7]
+    assert [path.name for path in tmp_path.iterdir()] == ["0.counts"]
 
 
 @pytest.mark.parametrize(
