@@ -24,7 +24,7 @@ import numpy as np
 
 from distembed.corpus import markup
 from distembed.corpus.documents import Span, batched
-from distembed.corpus.streams import Batch, CorpusError, Progress, Split, pieces_of
+from distembed.corpus.streams import BadRecord, Batch, CorpusError, Progress, RecordError, Split, pieces_of
 
 # A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
 MAX_PAGE_BYTES = 1 << 24
@@ -37,13 +37,13 @@ PAGE = b"<page>"
 PAGE_END = b"</page>"
 EXPORT_END = b"</mediawiki>"
 PAGE_HEAD = re.compile(
-    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d+)</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?", re.DOTALL
+    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?", re.DOTALL
 )
 TEXT = re.compile(rb"<text\b[^>]*?(?:/>|>([^<]*)</text>)")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
 CHARACTER = re.compile(rb"&#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}));")
 ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-NAMESPACE = re.compile(r'<namespace key="(-?\d+)"[^>]*?(?:/>|>([^<]*)</namespace>)')
+NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^>]*?(?:/>|>([^<]*)</namespace>)')
 
 
 class Page(NamedTuple):
@@ -254,7 +254,7 @@ class PageSource:
         head = PAGE_HEAD.match(data)
         text = None if b"<!" in data or head is None else TEXT.search(data, head.end())
         if head is None or text is None:
-            return self.parse_slowly(data)
+            return self.parse_slowly(data, head)
         title, namespace, page_id, redirect = head.groups()
         wikitext = text.group(1) or b""
         if b"&" in wikitext:
@@ -264,13 +264,15 @@ class PageSource:
         number = namespace_of(name, self.split.namespace_names) if namespace is None else int(namespace)
         return Page(name, number, page_id.decode(), redirected), wikitext
 
-    def parse_slowly(self, data: bytes) -> tuple[Page, bytes]:
+    def parse_slowly(self, data: bytes, head: re.Match[bytes] | None) -> tuple[Page, bytes]:
         """Parse a page with expat, which also says what is wrong with it."""
         parser = PageParser(self.split)
         try:
             pieces = list(parser.feed(PAGE + data + PAGE_END))
         except expat.ExpatError as error:
-            raise xml_error(self.split, error, self.line_of(data) + error.lineno - 1) from error
+            if self.split.bad_records == "skip" and head is not None:
+                raise xml_error(self.split, error, f"page {head.group(3).decode()}") from error
+            raise xml_error(self.split, error, f"line {self.line_of(data) + error.lineno - 1}") from error
         return pieces[0].page, b"".join(piece.text for piece in pieces)
 
     def line_of(self, page: bytes) -> int:
@@ -317,12 +319,10 @@ def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
     return next((key for key, name in names if colon and name == prefix), 0)
 
 
-def xml_error(split: Split, error: expat.ExpatError, line: int) -> CorpusError:
-    """Return an error that names the line."""
-    reason = expat.ErrorString(error.code)
-    return CorpusError(
-        f"{split.url}, line {line}: malformed XML ({reason}); mend the line or download the file again."
-    )
+def xml_error(split: Split, error: expat.ExpatError, place: str) -> RecordError:
+    """Return an error that names the place."""
+    reason = f"is malformed XML ({expat.ErrorString(error.code)}); mend it or download the file again"
+    return RecordError(BadRecord(split.url, place, reason))
 
 
 class PagePiece(NamedTuple):
@@ -404,10 +404,13 @@ class PageParser:
 
     def _page(self, text: str) -> Page:
         title = self.head.get("title", "")
-        namespace = self.head.get("ns")
+        number = self.head.get("ns")
+        if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
+            reason = f"has the namespace {number[:20]!r}, which is no number; mend the page"
+            raise RecordError(BadRecord(self.split.url, f"page {self.head.get('id', '')}", reason))
         return Page(
             title,
-            namespace_of(title, self.split.namespace_names) if namespace is None else int(namespace),
+            namespace_of(title, self.split.namespace_names) if number is None else int(number),
             self.head.get("id", ""),
             "redirect" in self.head or REDIRECT.match(text[:100].encode("utf-8", "replace")) is not None,
         )
@@ -446,7 +449,7 @@ def large_page(source: PageSource) -> Iterator[PagePiece]:
             if not source.more():
                 raise CorpusError(f"{source.split.url} is cut off inside its last page; download it again.")
     except expat.ExpatError as error:
-        raise xml_error(source.split, error, error.lineno) from error
+        raise xml_error(source.split, error, f"line {error.lineno}") from error
 
 
 def expat_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
@@ -457,7 +460,7 @@ def expat_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
             yield from parser.feed(piece.data)
         parser.end()
     except expat.ExpatError as error:
-        raise xml_error(split, error, error.lineno) from error
+        raise xml_error(split, error, f"line {error.lineno}") from error
 
 
 def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
@@ -468,5 +471,9 @@ def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
             if whole is None:
                 yield from large_page(source)
             else:
-                page, text = source.parse(whole)
-                yield PagePiece(page, text, begins=True, closes=True)
+                try:
+                    page, text = source.parse(whole)
+                except RecordError as error:
+                    progress.pass_over(split, error)
+                else:
+                    yield PagePiece(page, text, begins=True, closes=True)

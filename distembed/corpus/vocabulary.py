@@ -288,11 +288,13 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
 def joined_slices(slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield the rows of tables in tables of at least `SLICE_WORDS` rows, but for the last."""
     held: list[pa.Table] = []
+    n_held = 0
     for table in slices:
         held.append(table)
-        if sum(one.num_rows for one in held) >= SLICE_WORDS:
+        n_held += table.num_rows
+        if n_held >= SLICE_WORDS:
             yield pa.concat_tables(held)
-            held = []
+            held, n_held = [], 0
     if held:
         yield pa.concat_tables(held)
 

@@ -43,7 +43,8 @@ class CorpusSection(Section):
     format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto"
     layout: Literal["line", "blocks"] = "line"
     encoding: str = "utf-8"
-    errors: Literal["strict", "replace", "ignore"] = "strict"
+    errors: Literal["strict", "replace"] = "strict"
+    bad_records: Literal["error", "skip"] = "error"
     namespaces: tuple[int, ...] = (0,)
     redirects: bool = False
     text_field: str | tuple[str, ...] = "text"

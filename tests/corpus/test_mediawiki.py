@@ -200,7 +200,7 @@ def test_large_page_in_bounded_memory(tmp_path, head, make_page):
         (lambda dump: dump.replace("</mediawiki>", ""), "no </mediawiki>"),
         (
             lambda dump: dump.replace("<id>5</id>", "<id>5</idd>"),
-            r"line 71: malformed XML \(mismatched tag\)",
+            r"line 71, is malformed XML \(mismatched tag\)",
         ),
         (lambda dump: '<!DOCTYPE m [<!ENTITY a "b">]>' + dump, 'declares the entity "a"'),
         (lambda dump: "some text", "not a MediaWiki export"),
