@@ -85,10 +85,11 @@ def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]
         data = rest + piece.data
         if skipping:
             newline = data.find(b"\n")
-            # What was looked for may be longer than the split: then no document begins here.
-            if not piece.owned or offset + newline + 1 == split.stop:
+            # A line may be longer than the split: then no document begins here.
+            begin = offset + (newline + 1 if newline >= 0 else len(data))
+            if begin == split.stop:
                 return
-            rest, offset, skipping = b"", offset + (newline + 1 or len(data)), newline < 0
+            rest, offset, skipping = b"", begin, newline < 0
             data = data[newline + 1 :] if newline >= 0 else b""
         elif not piece.owned and (newline := data.find(b"\n")) >= 0:
             yield offset, data[: newline + 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
@@ -25,6 +25,8 @@ from distembed.corpus import (
     read_corpus,
     tokenize_split,
 )
+from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.parts import SKIPPED_SCHEMA, read_part
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
@@ -62,7 +64,29 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job)
     make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
     parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))
-    return _totals(part.summary for part in parts)
+    if ctx.job.corpus.bad_records == "skip":
+        ctx.stage.store_table("bad_records", _bad_records(parts))
+    totals = _totals(part.summary for part in parts)
+    if omitted := left_out(totals):
+        ctx.reporter.note(f"tokens: left out {omitted}")
+    return totals
+
+
+def _bad_records(parts: Sequence[FileItem]) -> pa.Table:
+    """Return file, place and reason of each bad record that the parts list."""
+    suffix = ".skipped.parquet"
+    prefixes = (path.removesuffix(suffix) for part in parts for path in part.paths if path.endswith(suffix))
+    return pa.concat_tables([SKIPPED_SCHEMA.empty_table(), *(read_part(p, "skipped") for p in prefixes)])
+
+
+def left_out(tokens: Mapping[str, Any]) -> str:
+    """Return what of a corpus could not be read, from the facts of the tokens stage; "" where all could."""
+    kinds = {
+        "n_bad_records": "bad records (see the table bad_records)",
+        "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
+        "n_replaced": "bytes that are not UTF-8",
+    }
+    return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
 
 
 def _tokenize_part(
@@ -80,6 +104,12 @@ def _totals(summaries: Any) -> dict[str, Any]:
             if isinstance(value, int | float):
                 totals[name] = totals.get(name, 0) + value
     return totals
+
+
+def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a report shows of a corpus that could not be read whole: one entry, or none."""
+    omitted = left_out(tokens)
+    return {"left out": omitted} if omitted else {}
 
 
 def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:

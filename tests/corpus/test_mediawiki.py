@@ -17,7 +17,7 @@ import mwparserfromhell
 import pytest
 
 from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_split
-from distembed.corpus.parts import total
+from distembed.corpus.parts import read_part, total
 from distembed.corpus.readers import documents_of
 
 
@@ -87,6 +87,19 @@ JOINS = {
         bz2.compress((a + b)[k : k + 700]) for k in range(0, len(a + b), 700)
     ),
 }
+
+
+def test_malformed_pages_are_skipped_and_listed(tmp_path, dump):
+    damaged = dump.replace("<comment>", "<comment", 1).replace("<ns>0</ns>", f"<ns>{'9' * 5000}</ns>", 3)
+    path = tmp_path / "x.xml"
+    path.write_text(damaged, encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"x\.xml, (line \d+|byte \d+), is malformed XML"):
+        read_corpus(path).tokenize()
+    tokens = read_corpus(path, bad_records="skip").tokenize()
+    assert tokens.documents(tokens.parts[0])["id"].to_pylist()[:2] == ["4", "5"]
+    skipped = read_part(tokens.parts[0], "skipped").to_pylist()
+    assert [record["place"] for record in skipped][1:] == ["page 1", "page 2"]
+    assert "namespace '99999999999999999999', which is no number" in skipped[1]["reason"]
 
 
 @pytest.mark.parametrize("name", JOINS)

@@ -17,6 +17,7 @@ from distembed.evaluation.documents import (
     summarize_scores,
 )
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
 from distembed.pipeline.psdvec.pages import stage_rows, ways_on
 from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
@@ -127,6 +128,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
         "words": done["vocabulary"].facts["n_words"],
         "topics": job.topics.n_topics,
         "pairs": done["association"].facts["n_nonzero"],
+        **omissions(done["tokens"].facts),
     }
 
 
