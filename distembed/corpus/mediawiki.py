@@ -37,7 +37,8 @@ PAGE = b"<page>"
 PAGE_END = b"</page>"
 EXPORT_END = b"</mediawiki>"
 PAGE_HEAD = re.compile(
-    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?", re.DOTALL
+    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?",
+    re.DOTALL,
 )
 TEXT = re.compile(rb"<text\b[^>]*?(?:/>|>([^<]*)</text>)")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.blocks import word_buckets
+from distembed.corpus.dictionary_blocks import word_buckets
 from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
@@ -279,9 +279,7 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
             order = np.argsort(bucket, kind="stable")
             bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
             for number in np.flatnonzero(np.diff(bounds)):
-                writers[number].write_table(
-                    table.take(pa.array(order[bounds[number] : bounds[number + 1]]))
-                )
+                writers[number].write_table(table.take(pa.array(order[bounds[number] : bounds[number + 1]])))
     return paths
 
 

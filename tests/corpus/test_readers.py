@@ -407,7 +407,8 @@ def test_parquet_without_the_column(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [
+    ("option", "value"),
+    [
         ("format", "pdf"),
         ("layout", "page"),
         ("errors", "ignore"),
