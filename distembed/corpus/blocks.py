@@ -245,6 +245,14 @@ def push_point(state: ScanState, point: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def push_letter(state: ScanState, v: int) -> None:
+    """Append a letter or mark to the token under way; a mark leaves the letter before it the last one."""
+    push_point(state, v & POINT)
+    if v & WORD:
+        state.fields[LAST_LETTER] = v & POINT
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def decode(data: np.ndarray, i: int, stop: int) -> tuple[np.int64, int]:
     """Return the code point at `i` and its width in bytes; width 0 where it is not valid UTF-8 (RFC 3629)."""
     lead = np.int64(data[i])
@@ -310,7 +318,7 @@ def hold(fields: np.ndarray, v: int) -> bool:
     point = v & POINT
     if v & (APOSTROPHE | MIDDLE):
         fields[HELD] = point
-    elif (point == 0x22 or point == 0x27) and is_hebrew(fields[LAST_LETTER]):
+    elif point in (0x22, 0x27) and is_hebrew(fields[LAST_LETTER]):
         fields[HELD] = -point
     return fields[HELD] != 0
 
@@ -457,9 +465,7 @@ def scan_span(  # noqa: C901 - compiled: no keywords
             if data[i] < 0x80:
                 i = take_letters(state, data, i, stop, table)
                 continue
-            push_point(state, v & POINT)
-            if v & WORD:
-                f[LAST_LETTER] = v & POINT
+            push_letter(state, v)
         elif v & IGNORED == 0 and not separate(state, v, border, ids):
             f[POSITION] = i
             return GROW

@@ -525,7 +525,7 @@ def bad_rows(columns: dict[str, pa.Array]) -> dict[int, str]:
     for field, column in columns.items():
         if not is_valid(column):
             rows = (row for row in range(len(column)) if not is_valid(column.slice(row, 1)))
-            found = {row: field for row in rows} | found
+            found = dict.fromkeys(rows, field) | found
     return dict(sorted(found.items()))
 
 

@@ -42,7 +42,7 @@ def is_quickly_normalized(
             i += 1
         else:
             point, width = decode(data, i, stop)
-            combining = np.int64(table[point]) if width > 0 else 0
+            combining = int(table[point]) if width > 0 else 0
             if combining == UNSTABLE or 0 < combining < last:
                 return False
             last = combining

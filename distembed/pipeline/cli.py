@@ -140,7 +140,7 @@ def run(
     scheduler: str | None,
     n_workers: int | None,
     until: str | None,
-    allow_code: bool,  # noqa: FBT001
+    allow_code: bool,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,

@@ -49,6 +49,7 @@ class CorpusSection(Section):
     redirects: bool = False
     text_field: str | tuple[str, ...] = "text"
     pattern: str = "unicode"
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False

@@ -21,8 +21,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.corpus import Corpus, CorpusError, Tokenizer, build_vocabulary, read_corpus, tokenize_split
-from distembed.corpus import documents
+from distembed.corpus import (
+    Corpus,
+    CorpusError,
+    Tokenizer,
+    build_vocabulary,
+    documents,
+    read_corpus,
+    tokenize_split,
+)
 from distembed.corpus.parts import read_part, total
 from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import Split

@@ -7,7 +7,6 @@ import sys
 import unicodedata
 from functools import lru_cache
 
-
 # Format characters: those that stay in a word, and those that are left out of it. (Others are rare.)
 JOINERS = "\u200c\u200d\u180e\u05f3"
 INVISIBLE = str.maketrans(
