@@ -10,6 +10,7 @@ in a
                           row with one document number are one document; -1 is a border, not a token
 ``<part>.words``          word, count int64, document_count int64; row i is the word with id i
 ``<part>.documents``      id, title, label (or null), n_tokens int64
+``<part>.skipped``        file, place, reason of each bad record; only where there are any
 ========================  ==================================================================================
 """
 
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
-from distembed.corpus.streams import Batch, CorpusError, Progress, Split
+from distembed.corpus.streams import BadRecord, Batch, CorpusError, Progress, Split
 from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import replacing
@@ -56,7 +57,13 @@ WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("docume
 DOCUMENTS_SCHEMA = pa.schema(
     [("id", pa.string()), ("title", pa.string()), ("label", pa.string()), ("n_tokens", pa.int64())]
 )
-SCHEMAS = dict(zip(KINDS, (TOKENS_SCHEMA, WORDS_SCHEMA, DOCUMENTS_SCHEMA), strict=True))
+SKIPPED_SCHEMA = pa.schema([(name, pa.string()) for name in BadRecord._fields])
+SCHEMAS = {
+    "tokens": TOKENS_SCHEMA,
+    "words": WORDS_SCHEMA,
+    "documents": DOCUMENTS_SCHEMA,
+    "skipped": SKIPPED_SCHEMA,
+}
 
 
 class PartSummary(NamedTuple):
@@ -64,7 +71,7 @@ class PartSummary(NamedTuple):
 
     `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the
     documents, lines or sentences under the minimum, `n_long_tokens` tokens over 1 KiB, `n_replaced` bytes
-    that were not UTF-8.
+    that were not UTF-8, `n_bad_records` the records that could not be read.
     """
 
     part: str
@@ -79,6 +86,7 @@ class PartSummary(NamedTuple):
     n_short_segments: int
     n_long_tokens: int
     n_replaced: int
+    n_bad_records: int = 0
 
 
 class TokenBatch(NamedTuple):
@@ -102,9 +110,10 @@ def tokenize_split(
     ------
     CorpusError : the split cannot be read; nothing is left at `target`.
     """
-    progress = Progress()
     words = scanner(tokenizer, url=split.url, errors=split.errors)
     with PartFiles(target, storage_options or {}) as files:
+        skipped = SkippedRows(files)
+        progress = Progress(skipped.add)
         rows = PartRows(files)
         n_bytes_text = 0
         for batch in read_split(split, progress):
@@ -112,6 +121,7 @@ def tokenize_split(
             rows.add(batch, words)
         rows.finish()
         n_words = write_words(files, words)
+        skipped.finish()
     short, long, replaced = words.skipped()
     return PartSummary(
         part=target,
@@ -126,6 +136,7 @@ def tokenize_split(
         n_short_segments=short,
         n_long_tokens=long,
         n_replaced=replaced,
+        n_bad_records=progress.n_bad_records,
     )
 
 
@@ -145,9 +156,18 @@ class PartFiles:
         partials = [self._open.enter_context(name) for name in renamed]
         # What is entered last is left first: all three are closed before the first gets its name.
         for kind, partial in zip(KINDS, partials, strict=True):
-            sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
-            self.writers[kind] = self._open.enter_context(_part_writer(kind, sink))
+            self._open_writer(kind, partial)
         return self
+
+    def add(self, kind: str) -> None:
+        """Open a further file of the part, unless it is open."""
+        if kind not in self.writers:
+            renamed = replacing(self._name(kind), filesystem=self.filesystem)
+            self._open_writer(kind, self._open.enter_context(renamed))
+
+    def _open_writer(self, kind: str, partial: str) -> None:
+        sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
+        self.writers[kind] = self._open.enter_context(_part_writer(kind, sink))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -175,6 +195,28 @@ def _part_writer(kind: str, sink: Any) -> pq.ParquetWriter:
         write_page_checksum=True,
         column_encoding=encoding,
     )
+
+
+class SkippedRows:
+    """The bad records of a part on their way to a file, which is made for the first of them."""
+
+    def __init__(self, files: PartFiles):
+        self.files = files
+        self.held: list[BadRecord] = []
+
+    def add(self, record: BadRecord) -> None:
+        """Take a bad record."""
+        self.held.append(record)
+        if len(self.held) >= DOCUMENTS_HELD:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what is held."""
+        if self.held:
+            self.files.add("skipped")
+            columns = zip(*self.held, strict=True)
+            self.files.write("skipped", [pa.array(column, pa.string()) for column in columns])
+        self.held = []
 
 
 class PartRows:

@@ -21,6 +21,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
+from distembed.pipeline.trust import code_of
 from distembed.pipeline.workers import TLS, Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
@@ -108,6 +109,8 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     job = _load(job_file, settings, workspace)
     lines = plan_job(job)
     write(lines.table())
+    for line in code_of(job):
+        write(f"{line}: run asks for --allow-code")
     lines.check()
 
 
@@ -125,6 +128,7 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     help="Local workers (default: the job's, else one a core).",
 )
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
+@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
 @click.option(
     "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
 )
@@ -138,6 +142,7 @@ def run(
     scheduler: str | None,
     n_workers: int | None,
     until: str | None,
+    allow_code: bool,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
@@ -154,10 +159,18 @@ def run(
         tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
     )
     try:
-        outcome = run_job(job, workers=workers, reporter=reporter, until=until)
+        allowed = allow_code or _confirmed(code_of(job))
+        outcome = run_job(job, workers=workers, reporter=reporter, until=until, allow_code=allowed)
     finally:
         reporter.close()
     write(outcome.text)
+
+
+def _confirmed(sentences: list[str]) -> bool:
+    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
+    if not sentences or not sys.stdin.isatty():
+        return False
+    return click.confirm(f"{'; '.join(sentences)}. Allow it?", default=False, err=True)
 
 
 @cli.command()

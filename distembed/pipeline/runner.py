@@ -16,6 +16,7 @@ from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.terminal import shown
+from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
@@ -38,7 +39,12 @@ class Outcome(NamedTuple):
 
 
 def run_job(
-    job: Job, *, workers: Workers | None = None, reporter: Reporter | None = None, until: str | None = None
+    job: Job,
+    *,
+    workers: Workers | None = None,
+    reporter: Reporter | None = None,
+    until: str | None = None,
+    allow_code: bool = False,
 ) -> Outcome:
     """Run a job, or finish it; with `until`, stop when that stage is done, and write no report.
 
@@ -48,13 +54,14 @@ def run_job(
     Raises
     ------
     JobError
-        The job has no stage `until`.
+        The job has no stage `until`, or names a Python function and `allow_code` is False.
     MemoryError
         The plan does not fit the memory limit.
     OSError
         The workspace is locked by another run, or cannot be written.
     """
     reporter = reporter or Silent()
+    check_code(job, allow_code=allow_code)
     plan_job(job).check()
     system = systems.of(job)
     specs = _stages_until(until, system.stages)

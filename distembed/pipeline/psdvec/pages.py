@@ -9,6 +9,7 @@ import numpy as np
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
 from distembed.pipeline.psdvec import stages
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
@@ -51,6 +52,7 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
         "tokens": tokens.get("n_tokens", 0),
         "words": vocabulary["n_words"],
         "pairs": counts["n_nonzero"],
+        **omissions(tokens),
     }
 
 

@@ -18,6 +18,7 @@ from distembed.evaluation.documents import (
 )
 from distembed.execution import compute
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
@@ -128,6 +129,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
         "words": done["vocabulary"].facts["n_words"],
         "topics": job.topics.n_topics,
         "pairs": done["association"].facts["n_nonzero"],
+        **omissions(done["tokens"].facts),
     }
 
 

@@ -73,7 +73,9 @@ def _select_part(
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
     options = ctx.job.vocabulary
-    every = build_vocabulary(tokens_of(ctx.job, ctx.workspace), min_count=options.min_count)
+    with corpus_stages.local_scratch(ctx.workspace) as scratch:
+        tokens = tokens_of(ctx.job, ctx.workspace)
+        every = build_vocabulary(tokens, min_count=options.min_count, scratch=scratch)
     stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
     kept = choose_words(
         every.words,

@@ -35,6 +35,7 @@ from distembed.manifold.correspondences import (
 )
 from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
 from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
+from distembed.pipeline.corpus_stages import local_scratch
 from distembed.pipeline.imputation.stages import stored_sparse
 from distembed.pipeline.transfer.collections import (
     SIDES,
@@ -101,7 +102,9 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     for side in SIDES:
         tokens = Tokens(_prefixes(ctx.workspace, side))
         documents = document_table(tokens.parts)
-        vocabulary = _chosen_words(ctx.job, side, build_vocabulary(tokens), documents.num_rows)
+        with local_scratch(ctx.workspace) as scratch:
+            every = build_vocabulary(tokens, scratch=scratch)
+        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
         ctx.stage.store_table(f"{side}_documents", documents)
         ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
         counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)

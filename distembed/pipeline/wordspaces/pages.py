@@ -8,6 +8,7 @@ from typing import Any
 from distembed.evaluation.priming import ALIKE, OPPOSITES
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.wordspaces.config import WordSpacesJob
 from distembed.pipeline.wordspaces.stages import nearest_of, scores_of, stages_of, title_of
@@ -57,6 +58,7 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
         "documents": tokens.get("n_documents", 0),
         "tokens": tokens.get("n_tokens", 0),
         "words": done["vocabulary"].facts["n_words"],
+        **omissions(tokens),
     }
 
 
