@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from distembed.files import PARTIAL
 from distembed.storage import manifest as records
 from distembed.storage.arrays import content_digest, read_block
-from distembed.storage.files import PARTIAL, Folder
+from distembed.storage.files import Folder
 from distembed.storage.schema import (
     ARRAYS,
     MANIFEST,
@@ -146,6 +147,17 @@ def _record_files(stage: StageManifest) -> dict[str, bytes]:
     return expected
 
 
+def lasting_files(stage: StageManifest) -> list[str]:
+    """Return the files that a commit must find on the disk: its records, and all outputs but temporary ones."""
+    kept = [record for record in stage.outputs.values() if not record.spec.temporary]
+    data = [name for record in kept for files in _files_of(record) for name in files]
+    return sorted({*data, *_record_files(stage)})
+
+
+def _files_of(record: OutputRecord) -> list[Mapping[str, FileRecord]]:
+    return [record.files, *(block.files for block in record.blocks)]
+
+
 def _block_bytes(block: BlockRecord) -> bytes:
     return seal(block_to_json(block))
 
@@ -178,7 +190,7 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
         for record in stage.outputs.values():
             owners[f"{record.spec.location}/"] = record.spec
             if not record.dropped:
-                known.update(record.files, *(block.files for block in record.blocks))
+                known.update(*_files_of(record))
     return known, owners
 
 
