@@ -92,7 +92,7 @@ def arm(point: int) -> None:
     def write_new(path: str, data: bytes) -> None:
         new(path, data[: len(data) // 2])
         tick()
-        os.unlink(path)
+        Path(path).unlink()
         new(path, data)
         tick()
 

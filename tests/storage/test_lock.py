@@ -81,7 +81,7 @@ def test_an_owner_elsewhere_whose_heart_stands_still_loses_the_lock_and_commits_
         foreign()
         with create(tmp_path) as heir:
             for write in (stage.commit, lambda: stage.store_bytes("more", b"x"), stage.discard):
-                with pytest.raises(LockedError, match="was taken over by second .*commits nothing"):
+                with pytest.raises(LockedError, match=r"was taken over by second .*commits nothing"):
                     write()
             assert heir.stages() == {}
         with pytest.raises(LockedError, match="is gone"):
