@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +26,27 @@ from distembed.pipeline.trust import code_of
 from distembed.pipeline.workers import TLS, Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def main() -> None:
     """Run the command line."""
+    _stop_on_signals()
     cli(prog_name="distembed")
+
+
+def _stop_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it gives the lock back and stops its workers."""
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+            signal.signal(number, _stop)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    # A second one must not interrupt what the first one lets end; Ctrl-C still does.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:

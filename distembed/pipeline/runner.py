@@ -65,7 +65,7 @@ def run_job(
     plan_job(job).check()
     system = systems.of(job)
     specs = _stages_until(until, system.stages)
-    with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
+    with _writing(job, reporter) as workspace, workers or Workers() as crew:
         _record(job, workspace)
         ran = [
             spec.name
@@ -81,6 +81,10 @@ def run_job(
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _writing(job: Job, reporter: Reporter) -> Workspace:
+    return Workspace.create(job.job.workspace, owner=job.job.title, watching=reporter.note)
 
 
 def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
@@ -152,8 +156,7 @@ def _record(job: Job, workspace: Workspace) -> None:
             **versions,
         },
     }
-    with fsspec.open(workspace.path(JOB_FILE), "w", encoding="utf-8") as file:
-        file.write(tomli_w.dumps(record))
+    workspace.write_file(JOB_FILE, tomli_w.dumps(record).encode())
 
 
 def plan_job(job: Job) -> Plan:
@@ -189,11 +192,7 @@ def verify_job(job: Job) -> tuple[list[str], str]:
 
 def _write_report(job: Job, workspace: Workspace) -> str:
     """Write the report of a finished workspace as one HTML file; return where it is."""
-    target = workspace.path(REPORT)
-    page = systems.of(job).page(job, workspace)  # before the last report is opened for writing, and so lost
-    with fsspec.open(target, "w", encoding="utf-8", auto_mkdir=True) as file:
-        file.write(page)
-    return str(target)
+    return workspace.write_file(REPORT, systems.of(job).page(job, workspace).encode())
 
 
 def _existing_report(job: Job, workspace: Workspace) -> str:

@@ -266,6 +266,8 @@ class Stage:
         manifest = StageManifest(
             self.name, self.fingerprint, self.parameters, self.inputs, outputs, dict(facts or {})
         )
+        self._folder.sync(verify.lasting_files(manifest))
+        self._check_writable()
         records.write_manifest(self._folder, manifest)
         self._warn_if_changed(manifest)
         self._manifest = manifest
@@ -347,6 +349,7 @@ class Stage:
         good = self._good.setdefault(spec.name, {})
 
         def record(block: BlockRecord) -> None:
+            self._check_writable()
             records.write_block_record(self._folder, spec, block)
             good[block.index] = block
             if progress is not None:
@@ -455,7 +458,7 @@ def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> 
     prefix = spec.block_location(index)
     for name in folder.beginning(prefix):
         folder.remove(name)
-    folder.fs.makedirs(folder.inside(spec.location), exist_ok=True)
+    folder.make_folder(spec.location)
     summary = dict(make(index, folder.path(prefix)))
     files: dict[str, FileRecord] = {name: folder.record(name) for name in sorted(folder.beginning(prefix))}
     if not files:

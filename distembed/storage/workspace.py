@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import html_view
+from distembed.files import PARTIAL
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
-from distembed.storage.files import PARTIAL, Folder
+from distembed.storage.files import Folder
 from distembed.storage.schema import (
     FORMAT,
     LOCK_FILE,
+    RESERVED,
     VERSION,
     WORKSPACE_FILE,
     ManifestError,
@@ -45,9 +47,9 @@ class Workspace:
         Absolute path, or URL, of the workspace.
     """
 
-    def __init__(self, folder: Folder, token: str | None = None) -> None:
+    def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
         self._folder = folder
-        self._token = token
+        self._lock = held
         self.url = folder.url
 
     @classmethod
@@ -72,7 +74,12 @@ class Workspace:
 
     @classmethod
     def create(
-        cls, url: str | os.PathLike[str], *, owner: str, storage_options: Mapping[str, Any] | None = None
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        owner: str,
+        storage_options: Mapping[str, Any] | None = None,
+        watching: Callable[[str], None] | None = None,
     ) -> Workspace:
         """Open a workspace for writing, making it if need be, and take its lock.
 
@@ -84,6 +91,9 @@ class Workspace:
             Name of the job, shown to whoever finds the workspace locked.
         storage_options : mapping, optional
             Options of the fsspec file system.
+        watching : callable, optional
+            Called with a sentence before the heartbeat of a run on another machine or in another container
+            is watched, which takes up to `lock.STALE_SECONDS`: it may be alive, or gone without a word.
 
         Raises
         ------
@@ -100,11 +110,11 @@ class Workspace:
         _check_place(folder)
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
-            token = lock.acquire(folder, owner)
+            held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
             message = f"Workspace {folder.url} cannot be written: {error.strerror}. Choose another folder."
             raise PermissionError(error.errno, message) from error
-        workspace = cls(folder, token)
+        workspace = cls(folder, held)
         try:
             workspace._prepare()
         except BaseException:
@@ -149,12 +159,27 @@ class Workspace:
 
     def close(self) -> None:
         """Give the lock back; the workspace can still be read through this object."""
-        if self._token is not None:
-            lock.release(self._folder, self._token)
-            self._token = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def path(self, name: str) -> str:
         """Return the full path or URL of a plain file inside."""
+        return self._folder.path(name)
+
+    def write_file(self, name: str, data: bytes) -> str:
+        """Write a plain file beside the outputs, whole or not at all, and return its full path or URL.
+
+        Raises
+        ------
+        ValueError
+            If the name is one of the workspace's own.
+        OutsideError
+            If the name or a symbolic link leads out of the workspace.
+        """
+        if name.split("/", maxsplit=1)[0] in RESERVED:
+            raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
+        self._folder.write(name, data)
         return self._folder.path(name)
 
     def stage(self, name: str, *, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
@@ -252,17 +277,20 @@ class Workspace:
         return record
 
     def _check_writable(self) -> None:
-        if self._token is None:
+        """Refuse to write without the lock, or with one that another run has taken over."""
+        if self._lock is None:
             raise PermissionError(
                 f"{self.url} is open for reading only: open it with Workspace.create to write."
             )
+        self._lock.check()
 
     def _prepare(self) -> None:
         """Write the format file and finish what an interrupted run left half done."""
+        assert self._lock is not None
         if not _check_format(self._folder):
             self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}))
         for name in self._folder.find():
-            if name.endswith(PARTIAL):
+            if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
                 self._folder.remove(name)
         for manifest in self.stages().values():
             for record in manifest.outputs.values():
@@ -275,7 +303,8 @@ def _check_place(folder: Folder) -> None:
         raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
     if folder.exists("") and not folder.exists(WORKSPACE_FILE):
         names = {entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
-        others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and PARTIAL not in n]
+        others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and not n.endswith(PARTIAL)]
+        others = [n for n in others if not lock.is_beat_file(n)]
         if others:
             raise FileExistsError(
                 f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
@@ -287,9 +316,10 @@ def _check_format(folder: Folder) -> bool:
     body = records.read_sealed(folder, WORKSPACE_FILE)
     if body is None:
         return False
-    if body.get("format") != FORMAT or body.get("version", 0) > VERSION:
+    version = body.get("version")
+    if body.get("format") != FORMAT or not isinstance(version, int) or version > VERSION:
         raise ManifestError(
-            f"{folder.path(WORKSPACE_FILE)} has format version {body.get('version')}, this distembed "
+            f"{folder.path(WORKSPACE_FILE)} has format version {version}, this distembed "
             f"reads up to {VERSION}: install a newer distembed."
         )
     return True
