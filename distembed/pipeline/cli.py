@@ -1,5 +1,6 @@
 """The command line: `distembed plan|run|status|verify|report|evaluate|neighbors|export`.
 
+Every command takes a job file or a workspace; those that read vectors take a vector file as well.
 Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong.
 """
 
@@ -18,7 +19,6 @@ import click
 from rich.console import Console
 
 import distembed
-from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
@@ -91,7 +91,7 @@ def cli() -> None:
 
 
 def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its job file and the options that change it."""
+    """Give a command its job file, or the workspace that records one, and the options that change it."""
     for decorate in (
         click.option(
             "--set",
@@ -103,15 +103,18 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--workspace", metavar="DIR", help="Override the job's workspace: a folder or an fsspec URL."
         ),
-        click.argument("job_file", metavar="JOB", type=click.Path(dir_okay=False)),
+        click.argument("job_file", metavar="JOB"),
     ):
         command = decorate(command)
     return command
 
 
 def _load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
+    """Return the job in a job file, or the one that a workspace records."""
+    from distembed.pipeline.runner import open_job
+
     try:
-        return load_job(job_file, settings=settings, workspace=workspace)
+        return open_job(job_file, settings=settings, workspace=workspace)
     except FileNotFoundError as error:
         raise JobError(str(error)) from None
 
@@ -120,14 +123,19 @@ def _load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Jo
 @_job_options
 @_one_sentence
 def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run."""
-    from distembed.pipeline.runner import plan_job
+    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+
+    JOB is a job file, or a workspace, whose own job is taken.
+    """
+    from distembed.pipeline.runner import plan_job, planned_losses
 
     job = _load(job_file, settings, workspace)
     lines = plan_job(job)
     write(lines.table())
     for line in code_of(job):
         write(f"{line}: run asks for --allow-code")
+    for line in planned_losses(job):
+        write(shown(line))
     lines.check()
 
 
@@ -147,6 +155,11 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
 @click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
 @click.option(
+    "--replace",
+    is_flag=True,
+    help="Compute again what changed, also where that was more than a minute of work.",
+)
+@click.option(
     "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
 )
 @click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
@@ -160,11 +173,16 @@ def run(
     n_workers: int | None,
     until: str | None,
     allow_code: bool,
+    replace: bool,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
 ) -> None:
-    """Run a job, or finish one that was stopped."""
+    """Run a job, or finish one that was stopped.
+
+    JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
+    they were made from has changed.
+    """
     from distembed.pipeline.runner import run_job
 
     job = _load(job_file, settings, workspace)
@@ -176,8 +194,15 @@ def run(
         tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
     )
     try:
-        allowed = allow_code or _confirmed(code_of(job))
-        outcome = run_job(job, workers=workers, reporter=reporter, until=until, allow_code=allowed)
+        outcome = run_job(
+            job,
+            workers=workers,
+            reporter=reporter,
+            until=until,
+            allow_code=allow_code or _confirmed(code_of(job)),
+            replace=replace,
+            ask=_ask_on_a_terminal,
+        )
     finally:
         reporter.close()
     write(outcome.text)
@@ -190,11 +215,20 @@ def _confirmed(sentences: list[str]) -> bool:
     return click.confirm(f"{'; '.join(sentences)}. Allow it?", default=False, err=True)
 
 
+def _ask_on_a_terminal(sentence: str) -> bool:
+    """Ask whether to go on; where nobody can answer, do not."""
+    return sys.stdin.isatty() and click.confirm(f"{sentence}. Replace it now?", default=False, err=True)
+
+
 @cli.command()
 @_job_options
 @_one_sentence
 def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Say which stages of a job are done, how far the others are, and who is writing."""
+    """Print which stages of a job are done, how far the others are, and who is writing.
+
+    JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
+    the last lines say which versions made the stages that are done.
+    """
     from distembed.pipeline.runner import job_status
 
     write(job_status(_load(job_file, settings, workspace)))
@@ -204,14 +238,21 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 @_job_options
 @_one_sentence
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Check every block of a workspace against its digest; the last line is the digest of all content."""
-    from distembed.pipeline.runner import verify_job
+    """Check that every stage of a job is committed and every block holds its digest.
 
-    problems, digest = verify_job(_load(job_file, settings, workspace))
-    for problem in problems:
-        write(shown(problem))
+    JOB is a job file, or a workspace, whose own job is taken. What is there is judged by the settings it was made
+    with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
+    where nothing is missing.
+    """
+    from distembed.pipeline.runner import planned_losses, verify_job
+
+    job = _load(job_file, settings, workspace)
+    problems, digest = verify_job(job)
+    for line in [*problems, *planned_losses(job)]:
+        write(shown(line))
     if problems:
-        _fail(f"{len(problems)} damaged; distembed run {job_file} makes only these anew", code=1)
+        word = "fault" if len(problems) == 1 else "faults"
+        _fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
     write(f"digest {digest}")
 
 
@@ -219,7 +260,10 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 @_job_options
 @_one_sentence
 def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Write the HTML report of a finished job again and print where it is."""
+    """Write the HTML report of a finished job and print where it is.
+
+    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
+    """
     from distembed.pipeline.runner import report_job
 
     write(shown(report_job(_load(job_file, settings, workspace))))
@@ -245,7 +289,10 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table."""
+    """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table.
+
+    VECTORS are vector files, workspaces or job files.
+    """
     from distembed.evaluation import words as evaluation
     from distembed.pipeline.runner import load_vectors
 
@@ -272,7 +319,7 @@ def evaluate(
 )
 @_one_sentence
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
-    """Print the nearest words by cosine. VECTORS is a vector file or a workspace."""
+    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file."""
     from distembed.pipeline.runner import load_vectors
 
     model = load_vectors(vectors)
@@ -291,7 +338,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
 )
 @_one_sentence
 def export(workspace: str, target: str) -> None:
-    """Write the vectors of a finished workspace to one file that other tools read."""
+    """Write the vectors of a finished WORKSPACE, or of that of a job file, to one file that other tools read."""
     from distembed.pipeline.runner import load_vectors
 
     model = load_vectors(workspace)

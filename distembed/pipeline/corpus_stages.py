@@ -35,7 +35,8 @@ from distembed.counting.cooccurrence import (
     merge_partials,
 )
 from distembed.execution import compute
-from distembed.pipeline.context import Context, file_stamps, sections
+from distembed.pipeline.context import Context, sections
+from distembed.pipeline.inputs import code_file
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.topics.config import TopicsJob
 from distembed.storage.stage import FileItem
@@ -55,9 +56,9 @@ def corpus_of(job: PSDVecJob | TopicsJob) -> Corpus:
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def corpus_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
-    """Return the section of the corpus and, for each file, its size and what tells one version from another."""
-    return {**sections("corpus")(job), "files": file_stamps(split.url for split in corpus_of(job).splits)}
+def corpus_files(job: PSDVecJob | TopicsJob) -> tuple[str, ...]:
+    """Return the paths of the corpus, and the source file of a tokenizer that the job brings."""
+    return (*job.corpus.paths, *code_file(job.corpus.pattern))
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:

@@ -6,18 +6,19 @@ are estimated from the sizes of the input files and from Zipf's law.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import corpus_stages
-from distembed.pipeline.context import file_stamps
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.topics.config import TopicsJob
+from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
@@ -166,11 +167,8 @@ def sizes_in_words(sizes: Sizes) -> str:
 
 def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Sizes:
     """Return the sizes of a corpus and of what is counted of it; what committed stages know is exact."""
-    splits = corpus_stages.corpus_of(job).splits
-    size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
-    estimate = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
-    n_tokens = int(done["tokens"].facts["n_tokens"]) if "tokens" in done else estimate
+    n_bytes, n_splits, n_tokens = corpus_input(job, done)
     if "vocabulary" in done:
         counts = workspace.table("vocabulary")["count"].to_numpy().astype(float)  # type: ignore[union-attr]
     else:
@@ -180,7 +178,27 @@ def corpus_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Siz
         n_nonzero = int(done["cooccurrence"].facts["n_nonzero"])
     else:
         n_nonzero = int(REPETITION * expected_pairs(counts, job.counting.window * sides))
-    return Sizes(sum(size.values()), len(splits), n_tokens, len(counts), n_nonzero, "cooccurrence" in done)
+    return Sizes(n_bytes, n_splits, n_tokens, len(counts), n_nonzero, "cooccurrence" in done)
+
+
+class CorpusInput(NamedTuple):
+    """Bytes of the files of a corpus, the splits they are read in, and their tokens."""
+
+    n_bytes: int
+    n_splits: int
+    n_tokens: int
+
+
+def corpus_input(job: PSDVecJob | TopicsJob, done: Mapping[str, StageManifest]) -> CorpusInput:
+    """Return how much there is to read; what committed tokens know needs no file of the corpus."""
+    if "tokens" in done:
+        manifest = done["tokens"]
+        n_splits = len(manifest.outputs["tokens"].spec.row_blocks)
+        return CorpusInput(recorded_bytes(manifest), n_splits, int(manifest.facts["n_tokens"]))
+    splits = corpus_stages.corpus_of(job).splits
+    sizes = file_sizes(split.url for split in splits)
+    n_tokens = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in sizes.items())
+    return CorpusInput(sum(sizes.values()), len(splits), n_tokens)
 
 
 def estimated_tokens(url: str, n_bytes: int, format_: str) -> int:

@@ -108,7 +108,7 @@ class ResourcesSection(Section):
 
 
 class Job(Section):
-    """What every job file has; `made_with` is what a run writes into the copy in its workspace, and is not read."""
+    """What every job file has; `made_with` is what older runs wrote into the copy in a workspace, and is not read."""
 
     job: JobSection
     report: ReportSection = ReportSection()
@@ -147,4 +147,4 @@ def locate(path: str, folder: Path) -> str:
         return str(Path(spec.submodule_search_locations[0]) / rest.lstrip("/"))
     if "://" in path or Path(path).is_absolute():
         return path
-    return str(folder / path)
+    return os.path.normpath(folder / path)

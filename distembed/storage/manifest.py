@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
     VERSION,
+    Begun,
     BlockRecord,
     FileRecord,
     ManifestError,
@@ -122,20 +124,56 @@ def tolerant(read: Any, *arguments: Any) -> Any:
         return None
 
 
-def write_begun(folder: Folder, stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
-    """Note what a stage is being computed from."""
+def write_begun(
+    folder: Folder,
+    stage: str,
+    *,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    made_with: Mapping[str, str],
+) -> None:
+    """Note what a stage is being computed from, and by which versions."""
     body = {
         "fingerprint": fingerprint(stage, parameters, inputs),
         "parameters": dict(parameters),
         "inputs": dict(inputs),
+        "made_with": dict(made_with),
     }
     folder.write(begun_file(stage), seal(body))
 
 
 def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
-    """Return fingerprint, parameters and inputs of a stage that has begun, None if none or damaged."""
+    """Return fingerprint, parameters, inputs and versions of a stage that has begun, None if none or damaged."""
     body = tolerant(read_sealed, folder, begun_file(stage))
     return None if body is None else tolerant(begun_from_json, body, stage)
+
+
+def interrupted(folder: Folder) -> dict[str, Begun]:
+    """Return what every stage was begun from that has begun and is not committed."""
+    bodies = {
+        stage: body
+        for stage in set(begun_names(folder.find(MANIFEST))) - committed(folder).keys()
+        if (body := read_begun(folder, stage)) is not None
+    }
+    return {
+        stage: Begun(
+            body["fingerprint"],
+            body["parameters"],
+            body["inputs"],
+            body.get("made_with", {}),
+            _seconds_between_records(folder, stage),
+        )
+        for stage, body in bodies.items()
+    }
+
+
+def _seconds_between_records(folder: Folder, stage: str) -> float:
+    """Return the seconds from the oldest record of a stage to the newest, 0 where the store tells no times."""
+    infos = folder.fs.find(folder.inside(f"{MANIFEST}/{stage}"), detail=True).values()
+    times = [info.get("mtime") or info.get("LastModified") or info.get("updated") for info in infos]
+    seconds = [t.timestamp() if isinstance(t, datetime) else t for t in times]
+    known = [float(t) for t in seconds if isinstance(t, int | float)]
+    return max(known) - min(known) if known else 0.0
 
 
 def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]) -> None:
@@ -204,10 +242,9 @@ def remove_stage(folder: Folder, stage: str) -> None:
 
 def dependents(folder: Folder, stage: str) -> list[str]:
     """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
-    inputs = {name: set(manifest.inputs) for name, manifest in committed(folder).items()}
-    for name in begun_names(folder.find(MANIFEST)):
-        begun = read_begun(folder, name)
-        inputs.setdefault(name, set(begun["inputs"]) if begun else set())
+    done = committed(folder)
+    names = {*done, *begun_names(folder.find(MANIFEST))}
+    inputs = {name: set(_inputs_of(folder, name, done)) for name in names}
     found: list[str] = []
     front = {stage}
     while front:
@@ -216,6 +253,40 @@ def dependents(folder: Folder, stage: str) -> list[str]:
         }
         found.extend(sorted(front))
     return found[::-1]
+
+
+def outdated(folder: Folder) -> list[str]:
+    """Return every stage that rests on a commit which has been replaced, before those it depends on itself.
+
+    Such a stage names an input by another fingerprint than that of the input's commit, or depends on one that does.
+    """
+    done = committed(folder)
+    found: dict[str, None] = {}
+    for name in begun_names(folder.find(MANIFEST)):
+        inputs = _inputs_of(folder, name, done)
+        if any(stage in done and done[stage].fingerprint != known for stage, known in inputs.items()):
+            found.update(dict.fromkeys([*dependents(folder, name), name]))
+    return list(found)
+
+
+def _inputs_of(folder: Folder, stage: str, done: Mapping[str, StageManifest]) -> Mapping[str, str]:
+    """Return the fingerprints of the inputs that a committed or begun stage was computed from."""
+    if stage in done:
+        return done[stage].inputs
+    begun = read_begun(folder, stage)
+    return {} if begun is None else begun["inputs"]
+
+
+def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
+    """Return how many blocks of each announced output of a stage are recorded, and of how many."""
+    files = folder.find(f"{MANIFEST}/{stage}")
+    return {
+        name: (
+            sum(file.startswith(f"{record.spec.records}/blocks/") for file in files),
+            len(record.spec.row_blocks),
+        )
+        for name, record in announced(folder, stage).items()
+    }
 
 
 def check_place(folder: Folder, spec: Output) -> None:

@@ -155,7 +155,11 @@ class OutputRecord:
 
 @dataclass(frozen=True)
 class StageManifest:
-    """The commit of one stage. ``facts`` (seconds, bytes of memory) take no part in any digest."""
+    """The commit of one stage.
+
+    ``facts`` (seconds, bytes of memory) and ``made_with`` (the versions and the processor that computed it) take
+    no part in any digest.
+    """
 
     stage: str
     fingerprint: str
@@ -163,12 +167,23 @@ class StageManifest:
     inputs: Mapping[str, str]
     outputs: Mapping[str, OutputRecord]
     facts: Mapping[str, Any]
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """Return the digest of the content of all outputs that are not temporary."""
         kept = {name: record.digest for name, record in self.outputs.items() if not record.spec.temporary}
         return digest_of_json(kept)
+
+
+class Begun(NamedTuple):
+    """What an interrupted stage was begun from, and the seconds between its first record and its last."""
+
+    fingerprint: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    made_with: Mapping[str, str]
+    seconds: float
 
 
 def check_name(name: str, what: str) -> str:
@@ -344,6 +359,7 @@ def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:
         "inputs": dict(manifest.inputs),
         "outputs": outputs,
         "facts": dict(manifest.facts),
+        "made_with": dict(manifest.made_with),
     }
 
 
@@ -363,12 +379,18 @@ def manifest_from_json(body: Mapping[str, Any], stage: str) -> StageManifest:
         begun = begun_from_json(body, stage)
         _demand(isinstance(body["facts"], dict), "the facts")
         return StageManifest(
-            stage, begun["fingerprint"], begun["parameters"], begun["inputs"], outputs, body["facts"]
+            stage,
+            begun["fingerprint"],
+            begun["parameters"],
+            begun["inputs"],
+            outputs,
+            body["facts"],
+            begun["made_with"],
         )
 
 
 def begun_from_json(body: Mapping[str, Any], stage: str) -> dict[str, Any]:
-    """Return the fingerprint, parameters and inputs that a stage has been begun with.
+    """Return the fingerprint, parameters, inputs and versions that a stage has been begun with.
 
     Raises
     ------
@@ -380,7 +402,12 @@ def begun_from_json(body: Mapping[str, Any], stage: str) -> dict[str, Any]:
         _demand(isinstance(body["parameters"], dict) and isinstance(body["inputs"], dict), "the parameters")
         for name in body["inputs"]:
             check_stage(name)
-        return {key: body[key] for key in ("fingerprint", "parameters", "inputs")}
+        made_with = body.get("made_with", {})  # absent before stages recorded it
+        _demand(
+            isinstance(made_with, dict) and all(isinstance(v, str) for v in made_with.values()),
+            "the versions",
+        )
+        return {key: body[key] for key in ("fingerprint", "parameters", "inputs")} | {"made_with": made_with}
 
 
 def files_from_json(files: Mapping[str, Any], place: str) -> dict[str, FileRecord]:

@@ -24,6 +24,7 @@ from distembed.storage.schema import (
     RESERVED,
     VERSION,
     WORKSPACE_FILE,
+    Begun,
     ManifestError,
     OutputRecord,
     Problem,
@@ -132,7 +133,7 @@ class Workspace:
         return lock.owner_of(self._folder)
 
     def __repr__(self) -> str:
-        return f"Workspace({self.url!r}, open for {'reading' if self._token is None else 'writing'})"
+        return f"Workspace({self.url!r}, open for {'reading' if self._lock is None else 'writing'})"
 
     def _repr_html_(self) -> str:
         records = [record for stage in self.stages().values() for record in stage.outputs.values()]
@@ -167,8 +168,49 @@ class Workspace:
         """Return the full path or URL of a plain file inside."""
         return self._folder.path(name)
 
-    def write_file(self, name: str, data: bytes) -> str:
-        """Write a plain file beside the outputs, whole or not at all, and return its full path or URL.
+    def stage(
+        self,
+        name: str,
+        *,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        made_with: Mapping[str, str] | None = None,
+    ) -> Stage:
+        """Return the stage `name` as computed from `parameters` and the fingerprints of its input stages.
+
+        `made_with` are the versions that compute it: a stage that others began is started again. Nothing is
+        written until it stores.
+        """
+        return Stage(
+            self._folder,
+            name,
+            parameters=parameters,
+            inputs=inputs,
+            made_with=made_with or {},
+            check_writable=self._check_writable,
+        )
+
+    def progress(self, stage: str) -> dict[str, tuple[int, int]]:
+        """Return how many blocks of each output of a begun stage are recorded, and of how many."""
+        return records.blocks_done(self._folder, stage)
+
+    def stages(self) -> dict[str, StageManifest]:
+        """Return the committed stages by name."""
+        return records.committed(self._folder)
+
+    def begun(self) -> dict[str, Begun]:
+        """Return the stages that have begun and are not committed, by name."""
+        return records.interrupted(self._folder)
+
+    def read_file(self, name: str) -> bytes | None:
+        """Read a plain file that belongs to no stage, None if it is not there."""
+        try:
+            return self._folder.read(name)
+        except FileNotFoundError:
+            return None
+
+    def write_file(self, name: str, data: bytes) -> None:
+        """Write a plain file that belongs to no stage, in one step that either happened or did not.
 
         Raises
         ------
@@ -177,23 +219,15 @@ class Workspace:
         OutsideError
             If the name or a symbolic link leads out of the workspace.
         """
+        self._check_writable()
         if name.split("/", maxsplit=1)[0] in RESERVED:
             raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
         self._folder.write(name, data)
-        return self._folder.path(name)
 
-    def stage(self, name: str, *, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
-        """Return the stage `name` as computed from `parameters` and the fingerprints of its input stages.
-
-        Nothing is written until it stores.
-        """
-        return Stage(
-            self._folder, name, parameters=parameters, inputs=inputs, check_writable=self._check_writable
-        )
-
-    def stages(self) -> dict[str, StageManifest]:
-        """Return the committed stages by name."""
-        return records.committed(self._folder)
+    def remove_file(self, name: str) -> None:
+        """Remove a plain file that belongs to no stage, if it is there."""
+        self._check_writable()
+        self._folder.remove(name)
 
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,21 @@ def test_every_job_we_ship_is_valid(path: Path) -> None:
     assert load_job(path).job.workspace
 
 
-def test_inputs_are_relative_to_the_job_file(tmp_path: Path) -> None:
-    job = load_job(write(tmp_path, MINIMAL))
-    assert job.corpus.paths == (str(tmp_path / "a.txt"),)
-    assert job.job.workspace == "w"
+def test_every_path_in_a_job_file_is_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, MINIMAL.replace('"w"', '"../w"'))
+    (tmp_path / "elsewhere").mkdir()
+    for folder in (tmp_path, tmp_path / "elsewhere"):
+        monkeypatch.chdir(folder)
+        job = load_job(os.path.relpath(path))
+        assert job.corpus.paths == (str(tmp_path / "a.txt"),)
+        assert job.job.workspace == str(tmp_path.parent / "w")
+    assert load_job(path, workspace="v").job.workspace == str(tmp_path / "elsewhere" / "v")
+    assert load_job(path, workspace="memory://v").job.workspace == "memory://v"
+
+
+def test_reference_workspaces_are_relative_to_the_job_file_too(tmp_path: Path) -> None:
+    text = MINIMAL.replace("[job]", '[job]\nsystem = "topics"') + '[semantic]\nworkspace = "other"\n'
+    assert load_job(write(tmp_path, text)).semantic.workspace == str(tmp_path / "other")
 
 
 def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
@@ -53,6 +65,15 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
         load_job(write(tmp_path, '[job]\nworkspace = "w"\n'))
 
 
+def test_a_misspelt_required_key_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace("paths", "pats"))
+    with pytest.raises(JobError, match=r"unknown key corpus\.pats; did you mean paths\?"):
+        load_job(path)
+    path = write(tmp_path, MINIMAL.replace("[corpus]", "[corpuss]"))
+    with pytest.raises(JobError, match=r"unknown key corpuss; did you mean corpus\?"):
+        load_job(path)
+
+
 def test_a_value_out_of_range_is_shown(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"counting\.window = 0 is not allowed"):
         load_job(write(tmp_path, MINIMAL + "[counting]\nwindow = 0\n"))
@@ -67,7 +88,7 @@ def test_settings_override_one_key(tmp_path: Path) -> None:
     job = load_job(
         write(tmp_path, MINIMAL), settings=("psdvec.n_components=7", "job.title=a name"), workspace="v"
     )
-    assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", "v")
+    assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", str(Path.cwd() / "v"))
 
 
 def test_a_setting_of_another_form_is_refused(tmp_path: Path) -> None:

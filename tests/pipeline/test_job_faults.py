@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from distembed.storage import Workspace
+
 from .conftest import dask_cluster, digest, distembed, kill_group, start
 
 Finished = tuple[Path, str, str]
@@ -115,17 +117,12 @@ def test_damage_is_named_and_only_it_is_repaired(
 
 
 def test_a_second_run_on_a_locked_workspace_is_refused(job: Path, tmp_path: Path) -> None:
-    workspace = tmp_path / "w"
-    process = start("run", str(job), "--workspace", str(workspace))
-    try:
-        while not (workspace / "lock.json").exists():
-            assert process.poll() is None, process.communicate()[0]
-            time.sleep(0.05)
-        done = distembed("run", str(job), "--workspace", str(workspace))
-    finally:
-        kill_group(process)
+    # this process is the first run: one that computes something may be over before the second begins
+    with Workspace.create(tmp_path / "w", owner="the first run"):
+        done = distembed("run", str(job), "--workspace", str(tmp_path / "w"))
     assert done.returncode == 1
-    assert str(process.pid) in done.stderr
+    assert f"process {os.getpid()}" in done.stderr
+    assert "the first run" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

@@ -290,6 +290,41 @@ def test_repair_with_other_content_warns(tmp_path: Path) -> None:
             stage.commit()
 
 
+def test_an_interrupted_stage_of_other_versions_starts_again(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        made = {"numpy": "1"}
+        workspace.stage("a", parameters={}, inputs={}, made_with=made).store("x", dense_array(), **META)
+        for versions, computed in ((made, 0), ({"numpy": "2"}, 3)):
+            calls = Calls()
+            stage = workspace.stage("a", parameters={}, inputs={}, made_with=versions)
+            assert stage.begun_with == made
+            stage.store("x", calls.count(dense_array()), **META)
+            assert len(calls.blocks) == computed
+        stage.commit()
+        assert workspace.stages()["a"].made_with == {"numpy": "2"}
+
+
+def test_a_committed_stage_of_other_versions_is_kept_and_repaired_as_a_whole(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={}, made_with={"numpy": "1"})
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        down = workspace.stage("down", parameters={}, inputs={"a": stage.fingerprint})
+        down.store_bytes("y", b"y")
+        down.commit()
+        stage = workspace.stage("a", parameters={}, inputs={}, made_with={"numpy": "2"})
+        assert stage.is_committed
+        (tmp_path / "ws/arrays.zarr/x/000000/c/0/0").unlink()
+        stage.reopen()
+        calls = Calls()
+        stage.store("x", calls.count(dense_array() + 1), **META)
+        assert len(calls.blocks) == 3
+        with pytest.warns(UserWarning, match=r"stages that rest on it \(down\) are removed"):
+            stage.commit()
+        assert sorted(workspace.stages()) == ["a"]
+        assert workspace.stages()["a"].made_with == {"numpy": "2"}
+
+
 def test_damaged_manifest_is_rebuilt_from_the_records(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()
@@ -320,6 +355,9 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: P
         assert not up.is_committed
         assert sorted(workspace.stages()) == ["down", "other", "up"]
         up.store("x", dense_array() * 2, **META)
+        # nothing of a later stage goes before the earlier one is replaced
+        assert sorted(workspace.stages()) == ["down", "other"]
+        np.testing.assert_array_equal(workspace.array("y").compute(), dense_array().compute() + 1)
         up.commit()
         assert sorted(workspace.stages()) == ["other", "up"]
         assert not workspace.stage("down", parameters={}, inputs={"up": up.fingerprint}).is_committed

@@ -137,15 +137,14 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
-def reference_parameters(section: str) -> Callable[[TopicsJob], dict[str, Any]]:
-    """Return a function that takes a section and what its workspace holds as parameters of a stage."""
+def reference_of(section: str) -> Callable[[TopicsJob], tuple[str, ...]]:
+    """Return a function that returns the workspace that a section of a job refers to, if any."""
 
-    def parameters(job: TopicsJob) -> dict[str, Any]:
+    def reads(job: TopicsJob) -> tuple[str, ...]:
         url = getattr(job, section).workspace
-        held = None if url is None else Workspace.open(url).digest()
-        return {**sections(section)(job), "digest": held}
+        return () if url is None else (url,)
 
-    return parameters
+    return reads
 
 
 class PairCounts(NamedTuple):
@@ -417,7 +416,7 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), corpus_stages.corpus_parameters, corpus_stages.run_tokens),
+    StageSpec("tokens", (), sections("corpus"), corpus_stages.run_tokens, corpus_stages.corpus_files),
     StageSpec("selection", ("tokens",), sections("documents"), run_selection),
     StageSpec("vocabulary", ("tokens", "selection"), sections("vocabulary"), run_vocabulary),
     StageSpec("document_terms", ("tokens", "selection", "vocabulary"), document_parameters, run_documents),
@@ -431,13 +430,18 @@ STAGES: tuple[StageSpec, ...] = (
         "cooccurrence", ("partial_counts",), corpus_stages.counting_parameters, corpus_stages.run_cooccurrence
     ),
     StageSpec(
-        "association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association
+        "association",
+        ("cooccurrence", "vocabulary"),
+        sections("semantic"),
+        run_association,
+        reference_of("semantic"),
     ),
     StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics),
     StageSpec(
         "evaluation",
         ("topics", "cooccurrence", "selection"),
-        reference_parameters("coherence"),
+        sections("coherence"),
         run_evaluation,
+        reference_of("coherence"),
     ),
 )

@@ -7,15 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from dask.utils import format_bytes
 
-from distembed.pipeline import corpus_stages
-from distembed.pipeline.context import file_stamps
 from distembed.pipeline.plan import (
     PART_DICTIONARY_BYTES,
     REPETITION,
     SCRATCH_FACTOR,
     Plan,
     StagePlan,
-    estimated_tokens,
+    corpus_input,
     estimated_words,
     expected_pairs,
     zipf_counts,
@@ -69,12 +67,9 @@ def wordspaces_plan(job: WordSpacesJob, workspace: Workspace | None = None) -> P
 
 
 def _sizes(job: WordSpacesJob, workspace: Workspace | None) -> Sizes:
-    splits = corpus_stages.corpus_of(job).splits  # type: ignore[arg-type]
-    size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
     facts = {name: manifest.facts for name, manifest in done.items()}
-    n_tokens = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
-    n_tokens = int(facts.get("tokens", {}).get("n_tokens", n_tokens))
+    n_bytes, n_splits, n_tokens = corpus_input(job, done)  # type: ignore[arg-type]
     n_documents = n_tokens // TOKENS_PER_DOCUMENT + 1
     n_documents = int(facts.get("tokens", {}).get("n_documents", n_documents))
     if workspace is not None and "vocabulary" in done:
@@ -85,7 +80,7 @@ def _sizes(job: WordSpacesJob, workspace: Workspace | None) -> Sizes:
     for table in COUNTING:
         values[table] = _pairs(job, table, counts)
         values[table] = int(facts.get(table, {}).get("n_nonzero", values[table]))
-    return Sizes(sum(size.values()), len(splits), n_tokens, len(counts), n_documents, values)
+    return Sizes(n_bytes, n_splits, n_tokens, len(counts), n_documents, values)
 
 
 def _pairs(job: WordSpacesJob, table: str, counts: np.ndarray) -> int:
