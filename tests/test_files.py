@@ -95,7 +95,11 @@ def parquet_calls() -> list[tuple[str, set[str | None]]]:
     calls = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHECKSUMS:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in CHECKSUMS
+            ):
                 value = node.func.value
                 if isinstance(value, ast.Name) and value.id == "pq":
                     place = f"{path.relative_to(PACKAGE)}:{node.lineno} {node.func.attr}"

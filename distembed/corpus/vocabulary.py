@@ -162,7 +162,10 @@ def build_vocabulary(
     else:
         with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
             buckets = deal_out(tokens, -(-n_entries // words_in_memory) + 1, Path(folder))
-            chosen = [rules.of(added([pq.read_table(bucket, page_checksum_verification=True)])) for bucket in buckets]
+            chosen = [
+                rules.of(added([pq.read_table(bucket, page_checksum_verification=True)]))
+                for bucket in buckets
+            ]
     return vocabulary_of(chosen, rules)
 
 

@@ -191,8 +191,12 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Check every block of a workspace against its digest; the last line is the digest of all content."""
     from distembed.pipeline.runner import verify_job
+    from distembed.storage import Workspace
 
-    problems, digest = verify_job(_load(job_file, settings, workspace))
+    job = _load(job_file, settings, workspace)
+    problems, digest = verify_job(job)
+    if writer := Workspace.open(job.job.workspace).writer():
+        click.echo(f"being written by {writer}: only what that run has committed was judged")
     for problem in problems:
         click.echo(problem)
     if problems:

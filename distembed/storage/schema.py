@@ -194,7 +194,9 @@ def check_inside(name: str) -> str:
     """
     parts = name.split("/")
     if {"", ".", ".."} & set(parts) or "\\" in name or "\0" in name or ntpath.splitdrive(name)[0]:
-        raise OutsideError(f"{name!r} could lead out of the workspace: names inside are relative, without '..'.")
+        raise OutsideError(
+            f"{name!r} could lead out of the workspace: names inside are relative, without '..'."
+        )
     return name
 
 
@@ -324,7 +326,9 @@ def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> Bloc
     """
     with _as_written(f"block {index} of output {output.name!r}"):
         _demand(body["index"] == index, "the number of the block")
-        _demand(isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary")
+        _demand(
+            isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary"
+        )
         files = files_from_json(body["files"], output.block_location(index))
         return BlockRecord(index, body["digest"], files, body["summary"])
 

@@ -19,7 +19,17 @@ from distembed.storage import ManifestError, OutsideError, Workspace, lock, sche
 from distembed.storage.files import Folder
 from tests.storage.examples import META, dense_array, store_all
 
-OUTSIDE = ("../victim", "/VICTIM", "..", ".", "", "x/../../victim", "arrays.zarr/../../victim", "x\0", "C:/victim")
+OUTSIDE = (
+    "../victim",
+    "/VICTIM",
+    "..",
+    ".",
+    "",
+    "x/../../victim",
+    "arrays.zarr/../../victim",
+    "x\0",
+    "C:/victim",
+)
 Path_ = tuple[Any, ...]
 
 
@@ -35,7 +45,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stage = store_all(workspace)
         stage.checkpoint("round", dense_array)
         stage.commit()
-        workspace.stage("b", parameters={}, inputs={"a": stage.fingerprint}).store("half", dense_array(), **META)
+        workspace.stage("b", parameters={}, inputs={"a": stage.fingerprint}).store(
+            "half", dense_array(), **META
+        )
         kept = (home / "ws/lock.json").read_bytes()
     (home / "ws/lock.json").write_bytes(kept)
     return home
@@ -216,14 +228,18 @@ def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
         (("inputs",), {"../b": "x"}),
     ],
 )
-def test_a_manifest_is_read_only_if_each_name_is_in_its_place(template: Path, path: Path_, value: Any) -> None:
+def test_a_manifest_is_read_only_if_each_name_is_in_its_place(
+    template: Path, path: Path_, value: Any
+) -> None:
     body = json.loads((template / "ws/manifest/a.json").read_bytes())
     schema.manifest_from_json(body, "a")
     with pytest.raises(ManifestError, match="cannot be used"):
         schema.manifest_from_json(changed(body, path, value, key=False), "a")
 
 
-def test_a_record_of_another_shape_is_damaged_and_the_stage_is_made_again(template: Path, tmp_path: Path) -> None:
+def test_a_record_of_another_shape_is_damaged_and_the_stage_is_made_again(
+    template: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     shutil.copytree(template, home)
     (home / "ws/lock.json").unlink()

@@ -88,7 +88,9 @@ def test_manifest_round_trip_and_facts_outside_the_digest() -> None:
     )
     record = schema.OutputRecord(output, blocks, {"arrays.zarr/x/zarr.json": schema.FileRecord(1, "h")})
     manifest = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 1.5})
-    back = schema.manifest_from_json(schema.unseal(schema.seal(schema.manifest_to_json(manifest)), "file"), "s")
+    back = schema.manifest_from_json(
+        schema.unseal(schema.seal(schema.manifest_to_json(manifest)), "file"), "s"
+    )
     assert back == manifest
     faster = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 0.5})
     assert faster.digest == manifest.digest
