@@ -245,9 +245,12 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     where nothing is missing.
     """
     from distembed.pipeline.runner import planned_losses, verify_job
+    from distembed.storage import Workspace
 
     job = _load(job_file, settings, workspace)
     problems, digest = verify_job(job)
+    if writer := Workspace.open(job.job.workspace).writer():
+        write(shown(f"being written by {writer}: only what that run has committed was judged"))
     for line in [*problems, *planned_losses(job)]:
         write(shown(line))
     if problems:

@@ -14,7 +14,7 @@ import pytest
 
 from distembed.storage import Workspace
 
-from .conftest import dask_cluster, digest, distembed, kill_group, start
+from .conftest import dask_cluster, digest, distembed, kill_group, run, start
 
 Finished = tuple[Path, str, str]
 
@@ -83,6 +83,13 @@ def test_a_worker_killed_in_the_core_costs_only_time(job: Path, finished: Finish
         output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     assert digest(job, workspace) == finished[1]
+
+
+def test_verify_says_who_is_writing(job: Path, finished: Finished) -> None:
+    with Workspace.create(finished[0], owner="another run"):
+        done = run("verify", job, "--workspace", finished[0])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"being written by another run (process {os.getpid()} ")
 
 
 def chunks(workspace: Path, name: str) -> list[Path]:
