@@ -533,6 +533,5 @@ def joined_columns(columns: list[pa.Array]) -> pa.Array:
     """Return columns of text as one, joined by line ends; nulls are left out."""
     columns = [column.cast(pa.large_string()) for column in columns]
     if len(columns) == 1:
-        # The bytes of a null need not be none.
-        return columns[0].fill_null("")
+        return columns[0]
     return pc.binary_join_element_wise(*columns, pa.scalar("\n", pa.large_string()), null_handling="skip")

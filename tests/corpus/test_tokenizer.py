@@ -146,7 +146,12 @@ def test_normalization_forms():
     assert len(scanned([text], Tokenizer(normalization="none"), 1000)[1]) == 4
 
 
-@given(documents=st.lists(TEXT, max_size=4), piece=st.integers(1, 9), form=st.sampled_from(["NFC", "NFKC"]))
+JOINING = st.text(st.sampled_from("ae \u0301\u0323ᄀ\u1161\u11a8か\u3099क\u093cﬁ"), max_size=12)
+
+
+@given(
+    documents=st.lists(JOINING, max_size=4), piece=st.integers(1, 5), form=st.sampled_from(["NFC", "NFKC"])
+)
 @settings(max_examples=150, deadline=None)
 def test_pieces_are_normalized_as_the_whole(documents, piece, form):
     change = Normalizer(form)
