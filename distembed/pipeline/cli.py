@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,14 +21,32 @@ from rich.console import Console
 import distembed
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
+from distembed.pipeline.trust import code_of
 from distembed.pipeline.workers import TLS, Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def main() -> None:
     """Run the command line."""
+    _stop_on_signals()
     cli(prog_name="distembed")
+
+
+def _stop_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it gives the lock back and stops its workers."""
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+            signal.signal(number, _stop)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    # A second one must not interrupt what the first one lets end; Ctrl-C still does.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,7 +75,8 @@ def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fail(message: str, *, code: int) -> None:
-    click.echo(f"distembed: {message}", err=True)
+    sentence = " ".join(line.strip() for line in message.splitlines())
+    write(f"distembed: {shown(sentence)}", err=True)
     sys.exit(code)
 
 
@@ -111,9 +131,11 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
 
     job = _load(job_file, settings, workspace)
     lines = plan_job(job)
-    click.echo(lines.table())
+    write(lines.table())
+    for line in code_of(job):
+        write(f"{line}: run asks for --allow-code")
     for line in planned_losses(job):
-        click.echo(line)
+        write(shown(line))
     lines.check()
 
 
@@ -131,6 +153,7 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     help="Local workers (default: the job's, else one a core).",
 )
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
+@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
 @click.option(
     "--replace",
     is_flag=True,
@@ -149,6 +172,7 @@ def run(
     scheduler: str | None,
     n_workers: int | None,
     until: str | None,
+    allow_code: bool,
     replace: bool,
     tls_ca_file: str | None,
     tls_cert: str | None,
@@ -171,11 +195,24 @@ def run(
     )
     try:
         outcome = run_job(
-            job, workers=workers, reporter=reporter, until=until, replace=replace, ask=_ask_on_a_terminal
+            job,
+            workers=workers,
+            reporter=reporter,
+            until=until,
+            allow_code=allow_code or _confirmed(code_of(job)),
+            replace=replace,
+            ask=_ask_on_a_terminal,
         )
     finally:
         reporter.close()
-    click.echo(outcome.text)
+    write(outcome.text)
+
+
+def _confirmed(sentences: list[str]) -> bool:
+    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
+    if not sentences or not sys.stdin.isatty():
+        return False
+    return click.confirm(f"{'; '.join(sentences)}. Allow it?", default=False, err=True)
 
 
 def _ask_on_a_terminal(sentence: str) -> bool:
@@ -194,7 +231,7 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     """
     from distembed.pipeline.runner import job_status
 
-    click.echo(job_status(_load(job_file, settings, workspace)))
+    write(job_status(_load(job_file, settings, workspace)))
 
 
 @cli.command()
@@ -208,15 +245,18 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     where nothing is missing.
     """
     from distembed.pipeline.runner import planned_losses, verify_job
+    from distembed.storage import Workspace
 
     job = _load(job_file, settings, workspace)
     problems, digest = verify_job(job)
+    if writer := Workspace.open(job.job.workspace).writer():
+        write(shown(f"being written by {writer}: only what that run has committed was judged"))
     for line in [*problems, *planned_losses(job)]:
-        click.echo(line)
+        write(shown(line))
     if problems:
         word = "fault" if len(problems) == 1 else "faults"
         _fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
-    click.echo(f"digest {digest}")
+    write(f"digest {digest}")
 
 
 @cli.command()
@@ -229,7 +269,7 @@ def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     """
     from distembed.pipeline.runner import report_job
 
-    click.echo(report_job(_load(job_file, settings, workspace)))
+    write(shown(report_job(_load(job_file, settings, workspace))))
 
 
 @cli.command()
@@ -262,7 +302,8 @@ def evaluate(
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
     scores = evaluation.compare(files, sets, same_words=same_words)
     one = len(scores) == 1
-    click.echo(evaluation.format_scores(*scores.values()) if one else evaluation.format_comparison(scores))
+    safe = {shown(path): safe_scores(found) for path, found in scores.items()}
+    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
@@ -286,8 +327,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
 
     model = load_vectors(vectors)
     for word in words:
-        nearest = ", ".join(f"{other} {cosine:.3f}" for other, cosine in model.most_similar(word, n=n))
-        click.echo(f"{word}: {nearest}")
+        write(neighbor_line(word, model.most_similar(word, n=n)))
 
 
 @cli.command()
@@ -306,7 +346,7 @@ def export(workspace: str, target: str) -> None:
 
     model = load_vectors(workspace)
     model.save(target)
-    click.echo(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}")
+    write(shown(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}"))
 
 
 if __name__ == "__main__":

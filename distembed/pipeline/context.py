@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from distembed.execution import compute
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
@@ -67,6 +68,4 @@ def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
 
 def read_vectors(workspace: Workspace) -> WordVectors:
     """Return the word vectors of a finished workspace."""
-    return WordVectors(
-        workspace.table("vocabulary")["word"].to_pylist(), workspace.array("vectors").compute()
-    )
+    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(workspace.array("vectors")))

@@ -16,6 +16,7 @@ from distembed.pipeline import corpus_stages
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.sections import Job
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.topics.config import TopicsJob
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
@@ -84,7 +85,7 @@ class Plan(NamedTuple):
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        head, n_threads = f"{self.job.job.title}\n{self.sizes}\n", self.job.resources.n_workers
+        head, n_threads = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources.n_workers
         width = max(14, *(len(s.stage) + 1 for s in self.stages))
         rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [

@@ -23,6 +23,8 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
+from distembed.pipeline.terminal import shown
+from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
@@ -85,6 +87,7 @@ def run_job(
     workers: Workers | None = None,
     reporter: Reporter | None = None,
     until: str | None = None,
+    allow_code: bool = False,
     replace: bool = False,
     ask: Callable[[str], bool] | None = None,
 ) -> Outcome:
@@ -104,6 +107,8 @@ def run_job(
         Hears what happens; default nobody.
     until : str, optional
         The last stage to run.
+    allow_code : bool
+        Let the job call the Python functions that it names.
     replace : bool
         Compute again what changed, whatever it took to make.
     ask : callable, optional
@@ -112,7 +117,7 @@ def run_job(
     Raises
     ------
     JobError
-        The job has no stage `until`.
+        The job has no stage `until`, or names a Python function and `allow_code` is False.
     ReplaceError
         More than a minute of finished work would be replaced, unasked.
     FileNotFoundError
@@ -123,10 +128,11 @@ def run_job(
         The workspace is locked by another run, or cannot be written.
     """
     reporter = reporter or Silent()
+    check_code(job, allow_code=allow_code)
     plan_job(job).check()
     system = systems.of(job)
     specs = _stages_until(until, system.stages)
-    with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
+    with _writing(job, reporter) as workspace, workers or Workers() as crew:
         reporter.note(f"workspace {workspace.url}")
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
@@ -140,6 +146,10 @@ def run_job(
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _writing(job: Job, reporter: Reporter) -> Workspace:
+    return Workspace.create(job.job.workspace, owner=job.job.title, watching=reporter.note)
 
 
 def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
@@ -354,10 +364,10 @@ def job_status(job: Job) -> str:
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: distembed run"
     owner = workspace.writer()
-    lines = [f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}"]
+    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
     found = standings(job, systems.of(job).stages, workspace)
-    lines += [f"  {standing.spec.name:<16}{_state(standing, workspace)}" for standing in found]
-    return "\n".join([*lines, *_provenance_lines(found)])
+    lines += [shown(f"  {standing.spec.name:<16}{_state(standing, workspace)}") for standing in found]
+    return "\n".join([*lines, *map(shown, _provenance_lines(found))])
 
 
 def _state(standing: Standing, workspace: Workspace) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import dask
 import psutil
 from dask import threaded
-from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -81,7 +80,9 @@ class Workers:
         if self._started:
             return
         self._started = True
-        self._resources.enter_context(threadpool_limits(limits=1))
+        from distembed.execution import one_blas_thread
+
+        self._resources.enter_context(one_blas_thread())
         n_workers = self.n_workers or os.cpu_count() or 1
         if self.scheduler in {None, "threads"}:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.

@@ -9,7 +9,6 @@ from typing import Any
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
-    RESERVED,
     VERSION,
     Begun,
     BlockRecord,
@@ -18,9 +17,11 @@ from distembed.storage.schema import (
     Output,
     OutputRecord,
     StageManifest,
+    begun_from_json,
     block_from_json,
     block_to_json,
-    check_name,
+    check_output,
+    files_from_json,
     fingerprint,
     manifest_from_json,
     manifest_to_json,
@@ -77,12 +78,13 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
     body = read_sealed(folder, manifest_file(stage))
     if body is None:
         return None
-    if body["version"] > VERSION:
+    version = body.get("version")
+    if isinstance(version, int) and version > VERSION:
         raise ManifestError(
-            f"{folder.path(manifest_file(stage))} has format version {body['version']}, this distembed reads "
+            f"{folder.path(manifest_file(stage))} has format version {version}, this distembed reads "
             f"up to {VERSION}: install a newer distembed."
         )
-    return manifest_from_json(body)
+    return manifest_from_json(body, stage)
 
 
 def write_manifest(folder: Folder, manifest: StageManifest) -> None:
@@ -142,8 +144,8 @@ def write_begun(
 
 def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
     """Return fingerprint, parameters, inputs and versions of a stage that has begun, None if none or damaged."""
-    body: dict[str, Any] | None = tolerant(read_sealed, folder, begun_file(stage))
-    return body
+    body = tolerant(read_sealed, folder, begun_file(stage))
+    return None if body is None else tolerant(begun_from_json, body, stage)
 
 
 def interrupted(folder: Folder) -> dict[str, Begun]:
@@ -183,10 +185,14 @@ def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]
 def read_output(folder: Folder, name: str) -> OutputRecord | None:
     """Return an announced output without its blocks from its file, None if absent or damaged."""
     body = tolerant(read_sealed, folder, name)
-    if body is None:
-        return None
-    files = {file: FileRecord(*record) for file, record in body["files"].items()}
-    return OutputRecord(output_from_json(body["spec"]), (), files)
+    return None if body is None else tolerant(_announced_output, body, name)
+
+
+def _announced_output(body: Mapping[str, Any], name: str) -> OutputRecord:
+    spec = output_from_json(body.get("spec", {}))
+    if output_file(spec) != name:
+        raise ManifestError(f"{name} announces output {spec.name!r} of stage {spec.stage!r}.")
+    return OutputRecord(spec, (), files_from_json(body.get("files", {}), spec.location))
 
 
 def write_block_record(folder: Folder, output: Output, block: BlockRecord) -> None:
@@ -196,11 +202,17 @@ def write_block_record(folder: Folder, output: Output, block: BlockRecord) -> No
 
 def read_blocks(folder: Folder, output: Output) -> dict[int, BlockRecord]:
     """Return the readable records of an output's blocks by index."""
-    known = {block_file(output, index) for index in range(len(output.row_blocks))}
-    bodies = (
-        tolerant(read_sealed, folder, name) for name in sorted(known & set(folder.find(output.records)))
-    )
-    return {body["index"]: block_from_json(body) for body in bodies if body is not None}
+    there = folder.find(output.records)
+    found = {}
+    for index in range(len(output.row_blocks)):
+        if block_file(output, index) in there:
+            found[index] = tolerant(_read_block, folder, output, index)
+    return {index: block for index, block in found.items() if block is not None}
+
+
+def _read_block(folder: Folder, output: Output, index: int) -> BlockRecord | None:
+    body = read_sealed(folder, block_file(output, index))
+    return None if body is None else block_from_json(body, output, index)
 
 
 def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
@@ -285,11 +297,7 @@ def check_place(folder: Folder, spec: Output) -> None:
     ValueError
         If so; it names the other output.
     """
-    check_name(spec.name, "Output name")
-    if not spec.is_array and spec.location.split("/", maxsplit=1)[0] in RESERVED:
-        raise ValueError(
-            f"Output {spec.name!r} would lie among the workspace's own files: give it another name."
-        )
+    check_output(spec)
     for stage in begun_names(folder.find(MANIFEST)):
         for other in announced(folder, stage).values():
             same = stage == spec.stage and other.spec.name == spec.name

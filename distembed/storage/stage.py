@@ -166,7 +166,7 @@ class Stage:
     def store_table(self, name: str, table: pa.Table) -> None:
         """Store a table as ``<name>.parquet``."""
         buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd")
+        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
         spec = Output(self.name, name, "table", (table.num_rows,), (table.num_rows, table.num_columns))
         self._store_one_file(spec, buffer.getvalue())
 
@@ -283,6 +283,8 @@ class Stage:
             dict(facts or {}),
             self.made_with,
         )
+        self._folder.sync(verify.lasting_files(manifest))
+        self._check_writable()
         records.write_manifest(self._folder, manifest)
         self._remove_outdated(manifest)
         self._manifest = manifest
@@ -377,6 +379,7 @@ class Stage:
         good = self._good.setdefault(spec.name, {})
 
         def record(block: BlockRecord) -> None:
+            self._check_writable()
             records.write_block_record(self._folder, spec, block)
             good[block.index] = block
             if progress is not None:
@@ -491,7 +494,7 @@ def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> 
     prefix = spec.block_location(index)
     for name in folder.beginning(prefix):
         folder.remove(name)
-    folder.fs.makedirs(folder.inside(spec.location), exist_ok=True)
+    folder.make_folder(spec.location)
     summary = dict(make(index, folder.path(prefix)))
     files: dict[str, FileRecord] = {name: folder.record(name) for name in sorted(folder.beginning(prefix))}
     if not files:

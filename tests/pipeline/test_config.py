@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from distembed.pipeline.config import load_job
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
+from tests.pipeline.conftest import run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
@@ -102,3 +104,36 @@ def test_sizes_are_written_as_people_write_them(tmp_path: Path) -> None:
 def test_a_package_that_is_not_installed_says_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="pip install"):
         load_job(write(tmp_path, MINIMAL.replace("a.txt", "{no_such_package}/a.txt")))
+
+
+def test_a_package_in_a_path_is_found_and_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package_of_a_stranger"
+    (package / "inner").mkdir(parents=True)
+    for folder in (package, package / "inner"):
+        (folder / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    inside = write(tmp_path, MINIMAL.replace("a.txt", "{package_of_a_stranger}/inner/a.txt"))
+    assert load_job(inside).corpus.paths == (str(package / "inner/a.txt"),)
+    dotted = write(tmp_path, MINIMAL.replace("a.txt", "{package_of_a_stranger.inner}/a.txt"))
+    with pytest.raises(JobError, match=r"write \{package_of_a_stranger\} and the folders below it"):
+        load_job(dotted)
+
+
+def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(f"touch {tmp_path}/called\n")
+    text = MINIMAL.replace('"w"', f'"{tmp_path}/w"') + 'pattern = "os:system"\nlowercase = false\n'
+    job = write(tmp_path, text)
+    planned = run("plan", job)
+    assert 'corpus.pattern = "os:system" calls the Python function os:system' in planned.output
+    refused = run("run", job)
+    assert refused.exit_code == 2
+    assert "give --allow-code" in refused.output
+    with pytest.raises(JobError, match="allow_code=True"):
+        run_job(load_job(job))
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "w").exists()
+    allowed = run("run", job, "--allow-code")
+    assert allowed.exit_code == 1
+    assert (tmp_path / "called").exists()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from distembed.execution import compute, delayed
 from distembed.manifold.distances import distance_rows, row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.pipeline.context import Context, StageSpec, sections
@@ -170,7 +170,7 @@ def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str
     empty = sp.csr_array((0, 0), dtype=matrix.dtype)
     blocks = [
         da.from_delayed(
-            dask.delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty
+            delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty
         )
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
@@ -186,7 +186,7 @@ def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
     """Return a stored sparse matrix of names by names, in memory: a row has few entries."""
-    blocks = dask.compute(*workspace.array(name).to_delayed().ravel())
+    blocks = compute(workspace.array(name).to_delayed().ravel().tolist())
     return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 

@@ -23,7 +23,7 @@ from distembed.evaluation.transfer import (
     score_methods,
     score_transfer,
 )
-from distembed.execution import one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread, persist
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.linalg.operators import row_blocks, sparse_times
@@ -35,6 +35,7 @@ from distembed.manifold.correspondences import (
 )
 from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
+from distembed.pipeline.corpus_stages import local_scratch
 from distembed.pipeline.imputation.stages import stored_sparse
 from distembed.pipeline.inputs import code_file
 from distembed.pipeline.transfer.collections import (
@@ -106,7 +107,9 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     for side in SIDES:
         tokens = Tokens(_prefixes(ctx.workspace, side))
         documents = document_table(tokens.parts)
-        vocabulary = _chosen_words(ctx.job, side, build_vocabulary(tokens), documents.num_rows)
+        with local_scratch(ctx.workspace) as scratch:
+            every = build_vocabulary(tokens, scratch=scratch)
+        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
         ctx.stage.store_table(f"{side}_documents", documents)
         ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
         counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
@@ -295,8 +298,8 @@ def proportions_of(document_factors: Any, word_factors: Any) -> Floats:
 def _in_memory(rows: da.Array) -> Any:
     """Return rows as one NumPy array, or one CSR array."""
     if not sp.issparse(rows._meta):
-        return np.asarray(rows.compute())
-    return sp.csr_array(sp.vstack([rows.blocks[i].compute() for i in range(rows.numblocks[0])], format="csr"))
+        return np.asarray(compute(rows))
+    return sp.csr_array(sp.vstack([compute(rows.blocks[i]) for i in range(rows.numblocks[0])], format="csr"))
 
 
 # --- pairs and graphs -> one embedding ------------------------------------------------------------------------
@@ -482,7 +485,7 @@ def _scores(
         scores = _draw_scores(ctx, sets, pairs, n_known, seed)
         return da.from_array(np.array([score[1:] for score in scores]), chunks=-1)
 
-    kept = ctx.stage.checkpoint(f"known-{n_known}-draw-{seed}", make).compute()
+    kept = compute(ctx.stage.checkpoint(f"known-{n_known}-draw-{seed}", make))
     names = method_names(ctx.job)
     return [MethodScore(name, *row) for name, row in zip(names, kept.tolist(), strict=True)]
 
@@ -517,7 +520,7 @@ def _topic_scores(workspace: Workspace, topics: Floats) -> pa.Table:
     schema = {"topic": pa.int64(), "rmse": pa.float64(), "correlation": pa.float64()}
     if not left.any():
         return pa.table({name: pa.array([], kind) for name, kind in schema.items()})
-    inferred = np.asarray(workspace.array("second_topics").compute())[np.asarray(table["second"])[left]]
+    inferred = np.asarray(compute(workspace.array("second_topics")))[np.asarray(table["second"])[left]]
     scores = score_transfer(inferred, topics[np.asarray(table["first"])[left]])
     return pa.table(
         {

@@ -28,15 +28,15 @@ from distembed.evaluation.scoring import Score
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import evaluate_sets, score_records
 from distembed.evaluation.wordsets import find_word_sets, words_of
-from distembed.execution import Checkpoint
+from distembed.execution import Checkpoint, compute, map_blocks
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.blocks import unit_rows
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.graphs import row_is_used
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
     random_projection,
 )
@@ -271,8 +271,8 @@ def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
 
 def count_values(matrix: da.Array) -> int:
     """Return how many values a sparse array stores."""
-    sizes = matrix.map_blocks(_block_values, chunks=((1,) * matrix.numblocks[0], (1,)), dtype=np.int64)
-    return int(sizes.sum().compute())
+    sizes = map_blocks(_block_values, matrix, chunks=((1,) * matrix.numblocks[0], (1,)), dtype=np.int64)
+    return int(compute(sizes.sum()))
 
 
 def _block_values(block: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -466,7 +466,7 @@ def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
 def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
-        rows = rows.map_blocks(unit_rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
+        rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
     shared = _shared(ctx, recipe)
     model = LocalityPreservingProjection(
         recipe.n_components,
@@ -524,11 +524,11 @@ def read_space(
     words = workspace.table("vocabulary")["word"].to_pylist()
     space = workspace.array(f"spaces/{name}")
     if job.recipes[name].method not in SPARSE_METHODS:
-        return WordVectors(words, space.compute())
+        return WordVectors(words, compute(space))
     wanted = set(tested)
     rows = np.array([row for row, word in enumerate(words) if word in wanted], dtype=np.int64)
     blocks = space[rows].to_delayed().ravel() if rows.size else []
-    held = [block.compute() for block in blocks]
+    held = [compute(block) for block in blocks]
     matrix = sp.csr_array(sp.vstack(held, format="csr")) if held else sp.csr_array((0, space.shape[1]))
     return SparseSpace([words[row] for row in rows], matrix)
 
