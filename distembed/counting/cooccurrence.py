@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 import dask
 import dask.array as da
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.sparse import csr_array

@@ -106,6 +106,8 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     job = _load(job_file, settings, workspace)
     lines = plan_job(job)
     click.echo(lines.table())
+    for warning in lines.warnings():
+        click.echo(f"warning: {warning}")
     lines.check()
 
 

@@ -54,10 +54,14 @@ def run_job(
         The workspace is locked by another run, or cannot be written.
     """
     reporter = reporter or Silent()
-    plan_job(job).check()
-    system = systems.of(job)
+    system, plan = systems.of(job), plan_job(job)
     specs = _stages_until(until, system.stages)
-    with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
+    names = {spec.name for spec in specs}
+    plan.check(names)
+    workers = workers or Workers()
+    for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
+        reporter.note(f"warning: {warning}")
+    with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers as crew:
         _record(job, workspace)
         ran = [
             spec.name
@@ -93,9 +97,10 @@ def _run_stage(spec: StageSpec, context: Context) -> bool:
             return False
         reporter.note(f"{spec.name}: {len(damaged)} damaged or missing, made anew")
         stage.reopen(damaged)
+    plan_job(context.job).check({spec.name})  # by what earlier stages have counted
     context.workers.start()
-    _restore_inputs(spec, context)
-    with Meter(context.workers) as meter:
+    with context.workers.watched(spec.name, reporter.note), Meter(context.workers) as meter:
+        _restore_inputs(spec, context)
         facts = spec.run(context)
     reporter.close()
     spent = meter.spent

@@ -74,7 +74,11 @@ def _select_part(
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
     options = ctx.job.vocabulary
-    every = build_vocabulary(tokens_of(ctx.job, ctx.workspace), min_count=options.min_count)
+    every = build_vocabulary(
+        tokens_of(ctx.job, ctx.workspace),
+        min_count=options.min_count,
+        words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+    )
     stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
     kept = choose_words(
         every.words,

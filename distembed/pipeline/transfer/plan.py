@@ -13,7 +13,17 @@ from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS
 from distembed.manifold.distances import row_chunk
 from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.context import file_stamps
-from distembed.pipeline.plan import BYTES_PER_TOKEN, EXPANSION, PART_DICTIONARY_BYTES, Plan, StagePlan
+from distembed.pipeline.corpus_stages import ENTRY_BYTES
+from distembed.pipeline.plan import (
+    BYTES_PER_TOKEN,
+    EXPANSION,
+    LOOKUP_BYTES,
+    PART_DICTIONARY_BYTES,
+    SLICE_BYTES,
+    VOCABULARY_BYTES,
+    Plan,
+    StagePlan,
+)
 from distembed.pipeline.transfer.collections import SIDES, splits_of
 from distembed.pipeline.transfer.config import TransferJob
 from distembed.storage.workspace import Workspace
@@ -41,6 +51,7 @@ class Sizes(NamedTuple):
     input_bytes: int
     n_nonzero: int
     n_words: int
+    exact: bool  # documents and words are counted; non-zeros are estimated always
 
     @property
     def n_documents(self) -> int:
@@ -67,13 +78,14 @@ def _sizes(splits: dict[str, tuple[Split, ...]], workspace: Workspace | None) ->
     shared = 2 if {stamp[0] for stamp in stamps[0]} & {stamp[0] for stamp in stamps[1]} else 1
     tokens = [sum(_tokens(url, size) for url, size, _ in side) // shared for side in stamps]
     documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
-    if "tokens" in done:
-        facts = done["tokens"].facts
+    facts = done["tokens"].facts if "tokens" in done else {}
+    if facts:
         documents = [int(facts[f"{side}_n_documents"]) for side in SIDES]
         tokens = [int(facts[f"{side}_n_tokens"]) for side in SIDES]
-    words = sum(int(DISTINCT_WORDS * n**0.5) for n in tokens)
+    estimates = {side: int(DISTINCT_WORDS * n**0.5) for side, n in zip(SIDES, tokens, strict=True)}
+    words = sum(int(facts.get(f"{side}_n_words", estimates[side])) for side in SIDES)
     nonzero = min(sum(tokens), WORDS_PER_DOCUMENT * sum(documents))
-    return Sizes(documents[0], documents[1], n_bytes, nonzero, words)
+    return Sizes(documents[0], documents[1], n_bytes, nonzero, words, bool(facts))
 
 
 def _tokens(url: str, n_bytes: int) -> int:
@@ -97,10 +109,11 @@ def _stages(job: TransferJob, sizes: Sizes, n_splits: int) -> tuple[StagePlan, .
     n_systems = min(k, SYSTEM_GROUPS) * ROUNDS
     text = min(job.first.split_bytes, sizes.input_bytes)
     chunks = max(2, terms // max(1, block // 4))
+    choosing = SLICE_BYTES + (ENTRY_BYTES + VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
     # Beside the data of the stage, the wide temporaries of a block.
     table: list[tuple[str, Any, Any, Any, Any]] = [
         ("tokens", n_splits, 2 * sizes.input_bytes, 4 * terms, 2 * text + PART_DICTIONARY_BYTES),
-        ("terms", chunks, 4 * terms, terms, block + PART_DICTIONARY_BYTES),
+        ("terms", chunks, 4 * terms, terms, block + choosing),
         ("vectors", 20 * chunks, 12 * terms, rows, block + 16 * sizes.n_words * rank),
         ("topics", 3 * job.topics.n_iter * chunks, job.topics.n_iter * terms, topics, block + 3 * topics),
         ("pairs", 1, 20 * n, 24 * n, 200 * n),
@@ -109,4 +122,4 @@ def _stages(job: TransferJob, sizes: Sizes, n_splits: int) -> tuple[StagePlan, .
         ("embedding", n_systems, edges, 8 * n * k, fit),
         ("evaluation", n_draws * (n_systems + n_searches * search), rows + edges, 2**14, matching + fit),
     ]
-    return tuple(StagePlan(*row) for row in table)
+    return tuple(StagePlan(*row, exact=sizes.exact or row[0] == "tokens") for row in table)
