@@ -125,12 +125,14 @@ def _run_on(
     try:
         for batch in as_completed(futures, with_results=True).batches():
             for _, result in batch:
+                if isinstance(result, BaseException):  # of a block that was cancelled it is given, not raised
+                    raise result
                 done(result.flat[0])
     except KilledWorker as error:
-        keys = [str(key) for key in dask.core.flatten(results.__dask_keys__())]
-        if str(error.task) not in keys:
-            raise
-        raise KilledBlockError(name(keys.index(str(error.task))), error) from error
+        fused, *place = error.task if isinstance(error.task, tuple) else (error.task,)
+        if not str(fused).endswith(results.name):
+            raise  # the task makes what blocks are made from
+        raise KilledBlockError(name(int(np.ravel_multi_index(place, results.numblocks))), error) from error
     finally:
         # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded. A client
         # that has lost its scheduler would wait for it.
