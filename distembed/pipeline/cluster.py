@@ -68,6 +68,7 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     ConnectionError
         No scheduler answers there, no worker joins it, or its workers lack distembed.
     """
+    resources.enter_context(_without_tracebacks())
     try:
         client = Client(address, security=_security(tls), timeout="20s")
     except (OSError, TimeoutError, ValueError) as error:
@@ -76,6 +77,20 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
             "start one with: dask scheduler, and workers with: dask worker ADDRESS"
         ) from None
     return _with_workers(resources.enter_context(client))
+
+
+@contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    """Keep a client from logging the tracebacks of a connection it lost: the error that is raised says it."""
+    loggers = {name: logging.getLogger(name) for name in ("distributed.client", "distributed.core")}
+    levels = {name: logger.level for name, logger in loggers.items()}
+    for logger in loggers.values():
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, logger in loggers.items():
+            logger.setLevel(levels[name])
 
 
 def _security(tls: TLS) -> Security | None:
