@@ -40,8 +40,8 @@ REPETITION = 0.5
 PART_DICTIONARY_BYTES = 200 * 2**20
 """Bytes of a part's largest dictionary (`corpus.parts.DICTIONARY_WORDS`): its table, growing, and what is written."""
 
-SLICE_BYTES = 100 * 2**20
-"""Bytes of a slice of 2^20 words on its way from the dictionaries of parts to the vocabulary."""
+SLICE_ENTRIES, SLICE_ENTRY_BYTES = 2**20, 100
+"""Words of a slice on its way from the dictionaries of parts to the vocabulary, and the bytes of each."""
 
 VOCABULARY_BYTES = 240
 """Bytes a word of the vocabulary takes in the stage that makes it, measured on words of six letters and more."""
@@ -261,8 +261,7 @@ def corpus_plans(job: Any, sizes: CorpusSizes) -> dict[str, StagePlan]:
     """Return the plans of the stages of a corpus that every system shares: tokens and vocabulary."""
     token_bytes = int(2.2 * sizes.n_tokens)
     split = min(job.corpus.split_bytes, sizes.input_bytes)
-    entries = min(sizes.n_entries, corpus_stages.words_in_memory(job.resources.block_memory))
-    merging = SLICE_BYTES + corpus_stages.ENTRY_BYTES * entries
+    merging = merging_bytes(sizes.n_entries, job.resources.block_memory)
     held = VOCABULARY_BYTES * sizes.n_words + DOCUMENT_BYTES * sizes.n_documents
     dictionary = min(PART_DICTIONARY_BYTES, DICTIONARY_SHARE * split)
     return {
@@ -276,6 +275,12 @@ def corpus_plans(job: Any, sizes: CorpusSizes) -> dict[str, StagePlan]:
             exact="vocabulary" in sizes.counted,
         ),
     }
+
+
+def merging_bytes(n_entries: int, block_memory: int) -> int:
+    """Return the bytes that merging the dictionaries of all parts takes: a slice, and what is added up at a time."""
+    added = min(n_entries, corpus_stages.words_in_memory(block_memory))
+    return SLICE_ENTRY_BYTES * min(n_entries, SLICE_ENTRIES) + corpus_stages.ENTRY_BYTES * added
 
 
 def counting_plan(

@@ -13,16 +13,15 @@ from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS
 from distembed.manifold.distances import row_chunk
 from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.context import file_stamps
-from distembed.pipeline.corpus_stages import ENTRY_BYTES
 from distembed.pipeline.plan import (
     BYTES_PER_TOKEN,
     EXPANSION,
     LOOKUP_BYTES,
     PART_DICTIONARY_BYTES,
-    SLICE_BYTES,
     VOCABULARY_BYTES,
     Plan,
     StagePlan,
+    merging_bytes,
 )
 from distembed.pipeline.transfer.collections import SIDES, splits_of
 from distembed.pipeline.transfer.config import TransferJob
@@ -109,7 +108,7 @@ def _stages(job: TransferJob, sizes: Sizes, n_splits: int) -> tuple[StagePlan, .
     n_systems = min(k, SYSTEM_GROUPS) * ROUNDS
     text = min(job.first.split_bytes, sizes.input_bytes)
     chunks = max(2, terms // max(1, block // 4))
-    choosing = SLICE_BYTES + (ENTRY_BYTES + VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
+    choosing = merging_bytes(sizes.n_words, block) + (VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
     # Beside the data of the stage, the wide temporaries of a block.
     table: list[tuple[str, Any, Any, Any, Any]] = [
         ("tokens", n_splits, 2 * sizes.input_bytes, 4 * terms, 2 * text + PART_DICTIONARY_BYTES),
