@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import islice, product
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from distembed.pipeline.config import load_job
@@ -82,6 +83,9 @@ def test_many_distinct_words_take_what_the_plan_says(tmp_path: Path) -> None:
     few = measured(write_job(tmp_path / "few", letters[:100] * 20))
     job = write_job(tmp_path / "many", map("".join, islice(product(letters, letters), N_TYPES)))
     peaks = measured(job)
+    (words,) = Path(f"{job}.w").glob("**/*.words.parquet")
+    # A dictionary is written before the table of 2^20 words has to grow.
+    assert pq.ParquetFile(words).metadata.row_group(0).num_rows < 2**20
     plan = plan_job(load_job(job, workspace=f"{job}.w"))
     planned = {stage.stage: stage for stage in plan.stages}
     for name in STAGES:
