@@ -10,7 +10,6 @@ from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.stages import STAGES, stored_sparse
-from distembed.pipeline.psdvec.pages import stage_rows, ways_on
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -44,7 +43,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
         f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
         for word, found in nearest_known(job, workspace, vectors, n_listed=5).items()
     )
-    lines = (_counts(workspace), _convergence(workspace), near, ways_on(workspace, where))
+    lines = (_counts(workspace), _convergence(workspace), near, report.ways_on(workspace, where))
     return "\n\n".join(line for line in lines if line)
 
 
@@ -124,7 +123,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
             x_scale="log",
             y_scale="log",
         ),
-        report.stage_table(stage_rows(STAGES, workspace)),
+        report.stage_table(report.stage_rows(STAGES, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 

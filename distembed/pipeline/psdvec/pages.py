@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
-from distembed.pipeline.context import StageSpec
 from distembed.pipeline.psdvec import stages
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.storage.workspace import Workspace
@@ -34,15 +32,7 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
         f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
         for word, found in neighbors(job, vectors).items()
     )
-    return "\n\n".join(part for part in (table, near, ways_on(workspace, where)) if part)
-
-
-def ways_on(workspace: Workspace, where: str) -> str:
-    """Return where the report is and what to type next."""
-    return (
-        f"report     {where}\nvectors    distembed export {workspace.url} --to vectors.txt\n"
-        f"neighbours distembed neighbors {workspace.url} WORD ..."
-    )
+    return "\n\n".join(part for part in (table, near, report.ways_on(workspace, where)) if part)
 
 
 def neighbors(job: PSDVecJob, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
@@ -83,7 +73,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
         report.count_sparsity(row_nonzeros, len(counts)),
-        report.stage_table(stage_rows(stages.STAGES, workspace)),
+        report.stage_table(report.stage_rows(stages.STAGES, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 
@@ -104,19 +94,3 @@ def _score_section(scores: list[Score]) -> report.Section:
         for score in scores
     ]
     return report.score_table(rows, title=f"Evaluation ({policies})" if policies else "Evaluation")
-
-
-def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[report.Stage]:
-    """Return what each stage took and wrote, in the order they ran."""
-    rows = []
-    done = workspace.stages()
-    for name in (spec.name for spec in specs):
-        manifest = done[name]
-        records = manifest.outputs.values()
-        size = sum(
-            file.size for record in records for block in record.blocks for file in block.files.values()
-        )
-        blocks = sum(len(record.blocks) for record in records)
-        facts = manifest.facts
-        rows.append(report.Stage(name, facts["wall_seconds"], facts["peak_process_bytes"], size, blocks))
-    return rows

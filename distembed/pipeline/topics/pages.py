@@ -17,7 +17,6 @@ from distembed.evaluation.documents import (
     summarize_scores,
 )
 from distembed.pipeline import report
-from distembed.pipeline.psdvec.pages import stage_rows, ways_on
 from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
 from distembed.storage.workspace import Workspace
@@ -70,7 +69,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {pmi:.2f} nats, NPMI {npmi:.3f}"
         for method, (pmi, npmi) in mean_coherence(job, workspace).items()
     )
-    parts = (_counts(workspace), topics, scores, coherence, ways_on(workspace, where))
+    parts = (_counts(workspace), topics, scores, coherence, report.ways_on(workspace, where))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -158,7 +157,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         *_maps(job, workspace, own),
         _loss_section(results),
         *_cosine_sections(job, workspace, results),
-        report.stage_table(stage_rows(STAGES, workspace)),
+        report.stage_table(report.stage_rows(STAGES, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]  # fmt: skip
     return [section for section in found if section is not None]

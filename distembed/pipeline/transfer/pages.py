@@ -12,7 +12,6 @@ from sklearn.manifold import TSNE
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import one_blas_thread
 from distembed.pipeline import report
-from distembed.pipeline.psdvec.pages import stage_rows
 from distembed.pipeline.transfer.collections import SIDES
 from distembed.pipeline.transfer.config import TransferJob
 from distembed.pipeline.transfer.stages import STAGES, method_names
@@ -122,7 +121,7 @@ def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         report.objective_curve(
             np.asarray(workspace.table("topic_objective")["objective"]), title="Objective of the topics"
         ),
-        report.stage_table(stage_rows(STAGES, workspace)),
+        report.stage_table(report.stage_rows(STAGES, workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 

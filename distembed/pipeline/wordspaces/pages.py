@@ -8,7 +8,6 @@ from typing import Any
 from distembed.evaluation.priming import ALIKE, OPPOSITES
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
-from distembed.pipeline.psdvec.pages import stage_rows, ways_on
 from distembed.pipeline.wordspaces.config import WordSpacesJob
 from distembed.pipeline.wordspaces.stages import nearest_of, scores_of, stages_of, title_of
 from distembed.storage.workspace import Workspace
@@ -29,7 +28,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         *_score_tables(job, scores),
         *_neighbour_tables(job, workspace),
         _space_table(job, workspace),
-        report.stage_table(stage_rows(stages_of(job), workspace)),
+        report.stage_table(report.stage_rows(stages_of(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
     ]
     digest = workspace.digest(spec.name for spec in stages_of(job))
@@ -41,7 +40,7 @@ def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
     """Return the scores of all spaces as a table, and the place of the report."""
     scores = all_scores(job, workspace)
     lines = [_plain_table(job, scores)] if any(scores.values()) else []
-    further = ways_on(workspace, where) if job.wordspaces.vectors else f"report     {where}"
+    further = report.ways_on(workspace, where) if job.wordspaces.vectors else f"report     {where}"
     return "\n\n".join([*lines, further])
 
 

@@ -1,0 +1,41 @@
+"""The report of a run: arrays, lists and mappings in, one self-contained HTML file out.
+
+Each builder returns a `Section`; `render_report` binds sections into a page. The page needs no network and no script:
+figures are inline SVG, styles are inline, and a content security policy says so to the browser. Equal input gives
+equal bytes, so a report can be compared and cached like any other output of a job.
+"""
+
+from distembed.pipeline.report.figures import bar_chart, histogram, line_chart
+from distembed.pipeline.report.maps import scatter_map, word_map
+from distembed.pipeline.report.measures import (
+    count_sparsity,
+    eigenvalue_spectrum,
+    objective_curve,
+    zipf_curve,
+)
+from distembed.pipeline.report.page import Section, group, render_report
+from distembed.pipeline.report.run import Stage, parameter_table, stage_rows, stage_table, ways_on
+from distembed.pipeline.report.tables import neighbor_table, score_table, table
+
+__all__ = [
+    "Section",
+    "Stage",
+    "bar_chart",
+    "count_sparsity",
+    "eigenvalue_spectrum",
+    "group",
+    "histogram",
+    "line_chart",
+    "neighbor_table",
+    "objective_curve",
+    "parameter_table",
+    "render_report",
+    "scatter_map",
+    "score_table",
+    "stage_rows",
+    "stage_table",
+    "table",
+    "ways_on",
+    "word_map",
+    "zipf_curve",
+]
