@@ -37,7 +37,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     components_ : (n_components, n_features) array, Vᵀ
     singular_values_ : (n_components,) float64
     residuals_ : (n_components,) float64
-        Of each component; see `SingularTriplets`.
+        Of each component, relative to the square of its singular value; see `SingularTriplets`.
     """
 
     def __init__(

@@ -742,7 +742,7 @@ def _pairs_of_core(
 def _lift_pairs(
     pairs: PairCounts, what: str, weighting: Weighting, *others: da.Array, **options: Any
 ) -> da.Array:
-    """Compute one thing from each row block of pairs, as `_block_of_pairs` names it."""
+    """Compute the weights, the target or another quantity from each row block of pairs."""
     sparse = what in {"weights", "target", "first"}
     rows = pairs.forward.chunks[0]
     width = {"irreducible": 1, "words": others[0].shape[1] if others else 0}.get(what, pairs.forward.shape[1])
