@@ -15,10 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -28,6 +26,7 @@ from distembed.corpus.parts import open_part
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
+from distembed.execution import compute, delayed, map_blocks
 
 Direction = Literal["symmetric", "left", "right"]
 Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
@@ -158,9 +157,8 @@ def count_part(
     storage_options
         How to reach `part`, as fsspec takes them.
     """
-    words, word_counts = part_words(part, storage_options)
-    lookup = vocabulary.index(words)
-    largest = _largest_cell(options, int(word_counts[lookup >= 0].max(initial=0)), part)
+    lookup, known_counts = part_lookup(part, vocabulary, storage_options)
+    largest = _largest_cell(options, int(known_counts.max(initial=0)), part)
     rules = _stream_rules(options, vocabulary, lookup, number)
     rows = token_rows(part, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
@@ -168,10 +166,8 @@ def count_part(
         for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
             _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
             n_runs += 1
-    n_tokens = int(word_counts[lookup >= 0].sum())
-    return PartialCounts(
-        target, n_words, tuple(row_blocks), options.units.denominator, largest, n_tokens, n_runs
-    )
+    n_tokens, denominator = int(known_counts.sum()), options.units.denominator
+    return PartialCounts(target, n_words, tuple(row_blocks), denominator, largest, n_tokens, n_runs)
 
 
 def _largest_cell(options: CooccurrenceOptions, largest_count: int, part: str) -> int:
@@ -197,18 +193,29 @@ def tokens_of(docs: Corpus | Tokens) -> Tokens:
     return tokens
 
 
-class PartWords(NamedTuple):
-    """The dictionary of a part: its token ids index `words`."""
+class PartLookup(NamedTuple):
+    """What the token ids of a part mean: the row of each in the vocabulary, int32, -1 for words it does not have.
 
-    words: pa.ChunkedArray
+    `counts` int64 (n_words,) are the tokens that each word of the vocabulary has in the part.
+    """
+
+    rows: NDArray[np.int32]
     counts: NDArray[np.int64]
 
 
-def part_words(part: str, storage_options: dict[str, Any] | None = None) -> PartWords:
-    """Read the dictionary of a part."""
+def part_lookup(
+    part: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
+) -> PartLookup:
+    """Look up the words of a part's dictionary in the vocabulary, a slice at a time."""
+    rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
     with open_part(part, "words", storage_options) as file:
-        table = file.read(columns=["word", "count"])
-    return PartWords(table["word"], table["count"].to_numpy())
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=["word", "count"])
+            found = vocabulary.index(table["word"])
+            rows.append(found)
+            # A part with very many words lists a word more than once, but never twice in one row group.
+            counts[found[found >= 0]] += table["count"].to_numpy()[found >= 0]
+    return PartLookup(np.concatenate(rows), counts)
 
 
 def _stream_rules(
@@ -459,7 +466,7 @@ def _count_parts(
     row_blocks: Sequence[int],
     folder: str,
 ) -> list[PartialCounts]:
-    shared, task = dask.delayed(vocabulary), dask.delayed(count_part, pure=False)
+    shared, task = delayed(vocabulary), delayed(count_part, pure=False)
     reach = dict(tokens.storage_options)
     tasks = [
         task(
@@ -474,7 +481,7 @@ def _count_parts(
         for number, part in enumerate(tokens.parts)
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
-    partials: list[PartialCounts] = dask.delayed(list)(tasks).compute()
+    partials: list[PartialCounts] = compute(delayed(list)(tasks))
     return partials
 
 
@@ -487,7 +494,7 @@ def merge_partials(
     """Return the lazy array of merged row blocks; it holds on to `keep_alive` as long as it lives."""
     row_blocks, n_words = partials[0].row_blocks, partials[0].n_words
     kind = count_type(partials)
-    return da.map_blocks(
+    return map_blocks(
         _merged_chunk,
         chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (n_words,)),
         dtype=kind,

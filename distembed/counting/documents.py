@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
-from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_words, token_rows, tokens_of
+from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_lookup, token_rows, tokens_of
+from distembed.execution import map_blocks
 
 _BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
 
@@ -57,7 +58,7 @@ def count_document_block(
         with no
         known word is an empty row.
     """
-    lookup = vocabulary.index(part_words(block.part, storage_options).words)
+    lookup = part_lookup(block.part, vocabulary, storage_options).rows
     counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
     for rows in token_rows(block.part, block_memory // 64, storage_options):
         counter.add(rows)
@@ -95,7 +96,7 @@ def count_document_terms(
     row_blocks = document_row_blocks(tokens, block_memory=block_memory)
     if not row_blocks:
         raise ValueError("There are no documents to count: the corpus is empty.")
-    return da.map_blocks(
+    return map_blocks(
         _document_chunk,
         chunks=(tuple(block.last - block.first for block in row_blocks), (len(vocabulary),)),
         dtype=np.int32,

@@ -16,11 +16,12 @@ from scipy import stats
 from sklearn.base import clone
 
 from distembed.evaluation import blocks
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
 from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
 from distembed.manifold.graphs import components, joint_adjacency
+from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
 
@@ -141,15 +142,17 @@ def score_retrieval(
         raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
     rows = max(1, block_memory // (4 * 8 * len(first)))
     with one_blas_thread():
-        ranks = da.map_blocks(
-            _ranks_block,
-            da.from_array(second, chunks=(rows, -1)),
-            da.from_array(wanted[:, None], chunks=(rows, 1)),
-            first=first,
-            dtype=np.float64,
-            chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
-            meta=np.empty((0, 0)),
-        ).compute()[:, 0]
+        ranks = compute(
+            map_blocks(
+                _ranks_block,
+                da.from_array(second, chunks=(rows, -1)),
+                da.from_array(wanted[:, None], chunks=(rows, 1)),
+                first=first,
+                dtype=np.float64,
+                chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
+                meta=np.empty((0, 0)),
+            )
+        )[:, 0]
     return RetrievalScores(
         float((1 / ranks).mean()), float((ranks <= 1).mean()), float((ranks <= 10).mean()), ranks
     )
@@ -303,7 +306,11 @@ def infer_by_each_method(
     found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
-            sets.first, sets.second, links, random_state=model.random_state, block_memory=model.block_memory
+            sets.first,
+            sets.second,
+            links,
+            random_state=seed_of(model.random_state),
+            block_memory=model.block_memory,
         )
         found |= _matched(known, more)
         found["embedding"] = _embedded(sets, more.links, model)

@@ -9,9 +9,9 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, persist
+from distembed.execution import Checkpoint, compute, persist
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import sparse_times, transpose_row_blocks
+from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix
 
 Floats = NDArray[np.floating]
@@ -101,20 +101,20 @@ def largest_singular_triplets(
         checkpoint=checkpoint,
     )
     images = sparse_times(near, pairs.vectors).persist()
-    values = np.sqrt((images.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute())
+    values = np.sqrt(compute(column_powers(images, 2)))
     values[values < ZERO_SHARE * values.max(initial=0.0)] = 0.0
     long = images * scaled_power(values, -1.0).astype(dtype)
     short = pairs.vectors * (values > 0)
     left, right = (long, short) if m <= n else (short, long)
     residuals = _relative_residuals(far, images, pairs.vectors, values)
     _warn_of_rounding(values, residuals, np.dtype(dtype))
-    return SingularTriplets(left.astype(dtype), values, right.astype(dtype).compute(), residuals)
+    return SingularTriplets(left.astype(dtype), values, compute(right.astype(dtype)), residuals)
 
 
 def _relative_residuals(transposed: da.Array, images: da.Array, vectors: da.Array, values: Floats) -> Floats:
     """Return ‖Xᵀ(X v) - s² v‖ / s², (k,), for the images X v."""
     misfit = sparse_times(transposed, images).astype(np.float64) - vectors * values**2
-    lengths = np.sqrt((misfit**2).sum(axis=0, split_every=8).compute())
+    lengths = np.sqrt(compute((misfit**2).sum(axis=0, split_every=8)))
     return lengths * scaled_power(values, -2.0)
 
 

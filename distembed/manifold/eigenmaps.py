@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.linalg.eigen import filtered_eigenpairs, signed
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
@@ -147,7 +147,7 @@ def laplacian_eigenmaps(
         spread[-1, first.shape[1] :] = values
         return da.from_array(spread, chunks=-1)
 
-    kept = checkpoint("eigenmaps", make).compute()
+    kept = compute(checkpoint("eigenmaps", make))
     residuals = blocks.eigenpair_residuals(flipped, roots[:, None] * kept[used], kept[-1])
     return Eigenmaps(kept[:-1], kept[-1], residuals, int(labels.max()) + 1)
 
@@ -171,7 +171,7 @@ def _nontrivial(
         random_state=random_state,
         checkpoint=checkpoint,
     )
-    return np.maximum(graph.bound - found.values, 0.0), found.vectors.compute()
+    return np.maximum(graph.bound - found.values, 0.0), compute(found.vectors)
 
 
 class _DeflatedGraph(NamedTuple):

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
-from distembed.execution import Checkpoint, persist
+from distembed.execution import Checkpoint, compute, map_blocks, persist
 from distembed.manifold.distances import BLOCK_MEMORY, Metric
 from distembed.manifold.neighbors import nearest_neighbors
 
@@ -77,7 +76,7 @@ def neighbor_affinity(
     found = nearest_neighbors(
         rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint
     )
-    indices, distances = dask.compute(found.indices, found.distances)
+    indices, distances = compute((found.indices, found.distances))
     edges = _directed(indices, _weights(indices, np.maximum(distances, 0.0), affinity, metric))
     graph = edges.maximum(edges.T) if symmetry == "union" else _mutual(edges, indices)
     return _spread(sp.csr_array(graph), kept)
@@ -105,7 +104,7 @@ def row_is_used(X: Any, metric: str) -> NDArray[np.bool_]:
     if metric != "cosine":
         return np.ones(X.shape[0], bool)
     if isinstance(X, da.Array):
-        return X.map_blocks(_row_has_value_column, chunks=(X.chunks[0], 1), dtype=bool).compute()[:, 0]
+        return compute(map_blocks(_row_has_value_column, X, chunks=(X.chunks[0], 1), dtype=bool))[:, 0]
     return _row_has_value(X)
 
 

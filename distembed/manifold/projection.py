@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
@@ -24,6 +24,7 @@ from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
 Solver = Literal["spectral_regression", "eigen"]
@@ -43,7 +44,7 @@ RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
 
-class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
+class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Project rows so that neighbours stay near.
 
     .. math:: \min_w \sum_{ij} S_{ij} (w^T x_i - w^T x_j)^2 \quad\text{given}\quad w^T X^T D X w = 1
@@ -73,7 +74,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
         ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The projected rows are then off by about 5 tol (a
         word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
-    random_state : int
+    random_state : int, None, Generator or RandomState
     block_memory : int
         Bytes of one task of the search for neighbours.
     checkpoint : Checkpoint
@@ -112,7 +113,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         svd_components: int | None = None,
         tol: float = 1e-4,
         max_iter: int = 500,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -130,6 +131,16 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.block_memory = block_memory
         self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse input is taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
 
     def fit(self, X: Any, y: None = None, *, graph: Any = None) -> LocalityPreservingProjection:  # noqa: ARG002
         """Learn the projection.
@@ -154,23 +165,21 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         RuntimeWarning
             If the regression does not converge.
         """
-        self._check_options(X)
-        self.zero_rows_ = _zero_rows(X)
+        rows = training_matrix(self, X, min_rows=2)
+        self._check_options(rows)
+        self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread():
-            self.graph_ = self._neighborhood(X) if graph is None else _checked_graph(graph, X.shape[0])
+            self.graph_ = self._neighborhood(rows) if graph is None else _checked_graph(graph, rows.shape[0])
             if self.solver == "eigen":
-                self._fit_eigen(X)
+                self._fit_eigen(rows)
             else:
-                self._fit_regression(X)
-        self.n_features_in_ = X.shape[1]
+                self._fit_regression(rows)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
-        if X.shape[1] != self.components_.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns; the components have {self.components_.shape[1]}")
-        projected = sparse_times(row_blocks(X), da.from_array(self.components_.T, chunks=-1))
-        return projected if isinstance(X, da.Array) else projected.compute()
+        rows = row_blocks(new_matrix(self, X, learnt="components_"))
+        return like_input(sparse_times(rows, da.from_array(self.components_.T, chunks=-1)), X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
@@ -203,14 +212,17 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
 
     def _fit_regression(self, X: Any) -> None:
         maps = laplacian_eigenmaps(
-            self.graph_, self.n_components, random_state=self.random_state, checkpoint=self.checkpoint
+            self.graph_,
+            self.n_components,
+            random_state=seed_of(self.random_state),
+            checkpoint=self.checkpoint,
         )
         solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
         self.eigenvalues_ = maps.eigenvalues
         self.eigenmaps_: Float64s | None = maps.vectors
         self.eigen_residuals_: Float64s | None = maps.residuals
         self.n_graph_components_ = maps.n_graph_components
-        self.components_ = solution.vectors.compute().T
+        self.components_ = compute(solution.vectors).T
         self.n_iter_, self.converged_, self.residuals_ = (
             solution.n_iter,
             solution.converged,
@@ -220,7 +232,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        span = _span(X[used], self.svd_components, self.random_state)
+        span = _span(X[used], self.svd_components, seed_of(self.random_state))
         self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
         if directions.shape[1] < self.n_components:
             self._refuse_rank(span.left.shape[1], directions.shape[1])
@@ -343,7 +355,7 @@ def _pairs_above(rows: da.Array, threshold: float) -> sp.csr_array:
     tiles, n_rows = _threshold_tiles(rows, threshold), rows.shape[0]
     strips, n_edges = [], 0
     for number, first in enumerate(np.cumsum((0, *rows.chunks[0]))[:-1]):
-        strip = sp.csr_array(tiles.blocks[number, number:].compute())
+        strip = sp.csr_array(compute(tiles.blocks[number, number:]))
         strip = sp.csr_array(sp.triu(strip, 1))
         n_edges += 2 * strip.nnz
         if n_edges > MAX_EDGES * n_rows:
@@ -356,7 +368,7 @@ def _pairs_above(rows: da.Array, threshold: float) -> sp.csr_array:
 
 
 def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
-    return da.blockwise(
+    return blockwise(
         _threshold_tile,
         "ij",
         rows,
@@ -397,11 +409,11 @@ def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter
 def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
     """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
     if rows.shape[1] <= rows.shape[0]:
-        right = sparse_times(transposed, Y).compute()
+        right = compute(sparse_times(transposed, Y))
         W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
     else:
-        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), Y.compute(), alpha)
-        W = sparse_times(transposed, da.from_array(dual, chunks=-1)).compute()
+        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
+        W = compute(sparse_times(transposed, da.from_array(dual, chunks=-1)))
     return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
 
 
@@ -411,15 +423,16 @@ def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
     products = np.empty((m, m))
     for first in range(0, m, PANEL):
         last = min(first + PANEL, m)
-        panel = rows.map_blocks(
+        panel = map_blocks(
             blocks.dense_columns,
+            rows,
             first=first,
             last=last,
             chunks=(rows.chunks[0], (last - first,)),
             dtype=np.float64,
             meta=np.empty((0, 0)),
         )
-        products[:, first:last] = sparse_times(transposed, panel).compute()
+        products[:, first:last] = compute(sparse_times(transposed, panel))
     return products
 
 
@@ -438,14 +451,14 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
                 f"solver 'eigen' needs svd_components for an X of {X.shape[0]} x {X.shape[1]}: give a "
                 "number, or use solver 'spectral_regression'"
             )
-        X = X.compute() if isinstance(X, da.Array) else X
+        X = compute(X) if isinstance(X, da.Array) else X
         dense = X.toarray() if sp.issparse(X) else np.asarray(X)
         left, values, right = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
     else:
         found = largest_singular_triplets(
             row_blocks(X), n_directions, dtype=np.float64, random_state=random_state, n_passes=SVD_PASSES
         )
-        left, values, right = found.left.compute(), found.values, found.right.T
+        left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)
     return _Span(left[:, kept], values[kept], right[kept].T)
 
@@ -480,4 +493,4 @@ def random_projection(
     R = blocks.random_signs(n_features, n_components, density, generator)
     with one_blas_thread():
         projected = sparse_times(row_blocks(X), da.from_array(R, chunks=-1))
-        return projected if isinstance(X, da.Array) else projected.compute()
+        return projected if isinstance(X, da.Array) else compute(projected)

@@ -117,5 +117,5 @@ def test_bad_input():
     X = sparse_matrix(8, 5)
     with pytest.raises(ValueError, match="n_components is 6 but the matrix is 8 x 5: choose 1 to 5"):
         LSA(6).fit(X)
-    with pytest.raises(ValueError, match="X has 8 columns; the components have 5"):
+    with pytest.raises(ValueError, match="X has 8 features, but LSA is expecting 5 features"):
         LSA(2).fit(X).transform(X.T)
