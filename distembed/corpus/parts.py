@@ -2,13 +2,16 @@
 
 A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
 ever has to be dropped before all counts are known, and another `min_count` costs no second reading of the
-text.
+text. A part with very many words has several dictionaries, one after the other, so that memory is bounded: a
+dictionary that has reached `DICTIONARY_WORDS` is written at the next end of a document, and a new one begun. Ids go
+on counting, and a word may then have several; its counts have to be added.
 
 ========================  ==================================================================================
 ``<part>.tokens``         document int32 (number in the part), ids list<int32>: at most 2^16 ids a row; rows
 in a
                           row with one document number are one document; -1 is a border, not a token
-``<part>.words``          word, count int64, document_count int64; row i is the word with id i
+``<part>.words``          word, count int64, document_count int64; row i is the word with id i; no document is
+                          counted in two rows of one word
 ``<part>.documents``      id, title, label (or null), n_tokens int64
 ``<part>.skipped``        file, place, reason of each bad record; only where there are any
 ========================  ==================================================================================
@@ -45,6 +48,8 @@ MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
 ROW_GROUP_IDS = 1 << 20
 DOCUMENTS_HELD = 1 << 14
+# Three quarters of the scanner's table of 2^20 words, which so has room for the words of another batch.
+DICTIONARY_WORDS = 3 << 18
 KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
@@ -119,8 +124,7 @@ def tokenize_split(
         for batch in read_split(split, progress):
             n_bytes_text += int((batch.stops - batch.starts).sum())
             rows.add(batch, words)
-        rows.finish()
-        n_words = write_words(files, words)
+        n_words = rows.finish(words)
         skipped.finish()
     short, long, replaced = words.skipped()
     return PartSummary(
@@ -224,7 +228,7 @@ class PartRows:
 
     def __init__(self, files: PartFiles):
         self.files = files
-        self.n_tokens = self.n_documents = self.n_rows = 0
+        self.n_tokens = self.n_documents = self.n_words = 0
         self.ids: list[NDArray[np.int32]] = []
         self.row_documents: list[NDArray[np.int32]] = []
         self.row_lengths: list[NDArray[np.int32]] = []
@@ -235,8 +239,20 @@ class PartRows:
         self.n_counts = 0
 
     def add(self, batch: Batch, words: Scanner) -> None:
-        """Scan a batch and take its rows."""
+        """Scan a batch and take its rows; begin a new dictionary at its last end of a document if it is time."""
+        if words.n_words < DICTIONARY_WORDS or batch.n_closed == 0:
+            self._add(batch, words)
+            return
+        closed, rest = divided(batch)
+        self._add(closed, words)
+        self._write_words(words)
+        if len(rest.starts):
+            self._add(rest, words)
+
+    def _add(self, batch: Batch, words: Scanner) -> None:
         scanned = words.scan(batch)
+        if self.n_words:
+            scanned.ids[scanned.ids >= 0] += self.n_words
         self.heads.append(
             pa.table(
                 [text.cast(pa.string()) for text in (batch.ids, batch.titles, batch.labels)],
@@ -253,10 +269,17 @@ class PartRows:
         if self.n_counts >= DOCUMENTS_HELD:
             self._write_documents()
 
-    def finish(self) -> None:
-        """Write what is held."""
+    def finish(self, words: Scanner) -> int:
+        """Write what is held; return the words of all dictionaries."""
         self._write_rows()
         self._write_documents()
+        self._write_words(words)
+        return self.n_words
+
+    def _write_words(self, words: Scanner) -> None:
+        """Write the dictionary, and begin a new one."""
+        self.n_words += write_words(self.files, words)
+        words.forget()
 
     def _take_rows(self, ids: NDArray[np.int32], id_stops: NDArray[np.int64]) -> None:
         """Cut ids into rows: at the ends of documents, and every 2^16."""
@@ -295,6 +318,21 @@ class PartRows:
         if len(counts):
             self.files.write("documents", [*(done.column(k) for k in range(3)), pa.array(counts)])
         self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
+
+
+def divided(batch: Batch) -> tuple[Batch, Batch]:
+    """Return the documents of a batch that end in it, and the one that goes on, each as a batch."""
+    n, n_spans, n_heads = batch.n_closed, len(batch.starts), len(batch.ids)
+    n_begun = n_heads - (n_spans - n)  # an open document after a closed one begins in this batch
+    return _spans_of(batch, slice(0, n), slice(0, n_begun), n), _spans_of(
+        batch, slice(n, n_spans), slice(n_begun, n_heads), 0
+    )
+
+
+def _spans_of(batch: Batch, spans: slice, heads: slice, n_closed: int) -> Batch:
+    starts, stops = batch.starts[spans], batch.stops[spans]
+    ids, titles, labels = (text[heads] for text in (batch.ids, batch.titles, batch.labels))
+    return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, batch.offset)
 
 
 def write_words(files: PartFiles, words: Scanner) -> int:

@@ -145,8 +145,17 @@ class Scanner(Protocol):
         """Return the ids of the next batch."""
         ...
 
+    @property
+    def n_words(self) -> int:
+        """Return the number of words in the dictionary."""
+        ...
+
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary in slices of bounded size."""
+        ...
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
         ...
 
     def skipped(self) -> tuple[int, int, int]:
@@ -246,9 +255,19 @@ class WordScanner:
         n_closed = int(fields[blocks.N_CLOSED])
         return Scanned(ids[: fields[blocks.N_IDS]], id_stops[:n_closed], n_tokens[:n_closed])
 
+    @property
+    def n_words(self) -> int:
+        """Return the number of words in the dictionary."""
+        return int(self.state.fields[blocks.N_WORDS])
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
+        self.state.slots.fill(0)
+        self.state.fields[blocks.N_WORDS] = 0
+
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary in slices of 2^20 words."""
-        n_words = int(self.state.fields[blocks.N_WORDS])
+        n_words = self.n_words
         for first in range(0, max(n_words, 1), 1 << 20):
             last = min(first + (1 << 20), n_words)
             lengths = self.state.lengths[first:last].astype(np.int64)
@@ -304,6 +323,15 @@ class CallableScanner:
         return Scanned(
             np.array(self.ids, np.int32), np.array(id_stops, np.int64), np.array(n_tokens, np.int64)
         )
+
+    @property
+    def n_words(self) -> int:
+        """Return the number of words in the dictionary."""
+        return len(self.index)
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
+        self.index, self.stats = {}, []
 
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary, in one slice."""

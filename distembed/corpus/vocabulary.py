@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,40 +41,49 @@ MAX_DEALS = 3
 UNKNOWN_COUNT = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Vocabulary:
     """The words of a model; row i of every array is word i.
 
     Attributes
     ----------
-    words : falling count, ties in the order of code points.
+    array : Arrow array of strings (n,), the words: falling count, ties in the order of code points.
     counts : int64 (n,), tokens of each word.
     document_counts : int64 (n,), documents with each word; -1 where a text file gave only words and counts.
     """
 
-    words: list[str]
+    array: pa.Array
     counts: NDArray[np.int64]
     document_counts: NDArray[np.int64]
 
-    def __post_init__(self) -> None:
-        if not len(self.words) == len(self.counts) == len(self.document_counts):
+    def __init__(
+        self,
+        words: Sequence[str] | pa.Array,
+        counts: NDArray[np.int64],
+        document_counts: NDArray[np.int64],
+    ) -> None:
+        if not len(words) == len(counts) == len(document_counts):
             raise ValueError(
-                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} "
-                f"document counts "
+                f"{len(words)} words, {len(counts)} counts and {len(document_counts)} document counts "
                 f"are not equally many."
             )
-        if len(self.array.unique()) != len(self.words):
-            repeated = self.array.value_counts().filter(
-                pc.greater(self.array.value_counts().field("counts"), 1)
-            )
+        array = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
+        if len(array.unique()) != len(array):
+            repeated = array.value_counts().filter(pc.greater(array.value_counts().field("counts"), 1))
             raise ValueError(
                 f'The word "{repeated[0]["values"]}" is in the vocabulary twice; remove one of them.'
             )
+        for name, value in (("array", array), ("counts", counts), ("document_counts", document_counts)):
+            object.__setattr__(self, name, value)
 
     @cached_property
-    def array(self) -> pa.Array:
-        """The words as an Arrow array."""
-        return pa.array(self.words, pa.string())
+    def words(self) -> list[str]:
+        """The words as a list, made when it is first asked for: 70 bytes a word more than `array`."""
+        found: list[str] = self.array.to_pylist()
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self.array, self.counts, self.document_counts)
 
     def __repr__(self) -> str:
         return f"Vocabulary({self._size()}: {first_words(self.words)})"
@@ -88,7 +98,7 @@ class Vocabulary:
         return f"{plural(len(self), 'word')}, {plural(int(self.counts.sum()), 'token')}"
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.array)
 
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and bool(self.index([word])[0] >= 0)
@@ -129,7 +139,7 @@ class Vocabulary:
             return load_text(path)
         table = pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True)
         counts, document_counts = (table.column(k).to_numpy().copy() for k in (1, 2))
-        return cls(table.column(0).to_pylist(), counts, document_counts)
+        return cls(table.column(0).combine_chunks(), counts, document_counts)
 
 
 def load_text(path: Path) -> Vocabulary:
@@ -219,7 +229,7 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
             f"give a smaller min_count, or check the tokenizer."
         )
     counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))
-    return Vocabulary(table.column("word").to_pylist(), counts, document_counts)
+    return Vocabulary(table.column("word").combine_chunks(), counts, document_counts)
 
 
 def n_words_of(tokens: Tokens, part: str) -> int:

@@ -136,6 +136,8 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
         write(f"{line}: run asks for --allow-code")
     for line in planned_losses(job):
         write(shown(line))
+    for warning in lines.warnings():
+        write(f"warning: {warning}")
     lines.check()
 
 

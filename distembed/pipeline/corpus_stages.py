@@ -42,6 +42,12 @@ from distembed.pipeline.topics.config import TopicsJob
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 
+ENTRY_BYTES = 200
+"""Bytes an entry of a dictionary takes while the counts of equal words are added, measured."""
+
+LEAST_ENTRIES = 2**18
+"""Entries that the vocabulary adds up at a time, however small a block is: fewer would only make more files."""
+
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
 
@@ -134,10 +140,11 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
             min_count=options.min_count,
             max_size=options.max_size,
             keep=options.keep,
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
     table = {
-        "word": pa.array(vocabulary.words, pa.string()),
+        "word": vocabulary.array,
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
@@ -164,6 +171,11 @@ def local_scratch(workspace: Workspace) -> Iterator[str | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def words_in_memory(block_memory: int) -> int:
+    """Return how many entries of dictionaries the vocabulary may add up at a time: what a block takes."""
+    return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
+
+
 def documents_of(tokens: Tokens) -> pa.Table:
     """Return id, title, label and tokens of every document."""
     tables = []
@@ -177,7 +189,7 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
     table = workspace.table("vocabulary")
     return Vocabulary(
-        table["word"].to_pylist(), table["count"].to_numpy(), table["document_count"].to_numpy()
+        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
     )
 
 
@@ -197,9 +209,8 @@ def counting_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
     """Count each part of the tokens of a name into sorted runs, cut by row block."""
     options = counting_options(ctx.job)
-    vocabulary = vocabulary_of(ctx.workspace)
     blocks = cooccurrence_row_blocks(
-        vocabulary.counts,
+        ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
         direction=options.direction,
         block_memory=options.block_memory,

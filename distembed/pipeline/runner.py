@@ -129,10 +129,14 @@ def run_job(
     """
     reporter = reporter or Silent()
     check_code(job, allow_code=allow_code)
-    plan_job(job).check()
-    system = systems.of(job)
+    system, plan = systems.of(job), plan_job(job)
     specs = _stages_until(until, system.stages)
-    with _writing(job, reporter) as workspace, workers or Workers() as crew:
+    names = {spec.name for spec in specs}
+    plan.check(names)
+    workers = workers or Workers()
+    for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
+        reporter.note(f"warning: {warning}")
+    with _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
@@ -224,9 +228,10 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
+    plan_job(run.job).check({spec.name})  # by what earlier stages have counted
     context = Context(run.job, workspace, stage, reporter, run.crew)
-    _restore_inputs(spec, run)
-    with Meter(run.crew) as meter:
+    with run.crew.watched(spec.name, reporter.note), Meter(run.crew) as meter:
+        _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()
     spent = meter.spent._asdict()

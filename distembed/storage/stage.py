@@ -147,7 +147,7 @@ class Stage:
             missing = self._missing(spec, progress)
             if missing:
                 work = arrays.store_blocks(self._folder, spec, whole, missing)
-                tasks.run_blocks(work, self._recorder(spec, progress))
+                tasks.run_blocks(work, self._recorder(spec, progress), name=_names(spec, missing))
         return self.array(name)
 
     def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
@@ -199,7 +199,7 @@ class Stage:
             self._announce(spec)
             missing = self._missing(spec, progress)
             work = partial(_make_item, folder=self._folder, spec=spec, make=make)
-            tasks.run_each(work, missing, self._recorder(spec, progress))
+            tasks.run_each(work, missing, self._recorder(spec, progress), name=_names(spec, missing))
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
@@ -488,6 +488,11 @@ def _array_spec(
     if dtype.kind not in "biufc":
         raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
     return Output(stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary)
+
+
+def _names(spec: Output, blocks: Sequence[int]) -> Callable[[int], str]:
+    """Return what to call the task of a number: it makes that block of these."""
+    return lambda number: f"block {blocks[number]} of {spec.name}"
 
 
 def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> BlockRecord:

@@ -26,19 +26,41 @@ RETRIES = 3
 """Times a block is tried again after its worker died."""
 
 
-def run_each(function: Callable[[Any], Any], items: Iterable[Any], done: Callable[[Any], None]) -> None:
+class KilledBlockError(OSError):
+    """A block that killed each worker that computed it; `killed` is what the scheduler said of the last."""
+
+    def __init__(self, block: str, killed: Any) -> None:
+        super().__init__(block)
+        self.block, self.killed = block, killed
+
+
+def run_each(
+    function: Callable[[Any], Any],
+    items: Iterable[Any],
+    done: Callable[[Any], None],
+    *,
+    name: Callable[[int], str] = "block {}".format,
+) -> None:
     """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes."""
     boxes = boxed_all(list(items))
     if boxes.size:
         todo = da.from_array(boxes, chunks=1, name=False)
-        run_blocks(todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done)
+        run_blocks(
+            todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done, name=name
+        )
 
 
-def run_blocks(results: da.Array, done: Callable[[Any], None]) -> None:
+def run_blocks(
+    results: da.Array, done: Callable[[Any], None], *, name: Callable[[int], str] = "block {}".format
+) -> None:
     """Compute an object array of one-element chunks and call ``done(element)`` here as each completes.
+
+    `name` says, for an error, what a block of a number is.
 
     Raises
     ------
+    KilledBlockError
+        A block killed each worker of a cluster that computed it.
     Exception
         Whatever the first failing task raised. Results that came before it have been handed to `done`.
     """
@@ -46,7 +68,7 @@ def run_blocks(results: da.Array, done: Callable[[Any], None]) -> None:
     if client is None:
         _run_here(results, done)
     else:
-        _run_on(client, results, done)
+        _run_on(client, results, done, name)
 
 
 def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
@@ -114,14 +136,26 @@ def _own_threads() -> Iterator[dict[str, Any]]:
         pool.shutdown(cancel_futures=True)
 
 
-def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
+def _run_on(
+    client: Client, results: da.Array, done: Callable[[Any], None], name: Callable[[int], str]
+) -> None:
     from distributed import as_completed, futures_of
+    from distributed.scheduler import KilledWorker
 
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
         for batch in as_completed(futures, with_results=True).batches():
             for _, result in batch:
+                if isinstance(result, BaseException):  # of a block that was cancelled it is given, not raised
+                    raise result
                 done(result.flat[0])
+    except KilledWorker as error:
+        fused, *place = error.task if isinstance(error.task, tuple) else (error.task,)
+        if not str(fused).endswith(results.name):
+            raise  # the task makes what blocks are made from
+        raise KilledBlockError(name(int(np.ravel_multi_index(place, results.numblocks))), error) from error
     finally:
-        # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded.
-        client.cancel(futures)
+        # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded. A client
+        # that has lost its scheduler would wait for it.
+        if client.status == "running":
+            client.cancel(futures)

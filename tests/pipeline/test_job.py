@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -202,3 +203,31 @@ def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) 
     page = (tmp_path / "w/report/index.html").read_text()
     assert "1 bad records (see the table bad_records), 1 tokens of over 1,024 bytes" in page
     assert not (tmp_path / "w/scratch").exists()
+
+
+def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
+    plan = plan_job(load_job(job))
+    large = plan.stages[1]._replace(task_bytes=2**40)
+    estimated = plan._replace(stages=(plan.stages[0], large._replace(exact=False)))
+    estimated.check()
+    (warning,) = estimated.warnings()
+    assert "stage vocabulary would need 1.00 TiB" in warning
+    counted = plan._replace(stages=(plan.stages[0], large._replace(exact=True)))
+    assert counted.warnings() == ()
+    with pytest.raises(MemoryError, match="stage vocabulary would need"):
+        counted.check()
+    counted.check({"tokens"})
+
+
+def test_until_is_refused_for_the_chosen_stages_only(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    shutil.copytree(finished[0], workspace)
+    planned = {stage.stage: stage.peak_bytes(1) for stage in plan_job(load_job(job)).stages}
+    assert planned["evaluation"] == max(planned.values())
+    settings = (f"resources.memory_limit={WORKER_BYTES + planned['evaluation'] - 1}",)
+    small = load_job(job, workspace=str(workspace), settings=settings)
+    assert run_job(small, until="vectors").ran == ()
+    with pytest.raises(MemoryError, match="stage evaluation"):
+        run_job(small)

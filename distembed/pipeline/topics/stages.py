@@ -74,8 +74,12 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
     options = ctx.job.vocabulary
     with corpus_stages.local_scratch(ctx.workspace) as scratch:
-        tokens = tokens_of(ctx.job, ctx.workspace)
-        every = build_vocabulary(tokens, min_count=options.min_count, scratch=scratch)
+        every = build_vocabulary(
+            tokens_of(ctx.job, ctx.workspace),
+            min_count=options.min_count,
+            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
     stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
     kept = choose_words(
         every.words,

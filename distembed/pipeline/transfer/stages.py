@@ -35,7 +35,7 @@ from distembed.manifold.correspondences import (
 )
 from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
-from distembed.pipeline.corpus_stages import local_scratch
+from distembed.pipeline.corpus_stages import local_scratch, words_in_memory
 from distembed.pipeline.imputation.stages import stored_sparse
 from distembed.pipeline.inputs import code_file
 from distembed.pipeline.transfer.collections import (
@@ -82,7 +82,7 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
         make = partial(tokenize_part, splits=splits, tokenizer=tokenizer_of(section))
         name = f"{side}_tokens"
         parts = ctx.stage.store_files(name, len(splits), make, progress=ctx.progress(name))
-        for what in ("n_documents", "n_tokens"):
+        for what in ("n_documents", "n_tokens", "n_words"):
             facts[f"{side}_{what}"] = sum(int(part.summary[what]) for part in parts)
     return facts
 
@@ -103,12 +103,12 @@ def term_parameters(job: TransferJob) -> dict[str, Any]:
 
 def run_terms(ctx: Context) -> dict[str, Any]:
     """Choose the words of each collection and weigh its documents by them."""
-    facts = {}
+    facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
     for side in SIDES:
         tokens = Tokens(_prefixes(ctx.workspace, side))
         documents = document_table(tokens.parts)
         with local_scratch(ctx.workspace) as scratch:
-            every = build_vocabulary(tokens, scratch=scratch)
+            every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
         vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
         ctx.stage.store_table(f"{side}_documents", documents)
         ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
@@ -148,7 +148,7 @@ def vocabulary_of(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
     table = workspace.table(f"{side}_vocabulary")
     return Vocabulary(
-        table["word"].to_pylist(), table["count"].to_numpy(), table["document_count"].to_numpy()
+        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
     )
 
 
