@@ -1,21 +1,33 @@
-"""How tasks run: one BLAS thread each, fixed-shape reductions, named checkpoints.
+"""How tasks run: aligned arrays, one BLAS thread each, fixed-shape reductions, named checkpoints.
 
-Nothing here computes anything of its own. Every lift over blocks in this package relies on three rules:
+Nothing here computes anything of its own. Every lift over blocks in this package relies on four rules:
 
+- a block function is given aligned, C-contiguous arrays (`Aligned`), and so is whoever asks for a result
+  (`compute`), because an array that comes from another process is not aligned, and a product or a sum of an
+  unaligned array, or of one in another order, has other last bits and is several times slower;
 - a task uses one BLAS thread (`one_blas_thread`), because Dask already runs one task per core and because
   the number of BLAS threads changes the last bits of a product;
 - the shape of a reduction depends on the number of blocks, never on the number of workers;
 - an iterative function hands each state worth keeping to a `Checkpoint`, which a job answers from disk.
+
+`map_blocks`, `blockwise`, `reduction`, `delayed` and `compute` are Dask's under the first rule; outside this
+module and the store, which moves bytes only, Dask's own are not called.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
+import dask
 import dask.array as da
-from threadpoolctl import threadpool_limits
+import numpy as np
+from dask.base import normalize_token
+from threadpoolctl import ThreadpoolController
 
 
 class Checkpoint(Protocol):
@@ -31,8 +43,176 @@ def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG00
     return make().persist()
 
 
+# --- aligned arrays --------------------------------------------------------------------------------------------
+
+
+class Aligned:
+    """A block function whose arrays are aligned and C-contiguous, however they reached its process.
+
+    It has the name, the docstring and the signature of the function, and is pickled where that is.
+
+    Parameters
+    ----------
+    function : callable
+        Called with `aligned` arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, /, *arguments: Any, **options: Any) -> Any:
+        """Return what the function returns for the same arguments, aligned."""
+        function: Callable[..., Any] = self.__wrapped__  # type: ignore[attr-defined]
+        return function(*aligned(arguments), **aligned(options))
+
+    def __dask_tokenize__(self) -> Any:
+        """Return what Dask names a task by: that of the function."""
+        return "aligned", normalize_token(self.__wrapped__)  # type: ignore[attr-defined]
+
+
+def aligned(value: Any) -> Any:
+    """Return arrays as aligned and C-contiguous ones, copying those alone that are not.
+
+    Parameters
+    ----------
+    value : array, CSR or CSC block, list, tuple or dict of such, or anything else
+        What is none of these is returned as it is. Of a sparse block the three arrays are meant.
+
+    Returns
+    -------
+    The same kind of value.
+    """
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["C", "A"])
+    if isinstance(value, list):
+        return [aligned(item) for item in value]
+    if isinstance(value, tuple):
+        items = [aligned(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if type(value) is dict:
+        return {key: aligned(item) for key, item in value.items()}
+    return _aligned_sparse(value) if hasattr(value, "indptr") else value
+
+
+def _aligned_sparse(block: Any) -> Any:
+    parts = {name: getattr(block, name) for name in ("data", "indices", "indptr")}
+    fine = {name: aligned(part) for name, part in parts.items()}
+    if all(fine[name] is parts[name] for name in parts):
+        return block
+    # A shallow copy, which keeps what the block knows of itself: that its indices are sorted, for one.
+    block = copy.copy(block)
+    for name, part in fine.items():
+        setattr(block, name, part)
+    return block
+
+
+def map_blocks(function: Callable[..., Any], /, *arguments: Any, **options: Any) -> da.Array:
+    """Return `dask.array.map_blocks` of a function that is given aligned arrays."""
+    return da.map_blocks(Aligned(function), *arguments, **options)
+
+
+def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:
+    """Return `dask.array.blockwise` of a function that is given aligned arrays."""
+    return da.blockwise(Aligned(function), out, *pairs, **options)
+
+
+def reduction(
+    array: da.Array,
+    *,
+    chunk: Callable[..., Any],
+    combine: Callable[..., Any],
+    aggregate: Callable[..., Any],
+    **options: Any,
+) -> da.Array:
+    """Return `dask.array.reduction` by functions that are given aligned arrays."""
+    return da.reduction(
+        array, chunk=Aligned(chunk), combine=Aligned(combine), aggregate=Aligned(aggregate), **options
+    )
+
+
+def delayed(value: Any, **options: Any) -> Any:
+    """Return `dask.delayed` of a value, or of a function that is given aligned arrays."""
+    return dask.delayed(Aligned(value) if callable(value) else value, **options)
+
+
+def compute(collection: Any, **options: Any) -> Any:
+    """Return the result of a Dask collection, or of a list or tuple of them, with aligned arrays.
+
+    Parameters
+    ----------
+    collection : Dask array, Delayed, list or tuple
+        A list or a tuple is computed at once, and its items share what they have in common.
+    **options
+        Those of `dask.compute`.
+    """
+    return aligned(dask.compute(collection, **options)[0])
+
+
+# --- one thread ------------------------------------------------------------------------------------------------
+
+
+class _Limit:
+    """Libraries that are held to one thread for as long as anyone uses the limit."""
+
+    def __init__(self) -> None:
+        self.n_uses = 0
+        self.before: dict[str, tuple[Any, int]] = {}
+
+    def begin(self, libraries: list[Any]) -> None:
+        """Hold libraries to one thread; one that was loaded since the last use is among them."""
+        self.n_uses += 1
+        for library in libraries:
+            self.before.setdefault(library.filepath, (library, library.num_threads))
+            _set_threads(library, 1)
+
+    def end(self) -> None:
+        """Give every library back the threads it had before the first use, after the last."""
+        self.n_uses -= 1
+        if not self.n_uses:
+            for library, n_threads in self.before.values():
+                _set_threads(library, n_threads)
+            self.before.clear()
+
+
+class _ThreadLimit(_Limit, threading.local):
+    """The limit of one thread: OpenMP counts its threads for each thread that calls it."""
+
+
+_PROCESS_LIMIT, _THREAD_LIMIT, _LOCK = _Limit(), _ThreadLimit(), threading.Lock()
+
+
+def _set_threads(library: Any, n_threads: int) -> None:
+    """Set the threads of a library, from whatever thread.
+
+    Of itself, threadpoolctl 3.8 lets the thread that first changed those of OpenBLAS be the only one to do so.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda **_: None)
+    release(force=True)
+    library.set_num_threads(n_threads)
+    release(force=True)
+
+
+def _counts_per_thread(library: Any) -> bool:
+    return "openmp" in {library.user_api, getattr(library, "threading_layer", None)}
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS and OpenMP pools to one thread for the length of the block, in this process."""
-    with threadpool_limits(limits=1):
+    """Limit BLAS in this process, and OpenMP in this thread, to one thread for the length of the block.
+
+    Blocks may lie within each other and overlap in several threads: the first to begin sets the limit of BLAS
+    and the last to end lifts it. NumPy's and SciPy's BLAS are loaded first. An OpenMP library that is loaded
+    inside a block is limited from the next block on that begins, so import it before.
+    """
+    import scipy.linalg  # noqa: F401, PLC0415 - its BLAS, which would come later and with all its threads
+
+    libraries = ThreadpoolController().lib_controllers
+    with _LOCK:
+        _PROCESS_LIMIT.begin([library for library in libraries if not _counts_per_thread(library)])
+    _THREAD_LIMIT.begin([library for library in libraries if _counts_per_thread(library)])
+    try:
         yield
+    finally:
+        _THREAD_LIMIT.end()
+        with _LOCK:
+            _PROCESS_LIMIT.end()

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow.parquet as pq
@@ -27,6 +26,7 @@ from distembed.corpus.parts import open_part
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
+from distembed.execution import compute, delayed, map_blocks
 
 Direction = Literal["symmetric", "left", "right"]
 Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
@@ -466,7 +466,7 @@ def _count_parts(
     row_blocks: Sequence[int],
     folder: str,
 ) -> list[PartialCounts]:
-    shared, task = dask.delayed(vocabulary), dask.delayed(count_part, pure=False)
+    shared, task = delayed(vocabulary), delayed(count_part, pure=False)
     reach = dict(tokens.storage_options)
     tasks = [
         task(
@@ -481,7 +481,7 @@ def _count_parts(
         for number, part in enumerate(tokens.parts)
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
-    partials: list[PartialCounts] = dask.delayed(list)(tasks).compute()
+    partials: list[PartialCounts] = compute(delayed(list)(tasks))
     return partials
 
 
@@ -494,7 +494,7 @@ def merge_partials(
     """Return the lazy array of merged row blocks; it holds on to `keep_alive` as long as it lives."""
     row_blocks, n_words = partials[0].row_blocks, partials[0].n_words
     kind = count_type(partials)
-    return da.map_blocks(
+    return map_blocks(
         _merged_chunk,
         chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (n_words,)),
         dtype=kind,

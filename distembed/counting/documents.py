@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
 from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_lookup, token_rows, tokens_of
+from distembed.execution import map_blocks
 
 _BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
 
@@ -95,7 +96,7 @@ def count_document_terms(
     row_blocks = document_row_blocks(tokens, block_memory=block_memory)
     if not row_blocks:
         raise ValueError("There are no documents to count: the corpus is empty.")
-    return da.map_blocks(
+    return map_blocks(
         _document_chunk,
         chunks=(tuple(block.last - block.first for block in row_blocks), (len(vocabulary),)),
         dtype=np.int32,

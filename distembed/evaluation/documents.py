@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
+from distembed.execution import compute, map_blocks
+
 Floats = NDArray[np.float64]
 
 
@@ -143,8 +145,8 @@ def _coherence(words: list[int], joint: Floats, sums: Floats, total: float) -> t
 
 def _row_sums(counts: Any) -> Floats:
     if isinstance(counts, da.Array):
-        sums = counts.map_blocks(_block_row_sums, chunks=(counts.chunks[0], (1,)), meta=np.empty((0, 0)))
-        return np.asarray(sums).ravel()
+        sums = map_blocks(_block_row_sums, counts, chunks=(counts.chunks[0], (1,)), meta=np.empty((0, 0)))
+        return compute(sums).ravel()
     return _block_row_sums(counts).ravel()
 
 
@@ -159,13 +161,13 @@ def _submatrix(counts: Any, words: NDArray[np.int64]) -> Floats:
     edges = np.cumsum([0, *counts.chunks[0]])
     owner = np.searchsorted(edges, words, side="right") - 1
     parts = [
-        counts.blocks[int(block)].map_blocks(
-            _rows_and_columns, words[owner == block] - edges[block], words,
+        map_blocks(
+            _rows_and_columns, counts.blocks[int(block)], words[owner == block] - edges[block], words,
             chunks=((int((owner == block).sum()),), (words.size,)), dtype=np.float64, meta=np.empty((0, 0)),
         )
         for block in np.unique(owner)
     ]  # fmt: skip
-    return np.asarray(da.concatenate(parts)) if parts else np.empty((0, 0))
+    return compute(da.concatenate(parts)) if parts else np.empty((0, 0))
 
 
 def _rows_and_columns(block: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:

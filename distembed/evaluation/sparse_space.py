@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.linalg.operators import row_blocks, sparse_times
 
 
@@ -109,12 +108,12 @@ def nearest_words(
 
 def _cosines(rows: da.Array, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the cosines of all rows with the chosen ones, (n, c)."""
-    queries = np.vstack([dask.compute(rows[int(row) : int(row) + 1])[0].toarray() for row in chosen])
-    lengths = rows.map_blocks(
-        _length_column, chunks=(rows.chunks[0], (1,)), dtype=np.float64, meta=np.empty((0, 0))
+    queries = np.vstack([compute(rows[int(row) : int(row) + 1]).toarray() for row in chosen])
+    lengths = map_blocks(
+        _length_column, rows, chunks=(rows.chunks[0], (1,)), dtype=np.float64, meta=np.empty((0, 0))
     )
     dots = sparse_times(rows, da.from_array(queries.T.astype(np.float64), chunks=-1))
-    found, norms = dask.compute(dots, lengths)
+    found, norms = compute((dots, lengths))
     scale = norms * norms[chosen, 0]
     return np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)
 

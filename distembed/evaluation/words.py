@@ -21,7 +21,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
@@ -55,7 +54,7 @@ from distembed.evaluation.wordsets import (
     WordSet,
     find_word_sets,
 )
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, delayed, one_blas_thread
 from distembed.vectors import WordVectors
 
 BLOCK_MEMORY = 64 << 20  # bytes of cosines a task holds
@@ -204,10 +203,10 @@ def answer_analogies(
     step = int(np.clip(block_memory // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
     arguments = (asked, positions, questions)
     tasks = [
-        dask.delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)
+        delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)
     ]
     with one_blas_thread():
-        return reduce(blocks.better, dask.compute(*tasks, scheduler="threads"))
+        return reduce(blocks.better, compute(tasks, scheduler="threads"))
 
 
 def _answer_block(

@@ -77,8 +77,21 @@ def _times8(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:
 
 
 def transposed_times(X: csr_array, Z: Floats) -> Floats:
-    """Return Xᵀ Z, (d, k) float64."""
-    return np.asarray(X.T @ Z.astype(X.dtype, copy=False), dtype=np.float64)
+    """Return Xᵀ Z, (d, k), multiplied and added in float64."""
+    sums = np.zeros((X.shape[1], Z.shape[1]))
+    _add_transposed_times(X.data, X.indices, X.indptr, np.ascontiguousarray(Z), sums)
+    return sums
+
+
+# Compiled, because SciPy adds in the precision of X, or else copies its values to float64.
+@numba.njit(cache=True, nogil=True)
+def _add_transposed_times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
+    for i in range(indptr.size - 1):
+        row = Z[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            value, sums = np.float64(data[p]), out[indices[p]]
+            for c in range(row.size):
+                sums[c] += value * row[c]
 
 
 def gram(Z: Floats) -> Floats:

@@ -12,27 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import TransformerTags
+from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.factorization import blocks
 from distembed.factorization.blocks import Weighting
 from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
+    column_powers,
     empty_csr,
     gathered,
     gram,
     row_blocks,
     transpose_row_blocks,
 )
+from distembed.validation import RandomState, checked_matrix, like_input, seed_of, training_matrix
 from distembed.weighting.pmi import (
     CutoffRule,
+    Marginals,
     check_smoothing,
     corner_count,
     largest_count,
@@ -143,7 +148,7 @@ class PSDVec(BaseEstimator):
         0.12 % above that of 16 passes of 52, which was 0.005 % above that of 24.
     block_size : int, optional
         Columns of that start; default half of the rank: smaller blocks and more passes find more.
-    random_state : int
+    random_state : int, None, Generator or RandomState
         Seed of those.
     batch_words : int
         Noncore words in one task.
@@ -160,11 +165,22 @@ class PSDVec(BaseEstimator):
     eigenvalues_ : (d,) float64
     ranks_ : list of int
     n_core_ : int
-    weight_cutoff_ : float
-        inf for none.
+    weight_cutoff_, weight_scale_ : float
+        The cut-off of the core's weights, inf for none, and the largest weight, by which all are divided.
+    noncore_cutoff_, noncore_scale_ : float
+        The same of the noncore words' weights, which `transform` uses: a new word is weighed like those of the
+        fit, whatever words are solved with it. Those of the core until `fit_noncore` has learnt its own.
+    total_count_ : float
+        Occurrences of all words of the fit, which the probabilities of words are shares of.
     core_counts_, core_row_totals_ : (n_core,) float64
         Word counts and row totals of the core words, which `transform` uses.
     """
+
+    _expected_failed_checks: ClassVar[dict[str, str]] = {
+        "check_estimators_nan_inf": "its matrix is not square, which is found before the pass that finds NaN",
+        "check_n_features_in_after_fitting": "new words are counted with core words, and the message says so",
+        "check_positive_only_tag_during_fit": "the message names the count and its place instead",
+    }
 
     def __init__(
         self,
@@ -183,7 +199,7 @@ class PSDVec(BaseEstimator):
         n_passes: int = 2,
         first_passes: int = 16,
         block_size: int | None = None,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         batch_words: int = 1000,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -205,6 +221,14 @@ class PSDVec(BaseEstimator):
         self.batch_words = batch_words
         self.checkpoint = checkpoint
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: square sparse counts, none negative, and word counts beside them."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = tags.input_tags.pairwise = True
+        tags.target_tags.required = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])
+        return tags
+
     def fit(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
         """Learn vectors of all words from their co-occurrence counts.
 
@@ -224,16 +248,26 @@ class PSDVec(BaseEstimator):
         Raises
         ------
         ValueError
-            If shapes do not fit, a count is NaN, infinite or negative, or an option is out of range.
+            If shapes do not fit, a count is NaN, infinite or negative, a word that has pairs was counted 0 times,
+            or an option is out of range.
         """
-        word_counts = self._checked_input(counts, word_counts)
-        n_core = self.core_size(counts.shape[0])
+        if getattr(counts, "shape", None) == (0, 0):
+            raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
+        # `marginals` finds NaN, infinite and negative counts in the pass that sums them.
+        matrix = training_matrix(self, counts, name="counts", finite=False)
+        word_counts = self._checked_input(matrix, word_counts)
+        n_core = self.core_size(matrix.shape[0])
         with one_blas_thread():
-            every = row_blocks(counts)
-            sums = marginals(every).rows
-            totals = sums if row_totals is None else _checked_length(row_totals, len(sums), "row_totals")
-            self.fit_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
-            if n_core < len(sums):
+            every = row_blocks(matrix)
+            sums = marginals(every)
+            _check_counted(sums, word_counts)
+            totals = (
+                sums.rows
+                if row_totals is None
+                else _checked_length(row_totals, len(word_counts), "row_totals")
+            )
+            self._learn_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
+            if n_core < len(word_counts):
                 self._fit_rest(every, word_counts, totals)
             return self._as_kind_of(counts)
 
@@ -252,19 +286,38 @@ class PSDVec(BaseEstimator):
         PSDVec
             With `vectors_` and `core_vectors_` as Dask arrays.
         """
-        n_core = counts.shape[0]
-        totals = marginals(row_blocks(counts)).rows if row_totals is None else row_totals
-        self.core_counts_ = np.asarray(word_counts, float)
-        self.core_row_totals_ = _checked_length(totals, n_core, "row_totals")
+        rows = row_blocks(training_matrix(self, counts, name="counts", nonnegative=True))
+        totals = marginals(rows).rows if row_totals is None else row_totals
+        n_core = rows.shape[0]
+        return self._learn_core(
+            rows,
+            _checked_length(word_counts, n_core, "word_counts"),
+            _checked_length(totals, n_core, "row_totals"),
+        )
+
+    def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
+        """Learn the core vectors from counts in row blocks."""
+        self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
-            core = self._factorize(row_blocks(counts))
+            core = self._factorize(counts)
         self.core_vectors_ = self.vectors_ = core.vectors
         self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
-        self.ranks_, self.n_core_ = core.ranks, n_core
-        self.weight_cutoff_ = core.weighting.cutoff
+        self.ranks_, self.n_core_ = core.ranks, counts.shape[0]
+        _, self.weight_cutoff_, self.weight_scale_ = core.weighting
+        self.noncore_cutoff_, self.noncore_scale_ = self.weight_cutoff_, self.weight_scale_
+        self.total_count_ = float(self.core_counts_.sum())
         return self
 
-    def set_core(self, core_vectors: da.Array, word_counts: Any, row_totals: Any) -> PSDVec:
+    def set_core(
+        self,
+        core_vectors: da.Array,
+        word_counts: Any,
+        row_totals: Any,
+        *,
+        noncore_cutoff: float | None = None,
+        noncore_scale: float | None = None,
+        total_count: float | None = None,
+    ) -> PSDVec:
         """Take core vectors learnt before, so that `fit_noncore` and `transform` solve words against them.
 
         Parameters
@@ -272,6 +325,8 @@ class PSDVec(BaseEstimator):
         core_vectors : Dask array or array (n_core, d)
         word_counts, row_totals : (n_core,) arrays
             What `fit_core` was given.
+        noncore_cutoff, noncore_scale, total_count : float, optional
+            The attributes of the fit. `transform` needs them, and `fit_noncore` learns them anew.
 
         Returns
         -------
@@ -281,6 +336,13 @@ class PSDVec(BaseEstimator):
         self.core_vectors_ = core_vectors
         self.core_counts_ = _checked_length(word_counts, self.n_core_, "word_counts")
         self.core_row_totals_ = _checked_length(row_totals, self.n_core_, "row_totals")
+        learnt = {
+            "noncore_cutoff": noncore_cutoff,
+            "noncore_scale": noncore_scale,
+            "total_count": total_count,
+        }
+        for name, value in learnt.items():
+            setattr(self, f"{name}_", value)
         return self
 
     def transform(
@@ -296,9 +358,11 @@ class PSDVec(BaseEstimator):
     ) -> Any:
         """Solve new words against the fixed core, of the same or another corpus.
 
-        The probabilities u are those of `new_counts` and `core_counts` together, of sum 1; n_i is
-        `new_row_totals` for the new words and `core_row_totals` for the core words. For words counted in
-        another corpus give that corpus's `core_counts` and `core_row_totals`.
+        A word's vector is the same alone and among others, and for a word of the fit it is the fit's. The
+        probabilities u are counts divided by `total_count_`, the weights have the cut-off and the scale of the
+        fit's noncore words, and n_i is `new_row_totals` for the new words and `core_row_totals` for the core
+        words. For words counted in another corpus give that corpus's `core_counts` and `core_row_totals`;
+        `total_count_` then counts in proportion to the core words' occurrences.
 
         Parameters
         ----------
@@ -324,31 +388,27 @@ class PSDVec(BaseEstimator):
         Raises
         ------
         ValueError
-            If shapes do not fit or a count is NaN, infinite or negative.
+            If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
+            fit learnt beside it.
         """
-        m = self._checked_new(new_rows, new_columns)
-        rows, columns = row_blocks(new_rows), row_blocks(new_columns)
+        rows, columns = self._new_blocks(new_rows, new_columns)
+        m, weighting = rows.shape[0], self._learnt_weighting()
         marginals(columns)
         sums = marginals(rows).rows
+        counts = self._core_numbers(core_counts, "core_counts")
         pairs = self._new_pairs(
             rows,
             columns,
             _checked_length(new_counts, m, "new_counts"),
             _checked_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
-            _checked_length(
-                self.core_counts_ if core_counts is None else core_counts, self.n_core_, "core_counts"
-            ),
-            _checked_length(
-                self.core_row_totals_ if core_row_totals is None else core_row_totals,
-                self.n_core_,
-                "core_row_totals",
-            ),
+            counts,
+            self._core_numbers(core_row_totals, "core_row_totals"),
+            total_count=self._total_count(counts),
         )
         default = np.ravel(self.ridge)[-1] if ridge is None else ridge
         with one_blas_thread():
-            weighting = self._noncore_weighting(rows, columns)
             vectors = self._solve_noncore(pairs, weighting, np.broadcast_to(np.asarray(default, float), (m,)))
-            return vectors if isinstance(new_rows, da.Array) else vectors.compute()
+            return like_input(vectors, new_rows)
 
     def fit_noncore(self, rows: Any, columns: Any, word_counts: Any, row_totals: Any) -> da.Array:
         """Return vectors of the noncore words, by the ridge of their band: the second step of `fit`.
@@ -363,30 +423,43 @@ class PSDVec(BaseEstimator):
         Dask array (m, d) float32
             Kept as ``noncore/vectors``.
         """
-        ridge = self._ridge_of_words(rows.shape[0])
-        rows, columns = row_blocks(rows), row_blocks(columns)
-        pairs = self._new_pairs(
+        rows, columns = self._new_blocks(rows, columns, nonnegative=True)
+        return self._learn_noncore(
             rows,
             columns,
-            np.asarray(word_counts, float),
-            np.asarray(row_totals, float),
-            self.core_counts_,
-            self.core_row_totals_,
+            _checked_length(word_counts, rows.shape[0], "word_counts"),
+            _checked_length(row_totals, rows.shape[0], "row_totals"),
         )
-        return self.checkpoint(
-            "noncore/vectors",
-            lambda: self._solve_noncore(pairs, self._noncore_weighting(rows, columns), ridge),
-        )
+
+    def _learn_noncore(
+        self, rows: da.Array, columns: da.Array, word_counts: Floats, row_totals: Floats
+    ) -> da.Array:
+        """Return vectors of the noncore words from counts in row blocks."""
+        ridge = self._ridge_of_words(rows.shape[0])
+        with one_blas_thread():
+            weighting = self._noncore_weighting(rows, columns)
+            _, self.noncore_cutoff_, self.noncore_scale_ = weighting
+            self.total_count_ = float(word_counts.sum() + self.core_counts_.sum())
+            pairs = self._new_pairs(
+                rows,
+                columns,
+                word_counts,
+                row_totals,
+                self.core_counts_,
+                self.core_row_totals_,
+                total_count=self.total_count_,
+            )
+            return self.checkpoint("noncore/vectors", partial(self._solve_noncore, pairs, weighting, ridge))
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
         rows, columns = sliced(every, (c, n), (0, c)), sliced(every, (0, c), (c, n))
-        noncore = self.fit_noncore(rows, columns, word_counts[c:], totals[c:])
+        noncore = self._learn_noncore(rows, columns, word_counts[c:], totals[c:])
         self.vectors_ = da.concatenate([self.core_vectors_, noncore])
 
     def _as_kind_of(self, counts: Any) -> PSDVec:
         if not isinstance(counts, da.Array):
-            self.vectors_ = self.vectors_.compute()
+            self.vectors_ = compute(self.vectors_)
             self.core_vectors_ = self.vectors_[: self.n_core_]
         return self
 
@@ -406,15 +479,15 @@ class PSDVec(BaseEstimator):
             sparse = residual_of(problem, vectors)
             if number < len(ranks):
                 sparse = keep("residual", partial(_given, sparse))
-            objective.append(keep("objective", partial(objective_of, problem, sparse)).compute()[0])
+            objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
         assert vectors is not None
-        values = (vectors.astype(np.float64) ** 2).sum(axis=0, split_every=8).compute()
+        values = compute(column_powers(vectors, 2))
         return Core(vectors, np.array(objective), values, ranks, problem.weighting)
 
     def _core_problem(self, counts: da.Array) -> tuple[da.Array, CoreProblem]:
         """Return the sparse part of A_1, and what the rounds work on, all lazily."""
         pairs = _pairs_of_core(counts, self.core_row_totals_, self.core_counts_, self.checkpoint)
-        off = counts.map_blocks(_block_off_diagonal, dtype=counts.dtype, meta=empty_csr(counts.dtype))
+        off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
         cutoff = weight_cutoff(counts, self.weight_cutoff, corner=corner_count(counts))
         weighting = weighting_of(self.smoothing, cutoff, largest_count(off))
         first, weights, target, irreducible = (
@@ -456,7 +529,7 @@ class PSDVec(BaseEstimator):
             start=start,
             block_size=(self.block_size or -(-rank // 2)) if before is None else None,
             n_passes=self.first_passes if before is None else self.n_passes,
-            random_state=self.random_state,
+            random_state=seed_of(self.random_state),
             checkpoint=keep,
         )
 
@@ -468,10 +541,12 @@ class PSDVec(BaseEstimator):
         row_totals: Floats,
         core_counts: Floats,
         core_row_totals: Floats,
+        *,
+        total_count: float,
     ) -> PairCounts:
         """Return the counts of noncore words with core words, in batches of words."""
         batches = rows.rechunk((_batches(rows.shape[0], self.batch_words), -1))
-        n_all = max(word_counts.sum() + core_counts.sum(), 1e-300)
+        n_all = max(total_count, 1e-300)
         backward = transpose_row_blocks(columns).rechunk(batches.chunks)
         return PairCounts(
             batches, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
@@ -482,6 +557,23 @@ class PSDVec(BaseEstimator):
         # largest weight from both orders.
         cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
         return weighting_of(self.smoothing, cutoff, max(largest_count(columns), largest_count(rows)))
+
+    def _learnt_weighting(self) -> Weighting:
+        """Return the weighting of new words: that of the fit, and none of their own."""
+        if None in {self.noncore_cutoff_, self.noncore_scale_, self.total_count_}:
+            raise ValueError(
+                "the core was set without noncore_cutoff, noncore_scale and total_count, which transform needs: "
+                "give set_core those of the fit, or call fit_noncore first"
+            )
+        return Weighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
+
+    def _core_numbers(self, given: Any, name: Literal["core_counts", "core_row_totals"]) -> Floats:
+        return _checked_length(getattr(self, f"{name}_") if given is None else given, self.n_core_, name)
+
+    def _total_count(self, core_counts: Floats) -> float:
+        """Return the occurrences of all words of a corpus, given those of its core words."""
+        own = float(self.core_counts_.sum())
+        return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
 
     def _solve_noncore(self, pairs: PairCounts, weighting: Weighting, ridge: Floats) -> da.Array:
         core = gathered(da.asarray(self.core_vectors_))
@@ -502,8 +594,6 @@ class PSDVec(BaseEstimator):
             raise ValueError(
                 f"counts are {n} × {m}; give a square matrix over one vocabulary, row = left word"
             )
-        if not n:
-            raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
         check_smoothing(self.smoothing)
         if self.solver not in {"krylov", "dense"}:
             raise ValueError(f'solver is {self.solver!r}; give "krylov" or "dense"')
@@ -525,14 +615,21 @@ class PSDVec(BaseEstimator):
             )
         return n_core
 
-    def _checked_new(self, rows: Any, columns: Any) -> int:
+    def _new_blocks(
+        self, new_rows: Any, new_columns: Any, *, nonnegative: bool = False
+    ) -> tuple[da.Array, da.Array]:
+        """Return counts of new words with core words, and of core words with new ones, as row blocks, checked."""
+        check_is_fitted(self, "core_vectors_")
+        rules: dict[str, Any] = {"estimator": self, "finite": nonnegative, "nonnegative": nonnegative}
+        rows = checked_matrix(new_rows, name="new_rows", **rules)
+        columns = checked_matrix(new_columns, name="new_columns", **rules)
         m, c = rows.shape
         if c != self.n_core_ or columns.shape != (c, m):
             raise ValueError(
                 f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
                 f"for new words and {self.n_core_} core words give m × {self.n_core_} and {self.n_core_} × m"
             )
-        return m
+        return row_blocks(rows), row_blocks(columns)
 
     def _ridge_of_words(self, m: int) -> Floats:
         values = np.atleast_1d(np.asarray(self.ridge, float))
@@ -553,7 +650,7 @@ def _given(array: da.Array) -> da.Array:
 def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
     """Return the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
     chunks = ((1,) * left_over.numblocks[0], (1,))
-    parts = da.map_blocks(
+    parts = map_blocks(
         _weighted_squares,
         left_over,
         problem.weights,
@@ -566,7 +663,7 @@ def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
 
 def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
     """Return R = S - Ws∘(V Vᵀ), lazily, in the row blocks of S."""
-    return da.map_blocks(
+    return map_blocks(
         _residual,
         problem.target,
         problem.weights,
@@ -588,8 +685,8 @@ def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) ->
     """Return rows and columns of a sparse matrix of row blocks, lazily."""
     part = matrix[slice(*rows)]
     chunks = (part.chunks[0], (columns[1] - columns[0],))
-    return part.map_blocks(
-        _columns, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
+    return map_blocks(
+        _columns, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
     )
 
 
@@ -623,6 +720,16 @@ def _checked_length(values: Any, n: int, name: str) -> Floats:
     return array
 
 
+def _check_counted(sums: Marginals, word_counts: Floats) -> None:
+    """Raise ValueError for a word that stands in pairs though it was never counted."""
+    wrong = np.flatnonzero((word_counts == 0) & (sums.rows + sums.columns > 0))
+    if wrong.size:
+        raise ValueError(
+            f"word_counts is 0 for {wrong.size} words that counts has pairs of, first word {wrong[0]}: "
+            "give the occurrences of the words in the text that the pairs come from"
+        )
+
+
 def _pairs_of_core(
     counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
 ) -> PairCounts:
@@ -635,13 +742,13 @@ def _pairs_of_core(
 def _lift_pairs(
     pairs: PairCounts, what: str, weighting: Weighting, *others: da.Array, **options: Any
 ) -> da.Array:
-    """Compute one thing from each row block of pairs, by the function of that name in `_FROM_PAIRS`."""
+    """Compute the weights, the target or another quantity from each row block of pairs."""
     sparse = what in {"weights", "target", "first"}
     rows = pairs.forward.chunks[0]
     width = {"irreducible": 1, "words": others[0].shape[1] if others else 0}.get(what, pairs.forward.shape[1])
     sides = np.stack([pairs.row_totals, pairs.row_unigram], axis=1)
     facing = np.stack([pairs.column_totals, pairs.column_unigram], axis=1)
-    return da.map_blocks(
+    return map_blocks(
         _block_of_pairs,
         pairs.forward,
         pairs.backward,

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, vstack
 
+from distembed.execution import Aligned, compute, delayed, map_blocks
 from distembed.factorization import nmf_blocks as blocks
 from distembed.linalg import operators
 
@@ -31,32 +31,21 @@ BLOCK_MEMORY = 64 * 2**20
 FAN_IN = 4
 
 
-def row_blocks(matrix: Any, *, name: str, block_memory: int = BLOCK_MEMORY) -> Array:
+def row_blocks(matrix: Any, *, block_memory: int = BLOCK_MEMORY) -> Array:
     """Return a matrix as one `csr_array`, or as a Dask array of `csr_array` row blocks.
 
     Parameters
     ----------
     matrix : NumPy array, SciPy sparse matrix or Dask array (rows, columns)
-        A Dask array keeps its row chunks.  float32 stays, every other type becomes float64.
-    name : str
-        What the matrix is called in messages.
+        What `distembed.validation` let pass. A Dask array keeps its row chunks.  float32 stays, every other type
+        becomes float64.
     block_memory : int
         Bytes above which a matrix in memory is cut into several row blocks.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not two-dimensional or has no row or no column.
     """
-    if getattr(matrix, "ndim", 0) != 2 or 0 in matrix.shape:
-        shape = getattr(matrix, "shape", None)
-        raise ValueError(f"{name} has shape {shape}; give a matrix of rows and columns.")
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     if isinstance(matrix, da.Array):
         chunks = matrix.rechunk((matrix.chunks[0], -1)) if matrix.numblocks[1] > 1 else matrix
-        return chunks.map_blocks(blocks.as_csr, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
-    if not (issparse(matrix) or isinstance(matrix, np.ndarray)):
-        raise ValueError(f"{name} is a {type(matrix).__name__}; give a NumPy, SciPy sparse or Dask array.")
+        return map_blocks(blocks.as_csr, chunks, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
     whole = blocks.as_csr(matrix, dtype)
     size = whole.data.nbytes + whole.indices.nbytes
     if size <= block_memory:
@@ -85,10 +74,10 @@ def each(
     arrays have one block and it differs from theirs.
     """
     if not any(isinstance(array, da.Array) for array in arrays):
-        return _called(*arrays, function=function)
+        return Aligned(_called)(*arrays, function=function)
     lifted = [_one_block(array) for array in arrays]
     row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
-    return da.map_blocks(
+    return map_blocks(
         _called, *lifted, function=function, dtype=dtype, meta=np.empty((0, 0), dtype),
         chunks=(row_chunks, (columns,)),
     )  # fmt: skip
@@ -97,10 +86,10 @@ def each(
 def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tuple[int, int]) -> Array:
     """Return the sum over row blocks of function(blocks…), float64, added in a tree of fixed shape."""
     if not any(isinstance(array, da.Array) for array in (matrix, *arrays)):
-        return _called(matrix, *arrays, function=function)
+        return Aligned(_called)(matrix, *arrays, function=function)
     lifted = [_one_block(array) for array in (matrix, *arrays)]
     n_blocks = lifted[0].numblocks[0]
-    stacked = da.map_blocks(
+    stacked = map_blocks(
         _called, *lifted, function=function, dtype=np.float64, meta=np.empty((0, 0)),
         chunks=((shape[0],) * n_blocks, (shape[1],)),
     )  # fmt: skip
@@ -115,8 +104,13 @@ def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array
     starts = range(0, stacked.numblocks[0], FAN_IN)
     heights = tuple(shape[0] * min(FAN_IN, stacked.numblocks[0] - start) for start in starts)
     merged = stacked.rechunk((heights, shape[1]))
-    return merged.map_blocks(
-        _fold, shape, dtype=np.float64, meta=np.empty((0, 0)), chunks=((shape[0],) * n_blocks, (shape[1],))
+    return map_blocks(
+        _fold,
+        merged,
+        shape,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+        chunks=((shape[0],) * n_blocks, (shape[1],)),
     )
 
 
@@ -126,9 +120,8 @@ def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
 
 
 def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
-    """Call a block function with arrays in C order and for one: another order gives other last bits."""
-    ordered = (array if issparse(array) else np.ascontiguousarray(array) for array in arrays)
-    return np.ascontiguousarray(function(*ordered))
+    """Call a block function for an array in C order: sums of one in another order have other last bits."""
+    return np.ascontiguousarray(function(*arrays))
 
 
 def _one_block(array: Array) -> da.Array:
@@ -142,12 +135,12 @@ def take_rows(matrix: Array, indices: NDArray[np.int64]) -> csr_array:
     order = np.argsort(indices, kind="stable")
     edges = np.cumsum([0, *matrix.chunks[0]])
     owner = np.searchsorted(edges, indices[order], side="right") - 1
-    take = dask.delayed(_take)
+    take = delayed(_take)
     parts = [
         take(matrix.blocks[int(b), 0].to_delayed().item(), indices[order][owner == b] - edges[b])
         for b in np.unique(owner)
     ]
-    found = vstack(dask.compute(*parts), format="csr")
+    found = vstack(compute(parts), format="csr")
     return csr_array(found)[np.argsort(order, kind="stable")]
 
 

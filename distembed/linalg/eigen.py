@@ -19,9 +19,9 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.linalg import blocks
-from distembed.linalg.operators import SymmetricMatrix, dense_blocks, sum_over_blocks
+from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 
 Floats = NDArray[np.floating]
 
@@ -246,7 +246,7 @@ def dense_eigenpairs(matrix: SymmetricMatrix, k: int, *, dtype: Any = np.float64
     """
     n = sum(matrix.row_chunks)
     with one_blas_thread():
-        dense = matrix.apply(dense_blocks(np.eye(n, dtype=dtype), matrix.row_chunks)).compute()
+        dense = compute(matrix.apply(dense_blocks(np.eye(n, dtype=dtype), matrix.row_chunks)))
         values, vectors = np.linalg.eigh((dense + dense.T) / 2)
         values, vectors = values[::-1][:k], signed(vectors[:, ::-1][:, :k])
         residuals = np.linalg.norm(dense @ vectors - vectors * values, axis=0)
@@ -264,7 +264,7 @@ def starting_block(
 ) -> da.Array:
     """Return `start` (n × s), filled up to `width` with standard normal columns drawn by row block."""
     n_given = 0 if start is None else start.shape[1]
-    filler = da.map_blocks(
+    filler = map_blocks(
         _normal_block,
         chunks=(row_chunks, (width - n_given,)),
         dtype=dtype,
@@ -296,7 +296,7 @@ def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     if not bases:
         return block
     coefficients = _stacked_products(block, bases)
-    return da.map_blocks(
+    return map_blocks(
         blocks.remove_basis, block, coefficients, *bases, chunks=block.chunks, dtype=block.dtype
     )
 
@@ -305,7 +305,7 @@ def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return QᵀZ for all bases one below the other, float64, one chunk."""
     height = sum(basis.shape[1] for basis in bases)
     chunks = ((1,) * block.numblocks[0], (height,), (block.shape[1],))
-    parts = da.map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
+    parts = map_blocks(blocks.basis_products, block, *bases, chunks=chunks, new_axis=2, dtype=np.float64)
     return sum_over_blocks(parts)
 
 
@@ -314,10 +314,10 @@ def _whitened(block: da.Array, method: Any, threshold: float) -> da.Array:
     width = block.shape[1]
     chunks = ((1,) * block.numblocks[0], (width,), (width,))
     squares = sum_over_blocks(
-        da.map_blocks(blocks.self_gram, block, chunks=chunks, new_axis=2, dtype=np.float64)
+        map_blocks(blocks.self_gram, block, chunks=chunks, new_axis=2, dtype=np.float64)
     )
-    transform = squares.map_blocks(method, threshold=threshold, dtype=np.float64)
-    return da.map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
+    transform = map_blocks(method, squares, threshold=threshold, dtype=np.float64)
+    return map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
 
 
 def _times_block(block: Floats, transform: Floats) -> Floats:
@@ -327,22 +327,15 @@ def _times_block(block: Floats, transform: Floats) -> Floats:
 def _rayleigh_ritz(bases: list[da.Array], products: list[da.Array], k: int) -> Eigenpairs:
     """Return the largest eigenpairs within the span of the bases, given A times each."""
     columns = [_stacked_products(product, tuple(bases)) for product in products]
-    lengths = [_column_powers(basis, 2) for basis in bases]
-    projected, length = da.compute(da.concatenate(columns, axis=1), da.concatenate(lengths))
+    lengths = [column_powers(basis, 2) for basis in bases]
+    projected, length = compute((da.concatenate(columns, axis=1), da.concatenate(lengths)))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, length > 0.5, k)
     vectors = _combined(bases, rotation)
     misfit = _combined(products, rotation) - vectors * values.astype(vectors.dtype)
-    squares, cubes = da.compute(_column_powers(misfit, 2), _column_powers(vectors, 3))
+    squares, cubes = compute((column_powers(misfit, 2), column_powers(vectors, 3)))
     vectors = vectors * np.where(cubes < 0, -1, 1).astype(vectors.dtype)
     return Eigenpairs(values, vectors, np.sqrt(squares), len(products))
-
-
-def _column_powers(vectors: da.Array, power: int) -> da.Array:
-    """Return the sum of a power of each column, float64."""
-    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
-    sums = da.map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
-    return sums.sum(axis=0, split_every=8)
 
 
 def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Floats, Floats]:
@@ -361,7 +354,7 @@ def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
     """Return Q C for the bases side by side."""
     small = da.from_array(rotation, chunks=-1)
     chunks = (bases[0].chunks[0], (rotation.shape[1],))
-    return da.map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
+    return map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
 
 
 def _converged(found: Eigenpairs, tol: float | None) -> bool:

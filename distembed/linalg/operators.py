@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
-import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.execution import blockwise, delayed, map_blocks
 from distembed.linalg import blocks
 
 Floats = NDArray[np.floating]
@@ -60,11 +60,11 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     """
     if isinstance(matrix, da.Array):
         whole_rows = matrix.rechunk({1: -1}) if matrix.numblocks[1] > 1 else matrix
-        return whole_rows.map_blocks(csr_array, dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
+        return map_blocks(csr_array, whole_rows, dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
-        da.from_delayed(dask.delayed(_rows(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
+        da.from_delayed(delayed(_rows(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
         for i, j in pairwise(bounds)
     ]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -105,17 +105,24 @@ def sum_over_blocks(partial: da.Array) -> da.Array:
     return partial.sum(axis=0, split_every=8).rechunk(-1)
 
 
+def column_powers(vectors: da.Array, power: int) -> da.Array:
+    """Return the sum over the rows of a whole power of each column, shape (b,), float64."""
+    chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
+    sums = map_blocks(blocks.column_powers, vectors, power=power, chunks=chunks, dtype=np.float64)
+    return sums.sum(axis=0, split_every=8)
+
+
 def gram(left: da.Array, right: da.Array) -> da.Array:
     """Return leftᵀ right (a × b, float64) of two sets of vectors in the same row chunks."""
     chunks = ((1,) * left.numblocks[0], (left.shape[1],), (right.shape[1],))
-    partial = da.map_blocks(blocks.gram, left, right, chunks=chunks, new_axis=2, dtype=np.float64)
+    partial = map_blocks(blocks.gram, left, right, chunks=chunks, new_axis=2, dtype=np.float64)
     return sum_over_blocks(partial)
 
 
 def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:
     """Return vectors (n × a) times a small matrix (a × b), in the row chunks and dtype of the vectors."""
     small = matrix if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=-1)
-    return da.blockwise(
+    return blockwise(
         _times, "ib", vectors, "ia", small.rechunk(-1), "ab", dtype=vectors.dtype, concatenate=True
     )
 
@@ -129,7 +136,7 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
 
     Every task holds all of the vectors; nothing else is as large as m.
     """
-    return da.map_blocks(
+    return map_blocks(
         blocks.sparse_times_dense,
         matrix,
         gathered(vectors),
@@ -155,8 +162,8 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
         edges = np.linspace(0, m, min(max(m, 1), matrix.numblocks[0]) + 1).astype(int)
         sizes = tuple(int(size) for size in np.diff(edges))
     bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
-    split = dask.delayed(blocks.split_columns, pure=True, nout=len(sizes))
-    stack = dask.delayed(blocks.stack_columns, pure=True)
+    split = delayed(blocks.split_columns, pure=True, nout=len(sizes))
+    stack = delayed(blocks.stack_columns, pure=True)
     pieces = [split(block, bounds) for block in matrix.to_delayed().ravel()]
     meta = empty_csr(matrix.dtype)
     parts = [
@@ -195,6 +202,6 @@ class SparsePlusLowRank:
         if self.factor is not None:
             result = result + times_matrix(self.factor, gram(self.factor, vectors))
         if self.constant:
-            sums = vectors.sum(axis=0, dtype=np.float64, split_every=8)
+            sums = column_powers(vectors, 1)
             result = result + (self.constant * sums).astype(vectors.dtype)
         return result

@@ -16,7 +16,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
@@ -179,7 +179,7 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
     directions, vectors, n_iter = basis, da.zeros_like(right), 0
     while np.any(np.linalg.norm(sizes, axis=0) > target) and n_iter < max_iter:
         (products,) = dask.persist(matrix.apply(directions))
-        steps = _inverse(gram(directions, products).compute())
+        steps = _inverse(compute(gram(directions, products)))
         vectors, left_over = dask.persist(
             vectors + times_matrix(directions, steps @ sizes), basis - times_matrix(products, steps)
         )
@@ -193,8 +193,8 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
 def _lengths(vectors: da.Array) -> Floats:
     """Return the length of each column, float64."""
     chunks = ((1,) * vectors.numblocks[0], (vectors.shape[1],))
-    partial = da.map_blocks(blocks.column_dots, vectors, vectors, chunks=chunks, dtype=np.float64)
-    return np.sqrt(partial.sum(axis=0, split_every=8).compute())
+    partial = map_blocks(blocks.column_dots, vectors, vectors, chunks=chunks, dtype=np.float64)
+    return np.sqrt(compute(partial.sum(axis=0, split_every=8)))
 
 
 def _factors(block: da.Array) -> _Factors:
@@ -202,7 +202,7 @@ def _factors(block: da.Array) -> _Factors:
 
     Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
     """
-    squares = gram(block, block).compute()
+    squares = compute(gram(block, block))
     transform = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(np.float64)])
     (basis,) = dask.persist(times_matrix(block, transform))
     coefficients = transform.T @ squares
@@ -210,7 +210,7 @@ def _factors(block: da.Array) -> _Factors:
     scaled = squares / np.maximum(np.outer(lengths, lengths), np.finfo(float).tiny)
     if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
         return _Factors(basis, coefficients)
-    squares = gram(basis, basis).compute()
+    squares = compute(gram(basis, basis))
     transform = blocks.renormalising(squares, threshold=SHORTENED)
     (basis,) = dask.persist(times_matrix(basis, transform))
     return _Factors(basis, transform.T @ squares @ coefficients)

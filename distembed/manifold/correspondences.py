@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, one_blas_thread
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold import blocks as neighbor_blocks
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
@@ -276,7 +275,7 @@ def _with_pairs(links: sp.csr_array, pairs: NDArray[np.int64], confidence: float
 
 def _comparable(X: Any, metric: Metric) -> Float64s:
     """Return unit rows, or rows less their mean in units of their root mean square."""
-    rows = np.asarray(X.compute() if isinstance(X, da.Array) else X, np.float64)
+    rows = np.asarray(compute(X) if isinstance(X, da.Array) else X, np.float64)
     if metric == "cosine":
         return blocks.unit_rows(rows)
     rows = rows - rows.mean(axis=0)
@@ -291,9 +290,11 @@ def _cross_lists(first: Float64s, second: Float64s, metric: Metric, block_memory
         return _whole_lists(first, second, k), _whole_lists(second, first, k)
     rows = [domain_rows(X, metric=metric, block_memory=block_memory) for X in (first, second)]
     marks = [np.zeros(len(first), np.int64), np.ones(len(second), np.int64)]
-    forth, back = dask.compute(
-        search_lists(rows[0], marks[0], rows[1], marks[1], k=k),
-        search_lists(rows[1], marks[1], rows[0], marks[0], k=k),
+    forth, back = compute(
+        (
+            search_lists(rows[0], marks[0], rows[1], marks[1], k=k),
+            search_lists(rows[1], marks[1], rows[0], marks[0], k=k),
+        )
     )
     return forth, back
 
@@ -341,7 +342,7 @@ def shared_values(V1: Any, links: sp.csr_array) -> tuple[Float64s, Float64s]:
 
 def known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
     """Return V with zeros for unknown rows, and 1 for known rows."""
-    values: Float64s = np.array(V.compute() if isinstance(V, da.Array) else V, np.float64)
+    values: Float64s = np.array(compute(V) if isinstance(V, da.Array) else V, np.float64)
     if values.ndim != 2 or values.shape[0] != n_rows:
         raise ValueError(f"the feature values have shape {values.shape}, but there are {n_rows} rows")
     if np.isinf(values).any():

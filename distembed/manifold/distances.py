@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from distembed.execution import blockwise, compute, map_blocks
 from distembed.manifold import blocks, cosine_blocks
 
 Metric = Literal["euclidean", "cosine"]
@@ -60,12 +61,15 @@ def _as_float(X: Any) -> Any:
 
 def _check_rows(X: da.Array, metric: Metric) -> None:
     """Raise for rows that hold NaN or infinity, or only zeros where cosine needs a direction."""
-    faults = X.map_blocks(
-        lambda block: blocks.row_faults(block)[:, None],
-        chunks=(X.chunks[0], 1),
-        dtype=np.int64,
-        meta=np.empty((0, 0)),
-    ).compute()[:, 0]
+    faults = compute(
+        map_blocks(
+            lambda block: blocks.row_faults(block)[:, None],
+            X,
+            chunks=(X.chunks[0], 1),
+            dtype=np.int64,
+            meta=np.empty((0, 0)),
+        )
+    )[:, 0]
     bad = np.nonzero(faults == 1)[0]
     if bad.size:
         raise ValueError(
@@ -108,7 +112,7 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     _check_rows(rows, metric)
     if metric == "cosine":
         meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
-        rows = rows.map_blocks(blocks.unit_rows, dtype=np.float64, meta=meta)
+        rows = map_blocks(blocks.unit_rows, rows, dtype=np.float64, meta=meta)
     return rows
 
 
@@ -138,9 +142,9 @@ def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
 def _row_sizes(X: Any) -> blocks.Int64s:
     if not isinstance(X, da.Array):
         return np.diff(X.indptr)
-    return X.map_blocks(
-        _sizes_column, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64)
-    ).compute()[:, 0]
+    return compute(
+        map_blocks(_sizes_column, X, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64))
+    )[:, 0]
 
 
 def _sizes_column(block: Any) -> blocks.Int64s:
@@ -168,7 +172,7 @@ def pairwise_distances(
         raise ValueError(
             f"rows of X have {rows.shape[1]} values and rows of Z {columns.shape[1]}: they must agree"
         )
-    return da.blockwise(
+    return blockwise(
         _distance_tile,
         "ij",
         rows,
@@ -195,7 +199,7 @@ def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = B
     """
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
     chunk = distance_chunk(rows.shape[0], block_memory)
-    return da.blockwise(
+    return blockwise(
         _distance_rows,
         "ij",
         rows.rechunk((chunk, -1)),
@@ -236,7 +240,7 @@ def search_distances(
     rows, columns : what `domain_rows` returns, dense
     """
     grid = distances.chunks[0]
-    return da.blockwise(
+    return blockwise(
         _search_block,
         "ick",
         distances,
@@ -267,7 +271,7 @@ def as_euclidean(distances: da.Array | None, metric: Metric) -> da.Array | None:
     """Return kept distances of a metric as those of the rows of `domain_rows`: of unit rows for cosine."""
     if distances is None or metric == "euclidean":
         return distances
-    return distances.map_blocks(_chords, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    return map_blocks(_chords, distances, dtype=np.float32, meta=np.empty((0, 0), np.float32))
 
 
 def _chords(distances: Any) -> Any:

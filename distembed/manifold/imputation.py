@@ -10,18 +10,19 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.manifold import blocks
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
 from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -131,12 +132,15 @@ class LatentSemanticImputation(BaseEstimator):
             If rows to impute are joined to no known one; its `rows` names them.
         """
         self._check_options()
-        known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), len(X))  # before the long work
+        matrix = self._training_matrix(X)
+        known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])  # before the long work
+        rows = domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
         if graph is None:
-            self.fit_graph(X)
+            self._learn_graph(rows)
         else:
             self.set_graph(graph)
-        return self.fit_weights(X).fit_vectors(Y)
+        self._learn_weights(rows)
+        return self.fit_vectors(Y)
 
     def fit_graph(self, X: Any, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
@@ -147,9 +151,8 @@ class LatentSemanticImputation(BaseEstimator):
             same graph, bit for bit, without making distances again
         """
         self._check_options()
-        rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
-        with one_blas_thread():
-            self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
+        matrix = self._training_matrix(X)
+        self._learn_graph(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory), distances)
         return self
 
     def set_graph(self, graph: Any) -> LatentSemanticImputation:
@@ -161,7 +164,20 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_weights(self, X: Any) -> LatentSemanticImputation:
         """Learn `weights_` and `certificate_` on the graph: the second third of `fit`."""
         self._check_options()
-        rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
+        check_is_fitted(self, "graph_")
+        matrix = self._training_matrix(X)
+        self._learn_weights(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory))
+        return self
+
+    def _training_matrix(self, X: Any) -> Any:
+        # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
+        return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
+
+    def _learn_graph(self, rows: da.Array, distances: da.Array | None = None) -> None:
+        with one_blas_thread():
+            self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
+
+    def _learn_weights(self, rows: da.Array) -> None:
         _check_graph(self.graph_, rows.shape[0])
         with one_blas_thread():
             self.weights_, self.certificate_ = reconstruction_weights(
@@ -172,7 +188,6 @@ class LatentSemanticImputation(BaseEstimator):
                 block_memory=self.block_memory,
                 checkpoint=self.checkpoint,
             )
-        return self
 
     def set_weights(self, weights: Any) -> LatentSemanticImputation:
         """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one."""
@@ -182,6 +197,7 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_vectors(self, Y: Any) -> LatentSemanticImputation:
         """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`."""
         self._check_options()
+        check_is_fitted(self, "weights_")
         Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
         known = known_rows(Y, self.weights_.shape[0])
         with one_blas_thread():
@@ -267,7 +283,7 @@ def known_rows(Y: Any, n_rows: int) -> Any:
         )
     if Y.dtype.kind != "f":
         raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
-    missing, infinite = dask.compute(np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1))
+    missing, infinite = compute((np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1)))
     for bad, what in (
         (infinite, "holds infinity"),
         ((missing > 0) & (missing < Y.shape[1]), "is NaN in part"),
@@ -325,7 +341,7 @@ def reconstruction_weights(
             axis=1,
         )
 
-    values = checkpoint("imputation_weights", make).compute()
+    values = compute(checkpoint("imputation_weights", make))
     W = sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
     entries = np.diff(graph.indptr)
     certificates = np.zeros(graph.shape[0])
@@ -348,20 +364,17 @@ def _batch_weights(
     indptr = graph.indptr[start : stop + 1].astype(np.int64)
     neighbors = graph.indices[indptr[0] : indptr[-1]]
     needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
-    return (
-        rows[needed]
-        .rechunk((-1, -1))
-        .map_blocks(
-            _weigh,
-            rows=places[: stop - start],
-            indptr=indptr - indptr[0],
-            neighbors=places[stop - start :],
-            floor=floor,
-            simplex=simplex,
-            chunks=((2,), (neighbors.size,)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
+    return map_blocks(
+        _weigh,
+        rows[needed].rechunk((-1, -1)),
+        rows=places[: stop - start],
+        indptr=indptr - indptr[0],
+        neighbors=places[stop - start :],
+        floor=floor,
+        simplex=simplex,
+        chunks=((2,), (neighbors.size,)),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
     )
 
 
@@ -410,8 +423,8 @@ def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
 def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
     unknown = W[np.nonzero(~known)[0]]
     inside, carried = (
-        dask.delayed(unknown[:, np.nonzero(~known)[0]]),
-        dask.delayed(unknown[:, np.nonzero(known)[0]]),
+        delayed(unknown[:, np.nonzero(~known)[0]]),
+        delayed(unknown[:, np.nonzero(known)[0]]),
     )
     n_unknown = int((~known).sum())
 
@@ -430,7 +443,7 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
     pairs: list[Any] = []
     for argument in arguments:
         pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
-    return da.blockwise(
+    return blockwise(
         function,
         "jc",
         *pairs,
@@ -461,7 +474,7 @@ def solve_by_krylov(
         )
 
     solved = checkpoint("imputed", make)
-    residual, steps, *record = solved[q:].compute()
+    residual, steps, *record = compute(solved[q:])
     n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
     return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
 
@@ -498,14 +511,14 @@ def solve_by_power(
     while done < max_iter and not converged:
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
         batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
-        moves, sizes = batch[q:].compute().sum(axis=1).reshape(2, n_sweeps)
+        moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
         settled = np.nonzero(moves < tol * sizes)[0]
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
-    residual = _by_columns(blocks.relative_residual, 1, system.W, system.B, state).compute()
+    residual = compute(_by_columns(blocks.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
     stride = blocks.record_stride(done)
     return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
@@ -529,7 +542,7 @@ def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
     if isinstance(Y, da.Array):
         columns = Y.rechunk((-1, solved.chunks[1]))
-        return da.blockwise(
+        return blockwise(
             _fill,
             "jc",
             columns,
@@ -543,7 +556,7 @@ def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     out = Y.copy()
     start = 0
     for block in solved.blocks.ravel():
-        out[~known, start : start + block.shape[1]] = block.compute()
+        out[~known, start : start + block.shape[1]] = compute(block)
         start += block.shape[1]
     return out
 

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import (
+    Checkpoint,
+    blockwise,
+    compute,
+    delayed,
+    map_blocks,
+    one_blas_thread,
+    persist,
+    reduction,
+)
+from distembed.linalg.operators import column_powers
 from distembed.manifold import blocks, cosine_blocks
 from distembed.manifold.distances import (
     BLOCK_MEMORY,
@@ -143,7 +152,7 @@ def approximate_neighbors(
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
 
     def make() -> da.Array:
-        everything = rows.compute()
+        everything = compute(rows)
         n_searched = min(len(everything), max(SEARCHED, SEARCHED_SHARE * (k + 1)))
         found, _ = NNDescent(  # n_jobs=1 keeps the bits
             everything, n_neighbors=n_searched, random_state=random_state, n_jobs=1
@@ -161,8 +170,8 @@ def _recall(rows: da.Array, near: Neighbors, generator: np.random.Generator, n_s
     n, k = near.lists.shape[0], near.lists.shape[2]
     sample = np.sort(generator.choice(n, min(n, n_sampled), replace=False))
     true = search_lists(rows[sample].rechunk((rows.chunks[0][0], -1)), sample, rows, np.arange(n), k=k)
-    found = near.lists[sample][:, 1].compute()
-    hits = sum(np.isin(a, b).sum() for a, b in zip(true[:, 1].compute(), found, strict=True))
+    found = compute(near.lists[sample][:, 1])
+    hits = sum(np.isin(a, b).sum() for a, b in zip(compute(true[:, 1]), found, strict=True))
     return float(hits / (sample.size * k))
 
 
@@ -190,13 +199,13 @@ def search_lists(
     ids = np.arange(columns.shape[0])
     arguments: list[Any] = [rows, "id", _along(row_groups, rows), "i"]
     arguments += [columns, "jd", _along(ids, columns), "j", _along(column_groups, columns), "j"]
-    arguments += [columns.mean(axis=0, dtype=np.float64), "d"]
+    arguments += [column_powers(columns, 1) / columns.shape[0], "d"]
     return _lists_of_tiles(_dense_tile, arguments, k)
 
 
 def _lists_of_tiles(tile: Any, arguments: list[Any], k: int, **options: Any) -> da.Array:
     """Return lists, (r, 2, k), merged from those of the tiles (i, j)."""
-    tiles = da.blockwise(
+    tiles = blockwise(
         tile,
         "ijck",
         *arguments,
@@ -208,7 +217,7 @@ def _lists_of_tiles(tile: Any, arguments: list[Any], k: int, **options: Any) -> 
         dtype=np.float64,
         meta=np.empty((0, 0, 0, 0)),
     )
-    return da.reduction(
+    return reduction(
         tiles,
         chunk=_keep,
         combine=_merge,
@@ -268,9 +277,9 @@ def _search_sparse(
     wanted = candidates.rechunk((rows.chunks[0], -1, -1))
     lists = _lists_of_tiles(_measured_tile, [rows, "id", columns, "jd", ids, "j", wanted, "ipq"], k).persist()
     error = cosine_blocks.cosine_error(columns.shape[1])
-    unsure = da.map_blocks(
-        cosine_blocks.uncertain_rows, lists, wanted, error=error, drop_axis=(1, 2), dtype=bool
-    ).compute()
+    unsure = compute(
+        map_blocks(cosine_blocks.uncertain_rows, lists, wanted, error=error, drop_axis=(1, 2), dtype=bool)
+    )
     if not unsure.any():
         return lists
     again = np.flatnonzero(unsure)
@@ -289,7 +298,7 @@ def _candidates(
     k: int,
 ) -> da.Array:
     """Return the candidate lists, (r, 2, k), of `rows` among `columns`; of rows among themselves once a pair."""
-    tile = dask.delayed(cosine_blocks.tile_candidates, pure=True, nout=2)
+    tile = delayed(cosine_blocks.tile_candidates, pure=True, nout=2)
     itself = rows.name == columns.name and np.array_equal(row_groups, column_groups)
     left, right = _pieces(rows, row_groups), _pieces(columns, column_groups)
     parts: list[list[Any]] = [[] for _ in left]
@@ -309,13 +318,13 @@ def _candidates(
 def _pieces(rows: da.Array, groups: blocks.Int64s) -> list[tuple[Any, Any, int]]:
     """Return each row block with its groups and the number of its first row."""
     starts = np.cumsum((0, *rows.chunks[0]))
-    marks = [dask.delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
+    marks = [delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
     return list(zip(rows.to_delayed().ravel(), marks, map(int, starts), strict=False))
 
 
 def _merged(parts: list[Any]) -> Any:
     """Return delayed lists merged by a tree that depends on their number only."""
-    merge = dask.delayed(_merge_listed, pure=True)
+    merge = delayed(_merge_listed, pure=True)
     while len(parts) > 1:
         parts = [merge(parts[i : i + MERGED_AT_ONCE]) for i in range(0, len(parts), MERGED_AT_ONCE)]
     return parts[0]

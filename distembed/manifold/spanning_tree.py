@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.manifold import blocks
 from distembed.manifold.distances import BLOCK_MEMORY, as_euclidean, domain_rows
 from distembed.manifold.neighbors import Neighbors, search_lists
@@ -57,7 +57,7 @@ def minimum_spanning_tree(
             f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
         )
     kept = as_euclidean(distances, neighbors.metric)
-    lists = np.array(neighbors.lists.compute(), order="C")
+    lists = np.array(compute(neighbors.lists), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
     n_searches = n_searched = 0
@@ -100,7 +100,7 @@ def _search(
         return search_lists(subset, groups[wanted], rows, groups, k=k, distances=kept)
 
     with one_blas_thread():
-        return checkpoint(name, make).compute()
+        return compute(checkpoint(name, make))
 
 
 def _in_order(edges: blocks.Int64s, squares: blocks.Float64s, n_searched: int) -> SpanningTree:
@@ -132,7 +132,7 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
     lengths = np.concatenate([tree.lengths, tree.lengths])
     order = np.lexsort((both[:, 1], both[:, 0]))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=n))])
-    near = neighbors.lists[:, :, :min_degree].compute()
+    near = compute(neighbors.lists[:, :, :min_degree])
     grown = blocks.fill_to_degree(
         indptr, both[order, 1], lengths[order], near[:, 1].astype(np.int64), np.sqrt(near[:, 0]), min_degree
     )

@@ -18,8 +18,8 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
-from threadpoolctl import threadpool_limits
 
+from distembed.execution import one_blas_thread
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.workers import TLS
 from distembed.storage.tasks import KilledBlockError
@@ -41,8 +41,13 @@ class OneBlasThread(WorkerPlugin):
     name = "distembed-one-blas-thread"
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
-        """Limit the pools of the worker's process."""
-        threadpool_limits(limits=1)
+        """Limit the BLAS of the worker's process."""
+        self._limit = ExitStack()
+        self._limit.enter_context(one_blas_thread())
+
+    def teardown(self, worker: Worker) -> None:  # noqa: ARG002
+        """Lift the limit."""
+        self._limit.close()
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:

@@ -6,17 +6,19 @@ are estimated from the sizes of the input files and from Zipf's law.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from dask.utils import format_bytes
 
 from distembed.pipeline import corpus_stages
-from distembed.pipeline.context import file_stamps
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.sections import Job
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.topics.config import TopicsJob
+from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 
 MAX_TASKS = 100_000
@@ -125,7 +127,7 @@ class Plan(NamedTuple):
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        head, n_threads = f"{self.job.job.title}\n{self.sizes}\n", self.job.resources.n_workers
+        head, n_threads = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources.n_workers
         width = max(14, *(len(s.stage) + 1 for s in self.stages))
         rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
         rows += [
@@ -224,20 +226,15 @@ def sizes_in_words(sizes: Sizes) -> str:
 
 def corpus_sizes(job: Any, workspace: Workspace | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
-    splits = corpus_stages.corpus_of(job).splits
-    size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
     done = workspace.stages() if workspace is not None else {}
+    n_bytes, n_splits, n_tokens = corpus_input(job, done)
     facts = done["tokens"].facts if "tokens" in done else {}
-    estimate = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
-    n_tokens = int(facts.get("n_tokens", estimate))
-    n_entries = int(facts.get("n_words", len(splits) * estimated_types(n_tokens // len(splits))))
+    n_entries = int(facts.get("n_words", n_splits * estimated_types(n_tokens // n_splits)))
     n_documents = int(facts.get("n_documents", n_tokens // TOKENS_PER_DOCUMENT + 1))
     n_words = estimated_words(job, n_tokens, n_entries)
     if "vocabulary" in done:
         n_words = int(done["vocabulary"].facts["n_words"])
-    return CorpusSizes(
-        sum(size.values()), len(splits), n_tokens, n_entries, n_documents, n_words, frozenset(done)
-    )
+    return CorpusSizes(n_bytes, n_splits, n_tokens, n_entries, n_documents, n_words, frozenset(done))
 
 
 def pair_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Sizes:
@@ -248,6 +245,26 @@ def pair_sizes(job: PSDVecJob | TopicsJob, workspace: Workspace | None) -> Sizes
     sides = 2 if job.counting.direction == "symmetric" else 1
     pairs = expected_pairs(word_counts(corpus, workspace), job.counting.window * sides)
     return Sizes(corpus, int(REPETITION * pairs))
+
+
+class CorpusInput(NamedTuple):
+    """Bytes of the files of a corpus, the splits they are read in, and their tokens."""
+
+    n_bytes: int
+    n_splits: int
+    n_tokens: int
+
+
+def corpus_input(job: PSDVecJob | TopicsJob, done: Mapping[str, StageManifest]) -> CorpusInput:
+    """Return how much there is to read; what committed tokens know needs no file of the corpus."""
+    if "tokens" in done:
+        manifest = done["tokens"]
+        n_splits = len(manifest.outputs["tokens"].spec.row_blocks)
+        return CorpusInput(recorded_bytes(manifest), n_splits, int(manifest.facts["n_tokens"]))
+    splits = corpus_stages.corpus_of(job).splits
+    sizes = file_sizes(split.url for split in splits)
+    n_tokens = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in sizes.items())
+    return CorpusInput(sum(sizes.values()), len(splits), n_tokens)
 
 
 def word_counts(corpus: CorpusSizes, workspace: Workspace | None) -> np.ndarray:

@@ -20,7 +20,6 @@ import dask
 import psutil
 from dask import threaded
 from dask.system import CPU_COUNT
-from threadpoolctl import threadpool_limits
 
 from distembed.pipeline.quantities import format_bytes
 
@@ -92,7 +91,9 @@ class Workers:
         if self._started:
             return
         self._started = True
-        self._resources.enter_context(threadpool_limits(limits=1))
+        from distembed.execution import one_blas_thread
+
+        self._resources.enter_context(one_blas_thread())
         n_workers = self.n_local
         if self.scheduler in {None, "threads"}:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.

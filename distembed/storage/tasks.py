@@ -7,13 +7,17 @@ flight.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.array as da
 import numpy as np
+from dask import threaded
 from dask.callbacks import Callback
+from dask.system import CPU_COUNT
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -110,9 +114,26 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
         if key in keys:
             done(result.flat[0])
 
-    with Callback(posttask=finished):
+    with Callback(posttask=finished), _own_threads() as options:
         # compute() would fuse a lone block into its own last task, whose key is none of these.
-        results.persist()
+        results.persist(**options)
+
+
+@contextmanager
+def _own_threads() -> Iterator[dict[str, Any]]:
+    """Give the option of `persist` for threads that have all ended when the block is left, also by an error.
+
+    Dask's own threads would go on with their tasks after Ctrl-C, and write after the lock is given back.
+    """
+    chosen = dask.config.get("scheduler", None)
+    if chosen not in (None, "threads", "threading", threaded.get) or dask.config.get("pool", None):
+        yield {}
+        return
+    pool = ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT)
+    try:
+        yield {"pool": pool}
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _run_on(

@@ -11,12 +11,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from distembed.execution import blockwise, compute, delayed, map_blocks
 
 Floats = NDArray[np.float64]
 
@@ -177,8 +178,8 @@ def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
         return chosen_columns(matrix, columns)
     chunks = (matrix.chunks[0], (len(columns),))
     meta = _empty(matrix.dtype)
-    return matrix.map_blocks(
-        chosen_columns, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
+    return map_blocks(
+        chosen_columns, matrix, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
     )
 
 
@@ -201,7 +202,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
         return _canonical(stacked_rows([chosen_pairs(matrix, words, 0)], words, np.arange(len(words))))
     edges = np.cumsum([0, *matrix.chunks[0]])
     bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
-    choose, stack = dask.delayed(chosen_pairs, pure=True), dask.delayed(stacked_rows, pure=True)
+    choose, stack = delayed(chosen_pairs, pure=True), delayed(stacked_rows, pure=True)
     pieces = [
         choose(block, words, int(edge))
         for block, edge in zip(matrix.to_delayed().ravel(), edges[:-1], strict=True)
@@ -318,8 +319,8 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
 def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Floats, dtype: Any) -> Any:
     if not isinstance(matrix, da.Array):
         return function(matrix, weight)
-    return matrix.map_blocks(
-        _unwrapped, _one_block(weight), function=function, dtype=dtype, meta=_empty(dtype)
+    return map_blocks(
+        _unwrapped, matrix, _one_block(weight), function=function, dtype=dtype, meta=_empty(dtype)
     )
 
 
@@ -338,11 +339,11 @@ def _column_sums(
     """Return the sum over row blocks of function(block), (height, words), added in a tree of fixed shape."""
     if not isinstance(matrix, da.Array):
         return function(matrix)
-    layers = da.blockwise(
+    layers = blockwise(
         _as_layer, "ihj", matrix, "ij", function=function, new_axes={"h": height},
         adjust_chunks={"i": 1}, dtype=dtype, meta=np.empty((0, 0, 0), dtype),
     )  # fmt: skip
-    return np.asarray(layers.sum(axis=0, split_every=FAN_IN, dtype=dtype))
+    return compute(layers.sum(axis=0, split_every=FAN_IN, dtype=dtype))
 
 
 def _as_layer(block: Any, function: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:

@@ -1,9 +1,8 @@
-"""Counts to association: PMI and its kin, PSDVec's smoothed target and weights.
+"""Counts to association: PMI, PPMI and the cut-off of PSDVec's weights.
 
 Counts are a Dask array of row blocks (csr_array or NumPy chunks, all columns in each), a SciPy sparse matrix
 or a NumPy array; row = left word, column = right word. What comes back is of the same kind; from a Dask array
-it is lazy. A pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in
-PPMI for 0, in the smoothed target for the constant log(smoothing).
+it is lazy. A pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in PPMI for 0.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from distembed.execution import blockwise, compute, map_blocks
 from distembed.weighting import blocks
 
 Floats = NDArray[np.floating]
@@ -38,21 +38,6 @@ class Marginals(NamedTuple):
     columns: Floats
 
 
-class SmoothedTarget(NamedTuple):
-    """PSDVec's target ``G = constant + excess``.
-
-    Attributes
-    ----------
-    constant : float
-        log(smoothing), the value of a pair that was never seen.
-    excess : sparse, same kind as the counts
-        D >= 0, on the support of the counts.
-    """
-
-    constant: float
-    excess: Any
-
-
 def marginals(counts: Any) -> Marginals:
     """Sum the rows and the columns of counts, in one pass over the blocks.
 
@@ -64,7 +49,7 @@ def marginals(counts: Any) -> Marginals:
     if not isinstance(counts, da.Array):
         block = blocks.check_counts(blocks.canonical_csr(counts))
         return Marginals(blocks.row_sums(block), blocks.column_sums(block))
-    rows, columns = da.compute(_lazy_row_sums(_checked(counts)), _lazy_column_sums(_checked(counts)))
+    rows, columns = compute((_lazy_row_sums(_checked(counts)), _lazy_column_sums(_checked(counts))))
     return Marginals(rows, columns)
 
 
@@ -111,7 +96,8 @@ def pmi(
     if isinstance(counts, da.Array):
         rows = _lazy_row_sums(counts) if row_totals is None else row_totals
         columns = _lazy_column_sums(counts) if column_totals is None else column_totals
-        return _lift(blocks.pmi, counts, rows, _context_distribution(columns, context_smoothing), options)
+        distribution = _lazy_distribution(columns, context_smoothing)
+        return _lift(blocks.pmi, counts, rows, distribution, options)
     block = blocks.canonical_csr(counts)
     rows = blocks.row_sums(block) if row_totals is None else np.asarray(row_totals, float)
     columns = blocks.column_sums(block) if column_totals is None else np.asarray(column_totals, float)
@@ -122,47 +108,6 @@ def pmi(
 def ppmi(counts: Any, **options: Any) -> Any:
     """Return positive PMI: `pmi` with ``positive=True``."""
     return pmi(counts, positive=True, **options)
-
-
-def smoothed_target(counts: Any, row_totals: Floats, unigram: Floats, *, smoothing: float) -> SmoothedTarget:
-    """Return PSDVec's target, PMI with Jelinek-Mercer smoothing.
-
-    ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``, a constant plus a sparse part.
-
-    Parameters
-    ----------
-    counts : Dask array, sparse matrix or array (n, m)
-    row_totals : (n,) array
-        n_i, before the vocabulary was cut.
-    unigram : (m,) array
-        u_j, of sum 1 over the vocabulary.
-    smoothing : float
-        kappa, above 0 and below 1.
-
-    Returns
-    -------
-    SmoothedTarget
-
-    Raises
-    ------
-    ValueError
-        If `smoothing` is not between 0 and 1.
-    """
-    check_smoothing(smoothing)
-    options = {"smoothing": smoothing}
-    if isinstance(counts, da.Array):
-        excess = _lift(_excess, counts, row_totals, unigram, options)
-    else:
-        found = _excess(counts, np.asarray(row_totals, float), np.asarray(unigram, float), **options)
-        excess = blocks.as_same_kind(found, counts)
-    return SmoothedTarget(float(np.log(smoothing)), excess)
-
-
-def weights(counts: Any, *, cutoff: float = np.inf, scale: float = 1.0) -> Any:
-    """Return PSDVec's weights ``min(sqrt(x), cutoff) / scale`` on the support of counts, float32."""
-    if isinstance(counts, da.Array):
-        return counts.map_blocks(_weights, cutoff=cutoff, scale=scale, dtype=np.float32, meta=_empty())
-    return blocks.as_same_kind(_weights(counts, cutoff=cutoff, scale=scale), counts)
 
 
 def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:
@@ -208,12 +153,12 @@ def check_smoothing(smoothing: float) -> None:
 
 def largest_count(counts: da.Array) -> float:
     """Return the largest stored value of an array of row blocks, 0 for none."""
-    return float(_per_block(counts, _block_maximum, 1, np.float64).max().compute())
+    return float(compute(_per_block(counts, _block_maximum, 1, np.float64).max()))
 
 
 def corner_count(counts: da.Array) -> float:
     """Return the count in row 0, column 0."""
-    return float(_per_block(counts.blocks[0], _block_corner, 1, np.float64).max().compute())
+    return float(compute(_per_block(counts.blocks[0], _block_corner, 1, np.float64).max()))
 
 
 def _halved_cutoff(counts: da.Array, start: float) -> float:
@@ -224,19 +169,19 @@ def _halved_cutoff(counts: da.Array, start: float) -> float:
         return start
     thresholds = np.array([*candidates, 0.0])
     reached = _per_block(counts, blocks.count_at_least, len(thresholds), np.int64, thresholds=thresholds)
-    *reaching, stored = reached.sum(axis=0).compute()
+    *reaching, stored = compute(reached.sum(axis=0))
     hits = (c for c, n in zip(candidates, reaching, strict=True) if n >= CUTOFF_SHARE * stored)
     return next(hits, start)
 
 
 def _quantile_cutoff(counts: da.Array) -> float:
     stored = int(
-        _per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum().compute()
+        compute(_per_block(counts, blocks.count_at_least, 1, np.int64, thresholds=np.zeros(1)).sum())
     )
     if not stored:
         return np.inf
     size = int(np.ceil(CUTOFF_SHARE * stored))
-    largest = _per_block(counts, _block_largest, size, np.float64, size=size).compute()
+    largest = compute(_per_block(counts, _block_largest, size, np.float64, size=size))
     return float(np.sqrt(blocks.largest_values(largest.ravel(), size)[-1]))
 
 
@@ -244,7 +189,7 @@ def _per_block(counts: da.Array, function: Any, width: int, dtype: Any, **option
     """Return one row of `width` numbers for each row block."""
     chunks = ((1,) * counts.numblocks[0], (width,))
     meta = np.empty((0, 0), dtype)
-    return counts.map_blocks(_as_row, function=function, chunks=chunks, dtype=dtype, meta=meta, **options)
+    return map_blocks(_as_row, counts, function=function, chunks=chunks, dtype=dtype, meta=meta, **options)
 
 
 def _as_row(block: Any, *, function: Any, **options: Any) -> NDArray[Any]:
@@ -263,20 +208,8 @@ def _block_largest(block: Any, *, size: int) -> Floats:
     return blocks.largest_values(blocks.canonical_csr(block).data, size)
 
 
-def _excess(block: Any, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
-    counts = blocks.canonical_csr(block)
-    totals, probabilities = row_totals[blocks.rows_of(counts)], unigram[counts.indices]
-    values = blocks.smoothed_excess(counts.data.astype(float), totals, probabilities, smoothing)
-    return blocks.with_values(counts, values)
-
-
-def _weights(block: Any, *, cutoff: float, scale: float) -> csr_array:
-    counts = blocks.canonical_csr(block)
-    return blocks.with_values(counts, blocks.truncated_root(counts.data, cutoff) / scale)
-
-
 def _checked(counts: da.Array) -> da.Array:
-    return counts.map_blocks(_check_block, dtype=counts.dtype, meta=_empty())
+    return map_blocks(_check_block, counts, dtype=counts.dtype, meta=_empty())
 
 
 def _check_block(block: Any, block_info: Any = None) -> csr_array:
@@ -285,8 +218,8 @@ def _check_block(block: Any, block_info: Any = None) -> csr_array:
 
 
 def _lazy_row_sums(counts: da.Array) -> da.Array:
-    return counts.map_blocks(
-        blocks.row_sums, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.float64, meta=np.empty(0)
+    return map_blocks(
+        blocks.row_sums, counts, drop_axis=1, chunks=(counts.chunks[0],), dtype=np.float64, meta=np.empty(0)
     )
 
 
@@ -299,13 +232,19 @@ def _context_distribution(columns: Any, power: float) -> Any:
     return raised / raised.sum()
 
 
+def _lazy_distribution(columns: Any, power: float) -> Any:
+    if not isinstance(columns, da.Array):
+        return _context_distribution(columns, power)
+    return map_blocks(_context_distribution, columns.rechunk(-1), power, dtype=np.float64)
+
+
 def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dict[str, Any]) -> da.Array:
     """Apply a block function of (counts, row vector, column vector) to each row block."""
     row_array = (
         rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
     )
     column_array = columns if isinstance(columns, da.Array) else da.from_array(np.asarray(columns, float), -1)
-    return da.blockwise(
+    return blockwise(
         function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
         dtype=np.float32, meta=_empty(), align_arrays=False, **options,
     )  # fmt: skip

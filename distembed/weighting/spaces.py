@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from distembed.execution import map_blocks
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
 
 Float64s = NDArray[np.float64]
@@ -65,7 +66,7 @@ def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
         )
     dtype = np.result_type(following.dtype, preceding.dtype)
     chunks = (following.chunks[0], (following.shape[1] + preceding.shape[1],))
-    return da.map_blocks(
+    return map_blocks(
         _beside, following, preceding, chunks=chunks, dtype=dtype, meta=csr_array((0, 0), dtype=dtype)
     )
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from distembed.corpus import CorpusError, Tokenizer, Tokens, Vocabulary, build_vocabulary, parts, read_corpus
+from distembed.corpus import vocabulary as module
 from distembed.counting import count_cooccurrences, count_document_terms
 
 
@@ -49,6 +50,33 @@ def test_counts_are_exact(corpus, split_bytes, words_in_memory):
     kept = {everything[-1][0], everything[3][0], "absent"}
     assert build(max_size=5, keep=kept) == [*everything[:4], everything[-1]]
     assert build(min_count=50, keep=kept) == [row for row in everything if row[1] >= 50 or row[0] in kept]
+
+
+def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeypatch):
+    docs = read_corpus(corpus, split_bytes=3000)
+    most = []
+    deal_out = module.deal_out
+
+    def watched(slices, n_buckets, folder, *, seed):
+        assert tmp_path in folder.parents
+        paths = deal_out(slices, n_buckets, folder, seed=seed)
+        most.append((n_buckets, seed))
+        return paths
+
+    monkeypatch.setattr(module, "MAX_BUCKETS", 4)
+    monkeypatch.setattr(module, "deal_out", watched)
+    assert rows(build_vocabulary(docs, words_in_memory=40, scratch=tmp_path)) == expected(corpus)
+    assert max(n for n, _ in most) == 4
+    assert {seed for _, seed in most} == {0, 1, 2}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_of_one_bucket_are_dealt_out_evenly_by_another_seed():
+    words = pa.array([f"word{k}" for k in range(64_000)])
+    first, second = (module.buckets_of(words, 64, seed=seed) for seed in (0, 1))
+    sizes = np.bincount(second[first == 5], minlength=64)
+    assert sizes.sum() > 800
+    assert sizes.max() < 5 * sizes.mean()
 
 
 @pytest.mark.parametrize("pattern", ["unicode", "tests.corpus.test_vocabulary:tokens_of_line"])

@@ -107,27 +107,65 @@ def test_same_bits_on_a_distributed_cluster():
     np.testing.assert_array_equal(here, there)
 
 
-def test_transform_of_the_same_corpus_equals_fit():
+def noncore_counts(words=slice(CORE, N)):
+    """Counts of noncore words left and right of the core words, and the words' occurrences."""
+    return COUNTS[words, :CORE], COUNTS[:CORE, words], WORD_COUNTS[words]
+
+
+def test_a_new_word_has_the_vector_of_the_fit_alone_and_among_others():
     totals = COUNTS.sum(1)
-    whole = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
-    core = exact().fit(COUNTS[:CORE, :CORE], WORD_COUNTS[:CORE], totals[:CORE])
-    rows, columns = COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:]
-    vectors = core.transform(rows, columns, WORD_COUNTS[CORE:], new_row_totals=totals[CORE:])
-    np.testing.assert_allclose(vectors, whole.vectors_[CORE:], atol=1e-6)
-    lazy = core.transform(
-        row_blocks(rows), row_blocks(columns), WORD_COUNTS[CORE:], new_row_totals=totals[CORE:]
+    model = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
+    among = model.transform(*noncore_counts(), new_row_totals=totals[CORE:])
+    np.testing.assert_allclose(among, model.vectors_[CORE:], atol=1e-6)
+    rows, columns, own = noncore_counts()
+    lazy = model.transform(row_blocks(rows), row_blocks(columns), own, new_row_totals=totals[CORE:])
+    np.testing.assert_array_equal(among, lazy.compute())
+    for word in (CORE, CORE + 7, N - 1):
+        one = slice(word, word + 1)
+        alone = model.transform(*noncore_counts(one), new_row_totals=totals[one])
+        np.testing.assert_allclose(alone[0], model.vectors_[word], atol=1e-6)
+
+
+def test_a_model_without_noncore_words_weighs_new_words_like_its_core():
+    model = exact().fit(COUNTS[:CORE, :CORE], WORD_COUNTS[:CORE])
+    assert (model.noncore_cutoff_, model.noncore_scale_) == (model.weight_cutoff_, model.weight_scale_)
+    off_diagonal = COUNTS[:CORE, :CORE] * (1 - np.identity(CORE))
+    assert model.weight_scale_ == min(np.sqrt(off_diagonal.max()), model.weight_cutoff_)
+    among = model.transform(*noncore_counts())
+    np.testing.assert_allclose(
+        model.transform(*noncore_counts(slice(80, 81)))[0], among[80 - CORE], atol=1e-6
     )
-    np.testing.assert_array_equal(vectors, lazy.compute())
+
+
+@pytest.mark.parametrize("order", ["left", "right"])
+def test_the_scale_of_noncore_weights_is_the_largest_of_both_orders(order):
+    counts = COUNTS.copy()
+    counts[(70, 3) if order == "left" else (3, 70)] = 400
+    model = PSDVec(D, n_core=CORE, n_iter=1, solver="dense", weight_cutoff=None).fit(counts, WORD_COUNTS)
+    assert model.noncore_scale_ == 20
+
+
+def test_a_core_that_was_set_transforms_with_what_the_fit_learnt():
+    fitted = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
+    core = fitted.core_vectors_, WORD_COUNTS[:CORE], COUNTS.sum(1)[:CORE]
+    learnt = {
+        name: getattr(fitted, f"{name}_") for name in ("noncore_cutoff", "noncore_scale", "total_count")
+    }
+    again = PSDVec(D).set_core(*core, **learnt).transform(*noncore_counts())
+    np.testing.assert_array_equal(again, fitted.transform(*noncore_counts()))
+    with pytest.raises(ValueError, match="set without noncore_cutoff, noncore_scale and total_count"):
+        PSDVec(D).set_core(*core).transform(*noncore_counts())
 
 
 def test_transform_of_another_corpus_uses_its_core_counts():
-    core = exact().fit(COUNTS[:CORE, :CORE], WORD_COUNTS[:CORE])
-    rows, columns, own = COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:], WORD_COUNTS[CORE:]
+    """Its core words occur three times as often, and so is the whole corpus three times the fit's."""
+    fitted = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
+    rows, columns, own = noncore_counts()
     core_counts, core_totals = WORD_COUNTS[:CORE] * 3, COUNTS.sum(1)[:CORE] * 2.0
-    vectors = core.transform(rows, columns, own, core_counts=core_counts, core_row_totals=core_totals)
-    total = own.sum() + core_counts.sum()
+    vectors = fitted.transform(rows, columns, own, core_counts=core_counts, core_row_totals=core_totals)
+    total = WORD_COUNTS.sum() * 3
     expected = plain.noncore(
-        rows.astype(float), columns.astype(float), np.asarray(core.core_vectors_, float),
+        rows.astype(float), columns.astype(float), np.asarray(fitted.core_vectors_, float),
         rows.sum(1), core_totals, own / total, core_counts / total, ridge=2.0, uniform=0.1,
     )  # fmt: skip
     np.testing.assert_allclose(vectors, expected, atol=1e-5)

@@ -16,7 +16,10 @@ from distembed.evaluation.documents import (
     same_class_cosines,
     summarize_scores,
 )
+from distembed.execution import compute
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
 from distembed.storage.workspace import Workspace
@@ -61,7 +64,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
     rows = _topic_rows(workspace, job.topics.method)
     topics = "\n".join(
-        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(row['words'][:CLOSING_WORDS])}"
+        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(map(shown, row['words'][:CLOSING_WORDS]))}"
         for row in rows
     )
     scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
@@ -114,7 +117,7 @@ def _topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
 def _result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     losses = losses_of(workspace, method)
     best = int(np.argmin([curve[-1] for curve in losses]))
-    words, documents = (workspace.array(name).compute() for name in factor_names(job, method))
+    words, documents = (compute(workspace.array(name)) for name in factor_names(job, method))
     labels = labels_of(job, workspace, method)[best]
     return Result(method, losses[best], labels, documents, words, _topic_rows(workspace, method))
 
@@ -126,6 +129,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
         "words": done["vocabulary"].facts["n_words"],
         "topics": job.topics.n_topics,
         "pairs": done["association"].facts["n_nonzero"],
+        **omissions(done["tokens"].facts),
     }
 
 
@@ -256,9 +260,7 @@ def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
     """Return some rows of a stored matrix, rising."""
     edges = np.cumsum([0, *matrix.chunks[0]])
     parts = [
-        matrix.blocks[block].compute()[
-            rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]
-        ]
+        compute(matrix.blocks[block])[rows[(rows >= edges[block]) & (rows < edges[block + 1])] - edges[block]]
         for block in range(matrix.numblocks[0])
         if ((rows >= edges[block]) & (rows < edges[block + 1])).any()
     ]

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
-from distembed.execution import Checkpoint, persist
+from distembed.execution import Checkpoint, compute, map_blocks, persist
 from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
@@ -74,11 +73,13 @@ def _select_part(
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
     options = ctx.job.vocabulary
-    every = build_vocabulary(
-        tokens_of(ctx.job, ctx.workspace),
-        min_count=options.min_count,
-        words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
-    )
+    with corpus_stages.local_scratch(ctx.workspace) as scratch:
+        every = build_vocabulary(
+            tokens_of(ctx.job, ctx.workspace),
+            min_count=options.min_count,
+            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
     stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
     kept = choose_words(
         every.words,
@@ -121,13 +122,14 @@ def run_documents(ctx: Context) -> dict[str, Any]:
 
 
 def _n_nonzero(matrix: da.Array) -> int:
-    sizes = matrix.map_blocks(
+    sizes = map_blocks(
         _block_size,
+        matrix,
         chunks=((1,) * matrix.numblocks[0], (1,)),
         dtype=np.int64,
         meta=np.empty((0, 0), np.int64),
     )
-    return int(sizes.sum().compute())
+    return int(compute(sizes.sum()))
 
 
 def _block_size(block: csr_array) -> NDArray[np.int64]:
@@ -139,15 +141,14 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
-def reference_parameters(section: str) -> Callable[[TopicsJob], dict[str, Any]]:
-    """Return a function that takes a section and what its workspace holds as parameters of a stage."""
+def reference_of(section: str) -> Callable[[TopicsJob], tuple[str, ...]]:
+    """Return a function that returns the workspace that a section of a job refers to, if any."""
 
-    def parameters(job: TopicsJob) -> dict[str, Any]:
+    def reads(job: TopicsJob) -> tuple[str, ...]:
         url = getattr(job, section).workspace
-        held = None if url is None else Workspace.open(url).digest()
-        return {**sections(section)(job), "digest": held}
+        return () if url is None else (url,)
 
-    return parameters
+    return reads
 
 
 class PairCounts(NamedTuple):
@@ -168,7 +169,7 @@ def pair_counts(workspace: Workspace, url: str | None) -> PairCounts:
 
 
 def _added(left: da.Array, right: da.Array) -> da.Array:
-    return da.map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
+    return map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
 
 
 def run_association(ctx: Context) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def run_association(ctx: Context) -> dict[str, Any]:
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
     array = ctx.workspace.array("ppmi")
-    moved = array.map_blocks(shifted, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    moved = map_blocks(shifted, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
 
 
@@ -204,7 +205,7 @@ def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
     size = VALUE_BYTES * n_nonzero
     if size <= ctx.job.resources.block_memory:
-        return csr_array(vstack(dask.compute(*array.to_delayed().ravel()), format="csr"))
+        return csr_array(vstack(compute(array.to_delayed().ravel().tolist()), format="csr"))
     return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
 
 
@@ -260,7 +261,7 @@ def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
     labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
     loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
     ctx.progress(method)(number + 1, ctx.job.topics.n_starts)
-    return Start(labels.compute(), loss.compute())
+    return Start(compute(labels), compute(loss))
 
 
 def loss_of(model: Any) -> NDArray[np.float64]:
@@ -335,7 +336,7 @@ def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meani
 def labels_of(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[np.int64]:
     """Return the topic of each document by each start of a method, (starts, documents)."""
     first = job.topics.methods.index(method) * job.topics.n_starts
-    return np.asarray(workspace.array("labels")[first : first + job.topics.n_starts].compute())
+    return np.asarray(compute(workspace.array("labels")[first : first + job.topics.n_starts]))
 
 
 def losses_of(workspace: Workspace, method: Method) -> list[NDArray[np.float64]]:
@@ -392,7 +393,7 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     """Return, for each topic of the best start, its number, its size and its top words."""
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
-    factors = ctx.workspace.array(factor_names(ctx.job, method)[0]).compute()
+    factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
     order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
     losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
     labels = labels_of(ctx.job, ctx.workspace, method)[int(np.argmin(losses))]
@@ -419,7 +420,7 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), corpus_stages.corpus_parameters, corpus_stages.run_tokens),
+    StageSpec("tokens", (), sections("corpus"), corpus_stages.run_tokens, corpus_stages.corpus_files),
     StageSpec("selection", ("tokens",), sections("documents"), run_selection),
     StageSpec("vocabulary", ("tokens", "selection"), sections("vocabulary"), run_vocabulary),
     StageSpec("document_terms", ("tokens", "selection", "vocabulary"), document_parameters, run_documents),
@@ -433,13 +434,18 @@ STAGES: tuple[StageSpec, ...] = (
         "cooccurrence", ("partial_counts",), corpus_stages.counting_parameters, corpus_stages.run_cooccurrence
     ),
     StageSpec(
-        "association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association
+        "association",
+        ("cooccurrence", "vocabulary"),
+        sections("semantic"),
+        run_association,
+        reference_of("semantic"),
     ),
     StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics),
     StageSpec(
         "evaluation",
         ("topics", "cooccurrence", "selection"),
-        reference_parameters("coherence"),
+        sections("coherence"),
         run_evaluation,
+        reference_of("coherence"),
     ),
 )

@@ -1,0 +1,275 @@
+"""Block functions get aligned arrays from every scheduler, one BLAS thread each, and equal bits follow."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import threading
+from collections import namedtuple
+from functools import partial
+
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import tokenize
+from scipy.sparse import csr_array, random_array
+from threadpoolctl import threadpool_info
+
+from distembed import LSA, NMF, PSDVec
+from distembed.execution import (
+    Aligned,
+    aligned,
+    blockwise,
+    compute,
+    delayed,
+    map_blocks,
+    one_blas_thread,
+    reduction,
+)
+from distembed.linalg.operators import row_blocks
+
+Pair = namedtuple("Pair", ["left", "right"])
+
+
+def unaligned(array):
+    """A copy that begins three bytes behind an aligned address, as arrays from another process do."""
+    room = np.empty(array.nbytes + 3, np.uint8)[3:]
+    copied = np.ndarray(array.shape, array.dtype, buffer=room.data, strides=array.strides)
+    copied[...] = array
+    assert not copied.flags.aligned
+    return copied
+
+
+def is_fine(value):
+    """Whether all arrays within a value are aligned and C-contiguous."""
+    if isinstance(value, list | tuple):
+        return all(map(is_fine, value))
+    parts = [value.data, value.indices, value.indptr] if hasattr(value, "indptr") else [value]
+    return all(part.flags.aligned and part.flags.c_contiguous for part in parts)
+
+
+DENSE = np.random.default_rng(0).standard_normal((40, 7))
+SPARSE = random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
+@pytest.mark.parametrize("make", [np.asfortranarray, lambda a: a[::2], lambda a: a.T, unaligned])
+def test_arrays_that_are_not_fine_are_copied(make, dtype):
+    if (array := DENSE.astype(dtype)).itemsize == 1 and make(DENSE).flags.c_contiguous:
+        pytest.skip("a byte is always aligned: nothing to copy")
+    found = aligned(make(array))
+    assert is_fine(found)
+    np.testing.assert_array_equal(found, make(array))
+
+
+@pytest.mark.parametrize(
+    "value", [DENSE, SPARSE, np.array(3.0), np.empty((0, 4)), np.array([None, "a"]), "text", None, 7]
+)
+def test_what_is_fine_already_is_handed_on(value):
+    assert aligned(value) is value
+
+
+def test_sparse_blocks_keep_what_they_know():
+    block = SPARSE.copy()
+    block.sort_indices()
+    block.data = unaligned(block.data)
+    found = aligned(block)
+    assert is_fine(found)
+    assert not is_fine(block)
+    assert found.indices is block.indices
+    assert vars(found).keys() == vars(block).keys()
+    np.testing.assert_array_equal(found.toarray(), block.toarray())
+
+
+def test_arrays_are_found_in_lists_tuples_and_dicts():
+    wrong = unaligned(DENSE)
+    found = aligned([[wrong], Pair(wrong, 3), (wrong, {"key": wrong})])
+    assert is_fine([found[0], found[1].left, found[2][0], found[2][1]["key"]])
+    assert type(found[1]) is Pair
+    assert type(found[2]) is tuple
+
+
+def offset(block, *, by, block_info=None):
+    """Add a number and the first row."""
+    return block + by + block_info[0]["array-location"][0][0]
+
+
+def test_a_lifted_function_stays_what_it_is():
+    lifted = Aligned(offset)
+    assert (lifted.__name__, lifted.__doc__) == ("offset", offset.__doc__)
+    again = pickle.loads(pickle.dumps(lifted))
+    assert tokenize(again) == tokenize(lifted) == tokenize(Aligned(offset)) != tokenize(Aligned(is_fine))
+    array = da.from_array(DENSE, chunks=(10, -1))
+    result = map_blocks(offset, array, by=1.0, dtype=float)
+    assert result.name.startswith("offset-")
+    np.testing.assert_array_equal(
+        result.compute(), DENSE + 1 + np.repeat([[0], [10], [20], [30]], 10, axis=0)
+    )
+
+
+def lifts_of(dense, sparse):
+    """One result of every kind of lift: 1 where every block function got fine arrays.
+
+    The functions are local, so that they are sent to a worker along with the task.
+    """
+
+    def is_fine(value):
+        if isinstance(value, list):
+            return all(map(is_fine, value))
+        parts = (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else [value]
+        return all(part.flags.aligned and part.flags.c_contiguous for part in parts)
+
+    def fine(*values):
+        return np.array([[is_fine(list(values))]], dtype=float)
+
+    def in_part(values, axis, keepdims):
+        return fine(values)
+
+    def in_list(values, axis, keepdims):
+        return unaligned(fine(values) * min(value[0, 0] for value in values))
+
+    def unaligned(array):
+        copied = np.ndarray(array.shape, array.dtype, buffer=np.empty(array.nbytes + 3, np.uint8)[3:].data)
+        copied[...] = array
+        return copied
+
+    options = {"dtype": float, "meta": np.empty((0, 0))}
+    whole = map_blocks(unaligned, dense.rechunk(-1), dtype=float)
+    pieces = sparse.to_delayed().ravel().tolist()
+    rows = (1,) * sparse.numblocks[0]
+    return {
+        "map_blocks": map_blocks(fine, sparse, whole, dense, chunks=(rows, (1,)), **options),
+        "blockwise": blockwise(
+            fine, "ij", sparse, "ij", whole, "kl", adjust_chunks={"i": 1, "j": 1}, align_arrays=False, **options
+        ),
+        "reduction": reduction(
+            dense, chunk=in_part, combine=in_list, aggregate=in_list,
+            axis=0, split_every=2, concatenate=False, keepdims=True, **options,
+        ),
+        "delayed": [delayed(fine)(pieces, piece) for piece in pieces],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [unaligned, np.asfortranarray])
+def test_block_functions_and_callers_get_aligned_arrays(make):
+    def make_sparse(block):
+        block = csr_array(block)
+        block.data = unaligned(block.data)
+        return block
+
+    dense = da.from_array(DENSE, chunks=(5, -1)).map_blocks(make, dtype=float)
+    sparse = da.from_array(SPARSE.toarray(), chunks=(5, -1)).map_blocks(make_sparse, meta=csr_array((0, 0)))
+    for name, lift in lifts_of(dense, sparse).items():
+        assert np.all(np.asarray(compute(lift)) == 1), name
+    assert is_fine(compute((dense.blocks[0], [sparse.blocks[1]], delayed(make)(DENSE))))
+
+
+# --- two processes ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Return a cluster of two worker processes."""
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+def test_block_functions_get_aligned_arrays_from_other_processes(processes):
+    from distributed import Client
+
+    with Client(processes):
+        dense = da.from_array(DENSE, chunks=(5, -1)).persist()
+        sparse = row_blocks(SPARSE, values_per_block=30).rechunk((5, -1)).persist()
+        for name, lift in lifts_of(dense, sparse).items():
+            assert np.all(np.asarray(compute(lift)) == 1), name
+
+
+def fit_of(kind, counts, lazy):
+    if kind == "PSDVec":
+        return PSDVec(12, n_core=150, n_iter=2, first_passes=4).fit(lazy, counts.sum(axis=0) + 1.0).vectors_
+    if kind == "LSA":
+        return LSA(12).fit_transform(lazy)
+    return NMF(12, n_iter=12, random_state=0).fit(lazy).word_factors_
+
+
+@pytest.mark.parametrize("kind", ["LSA", "PSDVec", "NMF"])
+def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
+    from distributed import Client
+
+    expected = np.random.default_rng(0).dirichlet(np.full(20, 0.2), 400)
+    counts = np.random.default_rng(1).poisson(40 * expected @ expected.T).astype(np.float32)
+    digests = []
+    for client in (None, partial(Client, processes)):
+        lazy = da.from_array(counts, chunks=(80, -1)).map_blocks(
+            csr_array, meta=csr_array((0, 0), dtype="f4")
+        )
+        if client is None:
+            found = compute(fit_of(kind, counts, lazy))
+        else:
+            with client():
+                found = compute(fit_of(kind, counts, lazy))
+        digests.append(hashlib.sha256(np.ascontiguousarray(found).tobytes()).hexdigest())
+    assert digests[0] == digests[1]
+
+
+# --- one thread ------------------------------------------------------------------------------------------------
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.fixture
+def two_threads():
+    """Let every BLAS and OpenMP library use two threads, whatever the machine has."""
+    import scipy.linalg
+    import sklearn.cluster
+    from threadpoolctl import threadpool_limits
+
+    assert scipy.linalg
+    assert sklearn.cluster
+    with threadpool_limits(limits=2):
+        yield
+
+
+def test_uses_that_overlap_restore_what_was_there(two_threads):
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) == {1}
+    second.__exit__(None, None, None)
+    assert set(blas_threads()) == {2}
+
+
+def test_uses_within_each_other_and_in_another_thread_restore_what_was_there(two_threads):
+    inside, leave = threading.Event(), threading.Event()
+    seen = []
+
+    def other():
+        def openmp():
+            return [
+                library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp"
+            ]
+
+        before = openmp()
+        with one_blas_thread():
+            inside.set()
+            leave.wait(30)
+            seen.append(set(openmp()))
+        seen.append(openmp() == before)
+
+    thread = threading.Thread(target=other)
+    with one_blas_thread():
+        with one_blas_thread():
+            thread.start()
+            inside.wait(30)
+        assert {library["num_threads"] for library in threadpool_info()} == {1}
+    assert set(blas_threads()) == {1}  # of the other thread's use
+    assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "openmp"} == {2}
+    leave.set()
+    thread.join(30)
+    assert seen == [{1}, True]
+    assert set(blas_threads()) == {2}
