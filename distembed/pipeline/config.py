@@ -9,21 +9,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from distembed.pipeline.imputation.config import ImputationJob
-from distembed.pipeline.psdvec.config import PSDVecJob
+from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
-from distembed.pipeline.topics.config import TopicsJob
-from distembed.pipeline.transfer.config import TransferJob
-from distembed.pipeline.wordspaces.config import WordSpacesJob
-
-JOBS: dict[str, type[Job]] = {
-    "psdvec": PSDVecJob,
-    "imputation": ImputationJob,
-    "wordspaces": WordSpacesJob,
-    "topics": TopicsJob,
-    "transfer": TransferJob,
-}
-"""The sections of each system."""
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -76,19 +63,17 @@ def parse_job(
         tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
     model = _model_of(tree)
     try:
-        job = model.model_validate(tree)
+        return model.model_validate(tree, context={"folder": folder.resolve()})
     except ValidationError as error:
         raise JobError(f"{name}: {_first_fault(error, model)}") from None
-    folder = folder.resolve()
-    section = job.job.model_copy(update={"workspace": locate(job.job.workspace, folder)})
-    return job.located(folder).model_copy(update={"job": section})
 
 
 def _model_of(tree: dict[str, Any]) -> type[Job]:
     """Return the model of the system a file asks for; where there is no such system, one that will say so."""
     section = tree.get("job")
-    system = section.get("system", "psdvec") if isinstance(section, dict) else "psdvec"
-    return JOBS.get(system, PSDVecJob) if isinstance(system, str) else PSDVecJob
+    system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
+    known = isinstance(system, str) and system in SYSTEMS
+    return system_named(system).job if known else system_named(DEFAULT_SYSTEM).job
 
 
 def _override(tree: dict[str, Any], setting: str) -> None:
@@ -123,8 +108,9 @@ def _first_fault(error: ValidationError, job: type[Job]) -> str:
         return f"unknown key {where}; {hint}"
     if fault["type"] == "missing":
         return f"{where} is required and not there; add it"
-    if fault["type"] == "value_error" and isinstance(fault["input"], dict):
-        return f"{where}: {fault['ctx']['error']}".removeprefix(": ")
+    if fault["type"] == "value_error":
+        shown = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
+        return f"{where}{shown}: {fault['ctx']['error']}".removeprefix(": ")
     return f"{where} = {fault['input']!r} is not allowed: {fault['msg'].lower()}"
 
 

@@ -1,4 +1,4 @@
-"""What a stage is and what it works with.
+"""What a system is, what a stage is and what it works with.
 
 A stage is a function of a `Context`. It opens its inputs from the workspace, hands them to the estimators, and lets
 the `Stage` of the workspace write every block; everything it does is redone by the block when it is run again.
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+import scipy.sparse as sp
 
 from distembed.execution import compute
+from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
+from distembed.pipeline.sections import Job
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
@@ -33,23 +38,52 @@ class Context(NamedTuple):
         return partial(self.reporter.advance, task)
 
 
-def nothing(job: Any) -> tuple[str, ...]:  # noqa: ARG001
-    """Return the paths that a stage reads which reads none."""
-    return ()
-
-
 class StageSpec(NamedTuple):
-    """A stage: its name, the stages it reads, the parameters that decide its content, and what runs it.
+    """A stage: its name, the stages it reads, the parameters that decide its content, what runs it and its plan.
 
-    `reads` returns the paths outside the workspace that it reads: files, globs, folders or other workspaces. The
-    runner stamps them and puts the stamps among the parameters.
+    Where the parameters hold an `InputPath` of the job, the stage reads what lies there: the runner stamps it and puts
+    the stamps among the parameters. `plan` takes the job and the sizes that the system estimates of it.
     """
 
     name: str
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
-    reads: Callable[[Any], tuple[str, ...]] = nothing
+    plan: Callable[[Any, Any], StagePlan]
+
+
+class Sizes(Protocol):
+    """What a system knows or estimates of the size of a job before it runs."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the sizes in words."""
+
+
+class System(NamedTuple):
+    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its report.
+
+    `sizes` takes a job and its workspace, if there is one, whose committed stages need no estimate. `report` names
+    the module of the report, imported when a run ends.
+    """
+
+    job: type[Job]
+    stages: Callable[[Any], tuple[StageSpec, ...]]
+    sizes: Callable[[Any, Workspace | None], Sizes]
+    report: str
+
+    def plan(self, job: Job, workspace: Workspace | None) -> Plan:
+        """Return the plan of a job: that of each of its stages."""
+        sizes = self.sizes(job, workspace)
+        return Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in self.stages(job)})
+
+    def page(self, job: Job, workspace: Workspace) -> str:
+        """Return the report of a finished workspace."""
+        return str(import_module(self.report).page(job, workspace))
+
+    def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
+        """Return the last lines of a run, with the place of its report."""
+        return str(import_module(self.report).closing_text(job, workspace, where))
 
 
 def makes_only_temporaries(manifest: StageManifest) -> bool:
@@ -69,3 +103,9 @@ def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
 def read_vectors(workspace: Workspace) -> WordVectors:
     """Return the word vectors of a finished workspace."""
     return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(workspace.array("vectors")))
+
+
+def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
+    """Return a stored sparse array, in memory: its rows have few entries."""
+    blocks = compute(workspace.array(name).to_delayed().ravel().tolist())
+    return sp.csr_array(sp.vstack(blocks, format="csr"))

@@ -1,6 +1,7 @@
 """What a job reads from outside, stamped: what tells one version of a file from another.
 
-Every stage says which paths it reads (`StageSpec.reads`); the runner stamps them here, one way for all. The files of
+What a stage reads are the paths of the job (`InputPath`) that are among its parameters; the runner stamps them here,
+one way for all. The files of
 a path that hold little are known by their content, so that a `touch` changes nothing; larger ones by what their store
 says of a version (ETag, generation, time to the nanosecond), and by their content where it says nothing. The stamps
 that a committed stage recorded stand in for files that are no longer there.
@@ -12,14 +13,16 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
+from pydantic import BaseModel
 
+from distembed.pipeline.sections import Read
 from distembed.storage.schema import WORKSPACE_FILE, StageManifest, new_digest
 from distembed.storage.workspace import Workspace
 
@@ -135,6 +138,38 @@ def file_sizes(urls: Iterable[str]) -> dict[str, int]:
     """Return the size in bytes of each file."""
     places = {url: url_to_fs(url) for url in dict.fromkeys(urls)}
     return {url: int(fs.info(path)["size"]) for url, (fs, path) in places.items()}
+
+
+def inputs_of(section: BaseModel) -> dict[str, tuple[str, ...]]:
+    """Return, for each value of a section or a job that names something to read, the paths to stamp."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        kinds = set(_marks(field.annotation, field.metadata))
+        for text in texts_in(value) if kinds else ():
+            found[text] = code_file(text) if Read.CODE in kinds else (text,)
+        inner = value.values() if isinstance(value, Mapping) else [value]
+        for each in inner:
+            found |= inputs_of(each) if isinstance(each, BaseModel) else {}
+    return found
+
+
+def _marks(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Read]:
+    """Yield what a type says of the files that its values name, at any depth."""
+    yield from (
+        mark for mark in (*metadata, *getattr(annotation, "__metadata__", ())) if isinstance(mark, Read)
+    )
+    for inner in get_args(annotation):
+        yield from _marks(inner)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every string in nested tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from texts_in(inner)
 
 
 def code_file(pattern: str) -> tuple[str, ...]:

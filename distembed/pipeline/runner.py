@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tomli_w
 
-from distembed.pipeline import provenance, systems
+from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
-from distembed.pipeline.context import Context, StageSpec, makes_only_temporaries, read_vectors
+from distembed.pipeline.context import Context, StageSpec, System, makes_only_temporaries, read_vectors
+from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import (
     ReplaceError,
@@ -30,9 +32,6 @@ from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-
-if TYPE_CHECKING:
-    from distembed.pipeline.plan import Plan
 
 JOB_FILE = "job.toml"
 REPORT = "report/index.html"
@@ -129,8 +128,8 @@ def run_job(
     """
     reporter = reporter or Silent()
     check_code(job, allow_code=allow_code)
-    system, plan = systems.of(job), plan_job(job)
-    specs = _stages_until(until, system.stages)
+    system, plan = system_of(job), plan_job(job)
+    specs = _stages_until(until, system.stages(job))
     names = {spec.name for spec in specs}
     plan.check(names)
     workers = workers or Workers()
@@ -291,10 +290,10 @@ def _record(job: Job, workspace: Workspace) -> None:
 # --- the report ----------------------------------------------------------------------------------------------
 
 
-def _closing_text(run: Run, system: systems.System, *, until: str | None) -> str:
+def _closing_text(run: Run, system: System, *, until: str | None) -> str:
     """Return the last lines of a run; the report of a whole one is written unless it is there and whole."""
     where = f"workspace  {run.workspace.url}"
-    if len(run.standings) < len(system.stages):
+    if len(run.standings) < len(system.stages(run.job)):
         return f"stopped after {until}; the same command without --until goes on\n{where}"
     report = _write_report(run.job, run.workspace)
     return f"{system.closing_text(run.job, run.workspace, report)}\n{where}"
@@ -305,7 +304,7 @@ def _write_report(job: Job, workspace: Workspace) -> str:
     page = workspace.read_file(REPORT)
     made_from = _made_from(job, workspace)
     if page is None or workspace.read_file(REPORT_SEAL) != _report_seal(made_from, page):
-        page = systems.of(job).page(job, workspace).encode()
+        page = system_of(job).page(job, workspace).encode()
         _record(job, workspace)
         workspace.write_file(REPORT, page)
         workspace.write_file(REPORT_SEAL, _report_seal(made_from, page))
@@ -316,7 +315,9 @@ def _made_from(job: Job, workspace: Workspace) -> str:
     """Return the digest of what a report shows: its section, the stages with what they took, the code that draws."""
     done = workspace.stages()
     shown = [job.job.title, job.report.model_dump(mode="json")]
-    stages = {spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in systems.of(job).stages}
+    stages = {
+        spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in system_of(job).stages(job)
+    }
     return digest_of_json([shown, stages, provenance.source_digest()])
 
 
@@ -334,7 +335,7 @@ def report_job(job: Job) -> str:
     """
     Workspace.open(job.job.workspace)
     with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
-        for standing in standings(job, systems.of(job).stages, workspace):
+        for standing in standings(job, system_of(job).stages(job), workspace):
             if not standing.is_done:
                 state = _state(standing, workspace)
                 raise ValueError(
@@ -349,8 +350,8 @@ def report_job(job: Job) -> str:
 def plan_job(job: Job) -> Plan:
     """Return what a job would take; sizes that committed stages know are exact."""
     workspace = _existing(job)
-    system = systems.of(job)
-    current = standings(job, system.stages[:1], workspace)[0].is_done
+    system = system_of(job)
+    current = standings(job, system.stages(job)[:1], workspace)[0].is_done
     return system.plan(job, workspace if current else None)
 
 
@@ -359,7 +360,7 @@ def planned_losses(job: Job) -> list[str]:
     workspace = _existing(job)
     if workspace is None:
         return []
-    found = standings(job, systems.of(job).stages, workspace)
+    found = standings(job, system_of(job).stages(job), workspace)
     return loss_lines(losses(found, workspace, provenance.made_with()))
 
 
@@ -370,7 +371,7 @@ def job_status(job: Job) -> str:
         return f"{job.job.workspace}: nothing there yet; type: distembed run"
     owner = workspace.writer()
     lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
-    found = standings(job, systems.of(job).stages, workspace)
+    found = standings(job, system_of(job).stages(job), workspace)
     lines += [shown(f"  {standing.spec.name:<16}{_state(standing, workspace)}") for standing in found]
     return "\n".join([*lines, *map(shown, _provenance_lines(found))])
 
@@ -408,7 +409,7 @@ def verify_job(job: Job) -> tuple[list[str], str]:
         for p in workspace.verify()
     ]
     # a job whose stages differ from run to run leaves others' stages where they are
-    specs, done = systems.of(job).stages, workspace.stages()
+    specs, done = system_of(job).stages(job), workspace.stages()
     sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]
     return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)
 

@@ -1,18 +1,22 @@
 """What all job files share: sections that refuse unknown keys, and where inputs are.
 
 Every section is a frozen pydantic model, so a misspelt option is an error that names the nearest real one and never
-a silent default. The sections of one system are in `config.py` of its own folder.
+a silent default. The sections of one system are in `config.py` of its own folder, those of a corpus in
+`distembed.pipeline.corpus.config`.
 """
 
 from __future__ import annotations
 
 import os
+from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated
 
 from dask.utils import parse_bytes
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
 """A size in bytes, written `268435456` or `"256MiB"`."""
@@ -20,6 +24,33 @@ Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
 
 class JobError(ValueError):
     """A job file that cannot be run as it is written."""
+
+
+class Read(Enum):
+    """What a stage reads whose parameters hold the value of a key: the runner stamps it."""
+
+    FILES = "the files at a path, or a workspace"
+    CODE = "the source file of a module:function"
+
+
+def _located(path: str, info: ValidationInfo) -> str:
+    return locate(path, info.context["folder"]) if info.context else path
+
+
+Place = Annotated[str, Field(min_length=1), AfterValidator(_located)]
+"""A path, taken from the folder of the job file (`folder` of the validation context), or a URL."""
+
+InputPath = Annotated[Place, Read.FILES]
+"""The place of a file, a glob, a folder or a workspace that a stage reads."""
+
+TokenPattern = Annotated[str, Read.CODE]
+"""A name or a regular expression of what a token is, or the `module:function` of a tokenizer."""
+
+
+def _known_system(name: str) -> str:
+    if name not in SYSTEMS:
+        raise ValueError(f"there is no such system; there are {', '.join(SYSTEMS)}")
+    return name
 
 
 class Section(BaseModel):
@@ -31,59 +62,9 @@ class Section(BaseModel):
 class JobSection(Section):
     """`[job]`: what is run and where its workspace is."""
 
-    system: Literal["psdvec", "imputation", "wordspaces", "topics", "transfer"] = "psdvec"
+    system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
     title: str = "distembed job"
-    workspace: str = Field(min_length=1)
-
-
-class CorpusSection(Section):
-    """`[corpus]`: the documents and how they become tokens."""
-
-    paths: tuple[str, ...] = Field(min_length=1)
-    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto"
-    layout: Literal["line", "blocks"] = "line"
-    encoding: str = "utf-8"
-    errors: Literal["strict", "replace"] = "strict"
-    bad_records: Literal["error", "skip"] = "error"
-    namespaces: tuple[int, ...] = (0,)
-    redirects: bool = False
-    text_field: str | tuple[str, ...] = "text"
-    pattern: str = "unicode"
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
-    lowercase: bool = True
-    numbers: bool = False
-    apostrophes: bool = False
-    border: Literal["document", "line", "sentence"] = "document"
-    min_border_tokens: int = Field(default=1, ge=1)
-    split_bytes: Bytes = parse_bytes("32MiB")
-
-
-class VocabularySection(Section):
-    """`[vocabulary]`: which words get a vector."""
-
-    min_count: int = Field(default=5, ge=1)
-    max_size: int | None = Field(default=None, ge=1)
-    keep: tuple[str, ...] = ()
-
-
-class CountingSection(Section):
-    """`[counting]`: what counts as a word's context."""
-
-    window: int = Field(default=3, ge=1)
-    direction: Literal["left", "right", "symmetric"] = "left"
-    weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "flat"
-    draw: int | None = Field(default=None, ge=0)
-    subsample: float | None = Field(default=None, gt=0)
-    seed: int = Field(default=0, ge=0)
-    outside: Literal["keep", "close"] = "keep"
-
-
-class EvaluationSection(Section):
-    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
-
-    sets: tuple[str, ...] = ()
-    remove_mean: bool = False
-    n_components_removed: int = Field(default=0, ge=0)
+    workspace: Place
 
 
 class ReportSection(Section):
@@ -114,10 +95,6 @@ class Job(Section):
     report: ReportSection = ReportSection()
     resources: ResourcesSection = ResourcesSection()
     made_with: dict[str, str] = Field(default={}, exclude=True)
-
-    def located(self, folder: Path) -> Self:  # noqa: ARG002 - a job without inputs is as it is
-        """Return the job with its inputs looked up from the folder of its file."""
-        return self
 
 
 def locate(path: str, folder: Path) -> str:

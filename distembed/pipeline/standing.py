@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.inputs import FILES, stamp_inputs, stamps_at
+from distembed.pipeline.inputs import FILES, inputs_of, stamp_inputs, stamps_at, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.sections import Job
@@ -68,14 +68,16 @@ def standings(job: Job, specs: Iterable[StageSpec], workspace: Workspace | None)
     """Return where each stage of a job stands; stages come after those they read."""
     done = {} if workspace is None else workspace.stages()
     begun = {} if workspace is None else workspace.begun()
-    look = cache(stamps_at)
+    look, named = cache(stamps_at), inputs_of(job)
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
         recorded = {} if before is None else before.parameters.get(FILES, {})
-        reads = stamp_inputs(spec.reads(job), recorded if isinstance(recorded, Mapping) else {}, look)
+        asked = spec.parameters(job)
+        paths = (path for text in texts_in(asked) for path in named.get(text, ()))
+        reads = stamp_inputs(paths, recorded if isinstance(recorded, Mapping) else {}, look)
         parameters = {
-            **_named(spec.parameters(job), reads.names),
+            **_named(asked, reads.names),
             **({FILES: reads.stamps} if reads.stamps else {}),
         }
         inputs = {name: found[name].fingerprint for name in spec.inputs}

@@ -10,6 +10,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from distembed.pipeline.systems.topics.plan import planned_stages
 from scipy.sparse import csr_array, vstack
 from sklearn import decomposition
 from threadpoolctl import threadpool_limits
@@ -19,7 +20,6 @@ from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import Plan, Sizes
-from distembed.pipeline.topics.plan import planned_stages
 from distembed.weighting.documents import choose_words, select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50

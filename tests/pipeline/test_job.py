@@ -13,8 +13,8 @@ import pytest
 import distembed as de
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import WORKER_BYTES
-from distembed.pipeline.psdvec.plan import CoreMemory
 from distembed.pipeline.runner import plan_job, run_job, verify_job
+from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.weighting.pmi import pmi, ppmi
 
 from .conftest import dask_cluster, digest, distembed
@@ -104,10 +104,10 @@ def test_where_the_states_lie_does_not_change_a_bit(
 
 def test_many_small_graphs_are_no_large_one(job: Path) -> None:
     plan = plan_job(load_job(job))
-    stage = plan.stages[0]._replace(tasks=10**6, graphs=100)
-    plan._replace(stages=(stage,)).check()
+    stage = plan.stages["tokens"]._replace(tasks=10**6, graphs=100)
+    plan._replace(stages={"tokens": stage}).check()
     with pytest.raises(ValueError, match="stage tokens would be 1,000,000 tasks"):
-        plan._replace(stages=(stage._replace(graphs=1),)).check()
+        plan._replace(stages={"tokens": stage._replace(graphs=1)}).check()
 
 
 def test_status_tells_each_stage(job: Path, finished: tuple[Path, str, str]) -> None:
@@ -207,12 +207,12 @@ def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) 
 
 def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
     plan = plan_job(load_job(job))
-    large = plan.stages[1]._replace(task_bytes=2**40)
-    estimated = plan._replace(stages=(plan.stages[0], large._replace(exact=False)))
+    large = plan.stages["vocabulary"]._replace(task_bytes=2**40)
+    estimated = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=False)})
     estimated.check()
     (warning,) = estimated.warnings()
     assert "stage vocabulary would need 1.00 TiB" in warning
-    counted = plan._replace(stages=(plan.stages[0], large._replace(exact=True)))
+    counted = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=True)})
     assert counted.warnings() == ()
     with pytest.raises(MemoryError, match="stage vocabulary would need"):
         counted.check()
@@ -224,7 +224,7 @@ def test_until_is_refused_for_the_chosen_stages_only(
 ) -> None:
     workspace = tmp_path / "w"
     shutil.copytree(finished[0], workspace)
-    planned = {stage.stage: stage.peak_bytes(1) for stage in plan_job(load_job(job)).stages}
+    planned = {name: stage.peak_bytes(1) for name, stage in plan_job(load_job(job)).stages.items()}
     assert planned["evaluation"] == max(planned.values())
     settings = (f"resources.memory_limit={WORKER_BYTES + planned['evaluation'] - 1}",)
     small = load_job(job, workspace=str(workspace), settings=settings)

@@ -87,7 +87,7 @@ def test_many_distinct_words_take_what_the_plan_says(tmp_path: Path) -> None:
     # A dictionary is written before the table of 2^20 words has to grow.
     assert pq.ParquetFile(words).metadata.row_group(0).num_rows < 2**20
     plan = plan_job(load_job(job, workspace=f"{job}.w"))
-    planned = {stage.stage: stage for stage in plan.stages}
+    planned = plan.stages
     for name in STAGES:
         assert planned[name].exact
         assert peaks[name] <= WORKER_BYTES + planned[name].peak_bytes(1)

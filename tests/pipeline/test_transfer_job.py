@@ -14,8 +14,8 @@ import pytest
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.manifold.graphs import joint_adjacency
-from distembed.pipeline.imputation.stages import stored_sparse
-from distembed.pipeline.transfer import stages as transfer_stages
+from distembed.pipeline.context import stored_sparse
+from distembed.pipeline.systems.transfer import stages as transfer_stages
 
 from .conftest import digest_here, run
 from .conftest import distembed as subprocess_distembed

@@ -18,7 +18,7 @@ from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job
-from distembed.pipeline.wordspaces import stages as wordspaces_stages
+from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.weighting.documents import log_entropy
 
 from .conftest import DUMP, digest_here, run
@@ -295,7 +295,7 @@ def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tm
 def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> None:
     done = run("plan", job, "--workspace", tmp_path / "w")
     assert done.exit_code == 0, done.output
-    for spec in wordspaces_stages.stages_of(load_job(job)):
+    for spec in wordspaces_stages.stages(load_job(job)):
         assert re.search(rf"^{spec.name} +\d", done.output, re.MULTILINE), spec.name
     assert not (tmp_path / "w").exists()
 

@@ -24,15 +24,57 @@ from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.pipeline import corpus_stages
-from distembed.pipeline.context import Context, StageSpec, sections
-from distembed.pipeline.topics.config import Method, TopicsJob
+from distembed.pipeline.context import Context, StageSpec, System, sections
+from distembed.pipeline.corpus import stages as corpus_stages
+from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes, pair_sizes
+from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
+from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
 
-VALUE_BYTES = 8
-"""Bytes of a stored value: float32 and an int32 column."""
+DISTINCT_SHARE = 0.55
+"""Distinct words of a document over its tokens: 0.32 in long articles, 0.8 in abstracts; documents of news between."""
+
+CONTENT_SHARE = 0.55
+"""Tokens that are words of the vocabulary over all: the rest are stop words (English text: 0.5 to 0.6)."""
+
+
+class TopicSizes(NamedTuple):
+    """Sizes of a collection: its pairs of words, the words of its documents, the pairs that are associated."""
+
+    pairs: PairSizes
+    n_terms: int
+    n_associated: int
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of its corpus."""
+        return self.pairs.corpus
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
+        return self.pairs.n_nonzero
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return f"{self.pairs.sentence}, {self.n_terms:,} document terms"
+
+
+def topic_sizes(job: TopicsJob, workspace: Workspace | None) -> TopicSizes:
+    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
+    pairs = pair_sizes(job, workspace)
+    done = workspace.stages() if workspace is not None else {}
+    n_terms = int(DISTINCT_SHARE * CONTENT_SHARE * pairs.corpus.n_tokens)
+    n_associated = pairs.n_nonzero
+    if "document_terms" in done:
+        n_terms = int(done["document_terms"].facts["n_nonzero"])
+    if "association" in done:
+        n_associated = int(done["association"].facts["n_nonzero"])
+    return TopicSizes(pairs, n_terms, n_associated)
 
 
 # --- documents -> tokens -> vocabulary ---------------------------------------------------------------------------
@@ -45,6 +87,12 @@ def tokens_of(job: TopicsJob, workspace: Workspace) -> Tokens:
 
 def _tokens_name(job: TopicsJob) -> str:
     return "selected_tokens" if job.documents.labels or job.documents.drop_duplicates else "tokens"
+
+
+def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
+    """Return the plan of writing the documents that stay."""
+    tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
+    return StagePlan(sizes.corpus.n_splits, tokens, tokens, corpus_stages.PART_DICTIONARY_BYTES)
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:
@@ -101,6 +149,21 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
 
 
+def _term_blocks(job: TopicsJob, sizes: TopicSizes) -> int:
+    return max(sizes.corpus.n_splits, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
+
+
+def plan_documents(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+    """Return the plan of counting and weighing the words of documents."""
+    terms = PAIR_BYTES * sizes.n_terms
+    return corpus_stages.plan_counting(
+        sizes.corpus,
+        2 * _term_blocks(job, sizes),
+        written_bytes=2 * terms,
+        block_memory=min(job.resources.block_memory, 4 * terms),
+    )
+
+
 def run_documents(ctx: Context) -> dict[str, Any]:
     """Count the words of each document and weigh them by tf-idf, rows of unit length."""
     job: TopicsJob = ctx.job
@@ -118,22 +181,7 @@ def run_documents(ctx: Context) -> dict[str, Any]:
         "tf_idf", tf_idf(stored, **job.weighting.model_dump()), dims=dims, units="",
         meaning="tf-idf of the words of a document, rows of unit length.", progress=ctx.progress("tf-idf"),
     )  # fmt: skip
-    return {"n_nonzero": _n_nonzero(weighted), "n_row_blocks": weighted.numblocks[0]}
-
-
-def _n_nonzero(matrix: da.Array) -> int:
-    sizes = map_blocks(
-        _block_size,
-        matrix,
-        chunks=((1,) * matrix.numblocks[0], (1,)),
-        dtype=np.int64,
-        meta=np.empty((0, 0), np.int64),
-    )
-    return int(compute(sizes.sum()))
-
-
-def _block_size(block: csr_array) -> NDArray[np.int64]:
-    return np.array([[block.nnz]], np.int64)
+    return {"n_nonzero": corpus_stages.count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
 
 
 def run_partial_counts(ctx: Context) -> dict[str, Any]:
@@ -141,17 +189,7 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
-def reference_of(section: str) -> Callable[[TopicsJob], tuple[str, ...]]:
-    """Return a function that returns the workspace that a section of a job refers to, if any."""
-
-    def reads(job: TopicsJob) -> tuple[str, ...]:
-        url = getattr(job, section).workspace
-        return () if url is None else (url,)
-
-    return reads
-
-
-class PairCounts(NamedTuple):
+class ReferenceCounts(NamedTuple):
     """Symmetric counts of word pairs, and their sums by word."""
 
     vocabulary: Vocabulary
@@ -159,17 +197,32 @@ class PairCounts(NamedTuple):
     totals: NDArray[np.floating[Any]]
 
 
-def pair_counts(workspace: Workspace, url: str | None) -> PairCounts:
+def pair_counts(workspace: Workspace, url: str | None) -> ReferenceCounts:
     """Return the pair counts of the workspace at `url`, by default of this one; left contexts become both sides."""
     other = workspace if url is None else Workspace.open(url)
     counts = other.array("cooccurrence")
     if other.describe("cooccurrence").spec.dims[0] == "left_word":
         counts = _added(counts, transpose_row_blocks(counts))
-    return PairCounts(corpus_stages.vocabulary_of(other), counts, marginals(counts).rows)
+    return ReferenceCounts(corpus_stages.vocabulary_of(other), counts, marginals(counts).rows)
 
 
 def _added(left: da.Array, right: da.Array) -> da.Array:
     return map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
+
+
+def _largest_block(job: TopicsJob, sizes: TopicSizes) -> int:
+    return min(job.resources.block_memory // 4, PAIR_BYTES * sizes.n_nonzero)
+
+
+def plan_association(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+    """Return the plan of positive PMI."""
+    return StagePlan(
+        count_blocks(sizes.n_nonzero, job.resources.block_memory),
+        PAIR_BYTES * sizes.n_nonzero,
+        PAIR_BYTES * sizes.n_associated,
+        int(SCRATCH_FACTOR * _largest_block(job, sizes)),
+        exact=sizes.pairs.exact,
+    )
 
 
 def run_association(ctx: Context) -> dict[str, Any]:
@@ -188,7 +241,11 @@ def run_association(ctx: Context) -> dict[str, Any]:
         meaning="Positive pointwise mutual information of two words, not shifted.", progress=ctx.progress("PPMI"),
     )  # fmt: skip
     n_known = int((rows >= 0).sum())
-    return {"n_nonzero": _n_nonzero(stored), "n_known": n_known, "n_row_blocks": stored.numblocks[0]}
+    return {
+        "n_nonzero": corpus_stages.count_values(stored),
+        "n_known": n_known,
+        "n_row_blocks": stored.numblocks[0],
+    }
 
 
 # --- matrices -> topics --------------------------------------------------------------------------------------------
@@ -203,7 +260,7 @@ def _shifted_pmi(ctx: Context) -> Any:
 
 def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
-    size = VALUE_BYTES * n_nonzero
+    size = PAIR_BYTES * n_nonzero
     if size <= ctx.job.resources.block_memory:
         return csr_array(vstack(compute(array.to_delayed().ravel().tolist()), format="csr"))
     return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
@@ -269,6 +326,29 @@ def loss_of(model: Any) -> NDArray[np.float64]:
     if isinstance(model, SphericalKMeans):
         return np.count_nonzero(model.labels_ >= 0) - model.objective_
     return np.asarray(model.objective_)
+
+
+def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+    """Return the plan of all starts of a method: in one task each where both matrices are small."""
+    block, terms, pairs = (
+        job.resources.block_memory,
+        PAIR_BYTES * sizes.n_terms,
+        PAIR_BYTES * sizes.n_associated,
+    )
+    rounds = job.topics.n_iter * job.topics.n_starts
+    words = 8 * sizes.corpus.n_words * job.topics.n_topics
+    small = terms <= block and pairs <= block
+    held = terms + pairs if small else _largest_block(job, sizes)
+    # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
+    blocks = 4 * _term_blocks(job, sizes) + 2 * count_blocks(sizes.n_nonzero, block)
+    return StagePlan(
+        1 if small else blocks * rounds,
+        rounds * (terms + pairs),
+        words,
+        3 * held + 6 * words,
+        graphs=rounds,
+        exact={"document_terms", "association"} <= sizes.corpus.counted,
+    )
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:
@@ -352,6 +432,13 @@ def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
     return labels if len({label for label in labels if label is not None}) > 1 else None
 
 
+def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+    """Return the plan of the scores: the counts of the reference are read."""
+    n_blocks = count_blocks(sizes.n_nonzero, job.resources.block_memory)
+    task = _largest_block(job, sizes) + 2**26
+    return StagePlan(n_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
+
+
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
     methods = ctx.job.topics.methods
@@ -419,33 +506,32 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
     return {**sections("topics")(job), "block_memory": job.resources.block_memory}
 
 
-STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), sections("corpus"), corpus_stages.run_tokens, corpus_stages.corpus_files),
-    StageSpec("selection", ("tokens",), sections("documents"), run_selection),
-    StageSpec("vocabulary", ("tokens", "selection"), sections("vocabulary"), run_vocabulary),
-    StageSpec("document_terms", ("tokens", "selection", "vocabulary"), document_parameters, run_documents),
-    StageSpec(
-        "partial_counts",
-        ("tokens", "selection", "vocabulary"),
-        corpus_stages.counting_parameters,
-        run_partial_counts,
-    ),
-    StageSpec(
-        "cooccurrence", ("partial_counts",), corpus_stages.counting_parameters, corpus_stages.run_cooccurrence
-    ),
-    StageSpec(
-        "association",
-        ("cooccurrence", "vocabulary"),
-        sections("semantic"),
-        run_association,
-        reference_of("semantic"),
-    ),
-    StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics),
-    StageSpec(
-        "evaluation",
-        ("topics", "cooccurrence", "selection"),
-        sections("coherence"),
-        run_evaluation,
-        reference_of("coherence"),
-    ),
-)
+def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+    """Return the stages of a job."""
+    selected = ("tokens", "selection", "vocabulary")
+    return (
+        corpus_stages.TOKENS,
+        StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
+        corpus_stages.VOCABULARY._replace(inputs=("tokens", "selection"), run=run_vocabulary),
+        StageSpec("document_terms", selected, document_parameters, run_documents, plan_documents),
+        corpus_stages.PARTIAL_COUNTS._replace(inputs=selected, run=run_partial_counts),
+        corpus_stages.COOCCURRENCE,
+        StageSpec(
+            "association",
+            ("cooccurrence", "vocabulary"),
+            sections("semantic"),
+            run_association,
+            plan_association,
+        ),
+        StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics, plan_topics),
+        StageSpec(
+            "evaluation",
+            ("topics", "cooccurrence", "selection"),
+            sections("coherence"),
+            run_evaluation,
+            plan_evaluation,
+        ),
+    )
+
+
+SYSTEM = System(TopicsJob, stages, topic_sizes, "distembed.pipeline.systems.topics.report")

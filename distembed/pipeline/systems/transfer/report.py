@@ -12,10 +12,10 @@ from sklearn.manifold import TSNE
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute, one_blas_thread
 from distembed.pipeline import report
+from distembed.pipeline.corpus.collections import SIDES
+from distembed.pipeline.systems.transfer.config import TransferJob
+from distembed.pipeline.systems.transfer.stages import method_names, stages
 from distembed.pipeline.terminal import shown
-from distembed.pipeline.transfer.collections import SIDES
-from distembed.pipeline.transfer.config import TransferJob
-from distembed.pipeline.transfer.stages import STAGES, method_names
 from distembed.storage.workspace import Workspace
 
 METHODS = {
@@ -122,7 +122,7 @@ def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         report.objective_curve(
             np.asarray(workspace.table("topic_objective")["objective"]), title="Objective of the topics"
         ),
-        report.stage_table(report.stage_rows(STAGES, workspace)),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 

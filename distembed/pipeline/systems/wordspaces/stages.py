@@ -11,18 +11,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from dask.utils import format_bytes
 
-from distembed.counting.cooccurrence import (
-    CooccurrenceOptions,
-    PartialCounts,
-    cooccurrence_row_blocks,
-    merge_partials,
-)
+from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
@@ -40,16 +36,25 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, StageSpec, sections
-from distembed.pipeline.corpus_stages import (
-    corpus_files,
-    count_numbered_part,
-    run_tokens,
+from distembed.pipeline.context import Context, StageSpec, System, sections
+from distembed.pipeline.corpus.config import CountingSection
+from distembed.pipeline.corpus.sizes import CorpusSizes, corpus_sizes, counted_pairs, word_counts
+from distembed.pipeline.corpus.stages import (
+    PAIR_BYTES,
+    TOKENS,
+    VOCABULARY,
+    count_values,
+    merged_runs,
+    plan_counting,
+    plan_merging,
+    plan_runs,
     run_vocabulary,
+    store_runs,
     tokens_of,
     vocabulary_of,
 )
-from distembed.pipeline.wordspaces.config import (
+from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
+from distembed.pipeline.systems.wordspaces.config import (
     COUNTED,
     GRAPH_METHODS,
     SPARSE_METHODS,
@@ -77,96 +82,105 @@ LISTED_ZERO_WORDS = 20
 """Words without a value in a space that are named."""
 
 
-# --- which stages ----------------------------------------------------------------------------------------------
+# --- how large it is -------------------------------------------------------------------------------------------
+
+WORD_SHARE = 0.45
+"""Distinct words of a document over its tokens, of Wikipedia articles of some hundred words."""
+
+TOKENS_PER_DOCUMENT = 600
+"""Of a Wikipedia article; only the width of a space of documents hangs on it."""
+
+LIST_BYTES = 16
+"""Bytes of one neighbour: its distance and its row."""
+
+MATRIX_COPIES = 3
+"""Copies of a space of documents that one process may hold while it is turned: its pieces, and blocks of both."""
+
+BASIS_PASSES = 6
+"""Products that the basis of a truncated decomposition keeps."""
+
+TESTED_SHARE = 0.9
+"""Values of a sparse space that are in the rows of tested words, frequent words most of them."""
 
 
-def stages_of(job: WordSpacesJob) -> tuple[StageSpec, ...]:
-    """Return the stages of a job, each after those it reads."""
-    needed = job.needed()
-    counted = [kind for kind in COUNTED if any(job.recipes[name].of == kind for name in needed)]
-    specs = [
-        StageSpec("tokens", (), sections("corpus"), run_tokens, corpus_files),
-        StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_test_vocabulary, kept_sets),
-        *(spec for kind in counted for table in TABLES[kind] for spec in _count_stages(table)),
-    ]
-    for name in needed:
-        specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
-        specs += [_score_stage(name)] if name in job.spaces else []
-    return (*specs, *_vectors_stages(job))
+class SpaceSizes(NamedTuple):
+    """Sizes of a corpus, its documents, and the stored values of each table of counts.
+
+    `exact` says whether all tables that the job counts are counted.
+    """
+
+    corpus: CorpusSizes
+    n_documents: int
+    values: dict[str, int]
+    exact: bool
+
+    @property
+    def n_words(self) -> int:
+        """Words of the vocabulary."""
+        return self.corpus.n_words
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        corpus, tables = self.corpus, ", ".join(f"{name} {n:,}" for name, n in self.values.items())
+        return (
+            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_splits} splits; {corpus.n_tokens:,} tokens, "
+            f"{corpus.n_words:,} words, {self.n_documents:,} documents; values: {tables}"
+        )
 
 
-def _count_stages(table: str) -> list[StageSpec]:
-    if table == "document_terms":
-        return [StageSpec(table, ("tokens", "vocabulary"), _block_parameters, run_document_terms)]
-    parameters = partial(counting_parameters, table=table)
-    inputs = ("tokens", "vocabulary")
-    return [
-        StageSpec(f"{table}_parts", inputs, parameters, partial(run_parts, table=table)),
-        StageSpec(table, (f"{table}_parts",), parameters, partial(run_table, table=table)),
-    ]
+def space_sizes(job: WordSpacesJob, workspace: Workspace | None) -> SpaceSizes:
+    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
+    corpus = corpus_sizes(job, workspace)
+    facts = {name: manifest.facts for name, manifest in workspace.stages().items()} if workspace else {}
+    n_documents = corpus.n_tokens // TOKENS_PER_DOCUMENT + 1
+    n_documents = corpus.n_documents if "tokens" in corpus.counted else n_documents
+    counts = word_counts(corpus, workspace)
+    values = {"document_terms": int(WORD_SHARE * corpus.n_tokens)}
+    for table in COUNTING:
+        estimate = counted_pairs(counting_section(job, table), counts)
+        values[table] = int(facts.get(table, {}).get("n_nonzero", estimate))
+    # the values of document_terms are an estimate even when it is counted
+    exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
+    return SpaceSizes(corpus, n_documents, values, exact)
 
 
-def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
+def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
+    """Return the stored values of a space."""
     recipe = job.recipes[name]
-    parameters = partial(_recipe_parameters, name=name)
-    sources = TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)
-    graph_stages = _graph_stages(name, recipe) if recipe.method in GRAPH_METHODS else []
-    graph_inputs = [name for spec in graph_stages for name in (*spec.inputs, spec.name)]
-    inputs = tuple(dict.fromkeys([*sources, "vocabulary", *graph_inputs]))
-    return [*graph_stages, StageSpec(f"space_{name}", inputs, parameters, partial(run_space, name=name))]
+    if recipe.method not in SPARSE_METHODS:
+        return sizes.n_words * recipe.n_components
+    return sum(sizes.values[table] for table in TABLES[recipe.of])
 
 
-def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
-    """Return the search for neighbours and the eigenvectors; recipes of equal graphs name equal stages."""
-    searched = partial(_graph_parameters, name=name, options=("n_neighbors",))
-    mapped = partial(
-        _graph_parameters,
-        name=name,
-        options=("n_neighbors", "affinity", "symmetry", "n_components", "random_state"),
-    )
-    lists, maps = neighbors_name(recipe), eigenmaps_name(recipe)
-    source = f"space_{recipe.graph_source}"
-    return [
-        StageSpec(lists, (source,), searched, partial(run_neighbors, name=name)),
-        StageSpec(maps, (source, lists), mapped, partial(run_eigenmaps, name=name)),
-    ]
+def _space_bytes(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
+    each = PAIR_BYTES if job.recipes[name].method in SPARSE_METHODS else 4
+    return each * _values(job, sizes, name)
 
 
-def neighbors_name(recipe: RecipeSection) -> str:
-    """Return the name of the neighbours that a recipe's graph joins."""
-    return f"neighbors_{recipe.graph_source}_{recipe.n_neighbors}"
+def _read_bytes(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> int:
+    if recipe.of in COUNTED:
+        return PAIR_BYTES * sum(sizes.values[table] for table in TABLES[recipe.of])
+    return _space_bytes(job, sizes, recipe.of)
 
 
-def eigenmaps_name(recipe: RecipeSection) -> str:
-    """Return the name of the eigenvectors of a recipe's graph."""
-    parts = (recipe.graph_source, recipe.n_neighbors, recipe.affinity, recipe.symmetry, recipe.n_components)
-    return "eigenmaps_" + "_".join(map(str, (*parts, recipe.random_state)))
-
-
-def _score_stage(name: str) -> StageSpec:
-    return StageSpec(
-        f"scores_{name}",
-        (f"space_{name}", "vocabulary"),
-        score_parameters,
-        partial(run_scores, name=name),
-        lambda job: job.evaluation.sets,
-    )
-
-
-def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
-    chosen = job.wordspaces.vectors
-    if chosen is None:
-        return []
-    run = partial(run_vectors, name=chosen)
-    return [StageSpec("vectors", (f"space_{chosen}",), lambda job: {"vectors": job.wordspaces.vectors}, run)]
+def _width(sizes: SpaceSizes, recipe: RecipeSection, job: WordSpacesJob) -> int:
+    """Return the columns of the space a recipe starts from."""
+    if recipe.of == "documents":
+        return sizes.n_documents
+    if recipe.of in COUNTED:
+        return sizes.n_words * len(TABLES[recipe.of])
+    before = job.recipes[recipe.of]
+    return _width(sizes, before, job) if before.method in SPARSE_METHODS else before.n_components
 
 
 # --- parameters ------------------------------------------------------------------------------------------------
 
 
-def kept_sets(job: WordSpacesJob) -> tuple[str, ...]:
-    """Return the evaluation sets whose words the vocabulary keeps."""
-    return job.evaluation.sets if job.evaluation.keep_words else ()
+def vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
+    """Return the section of the vocabulary, and the evaluation sets whose words it keeps."""
+    kept = job.evaluation.sets if job.evaluation.keep_words else ()
+    return {**sections("vocabulary")(job), "keep_words_of": list(kept)}
 
 
 def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
@@ -208,6 +222,14 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
 
+def plan_document_terms(job: WordSpacesJob, sizes: SpaceSizes) -> StagePlan:
+    """Return the plan of counting the words of documents."""
+    block, corpus = job.resources.block_memory, sizes.corpus
+    n_tasks = max(corpus.n_splits, 32 * corpus.n_tokens // block)
+    terms = PAIR_BYTES * sizes.values["document_terms"]
+    return plan_counting(corpus, n_tasks, written_bytes=terms, block_memory=block)
+
+
 def run_document_terms(ctx: Context) -> dict[str, Any]:
     """Count each word in each document."""
     counts = count_document_terms(
@@ -224,43 +246,34 @@ def run_document_terms(ctx: Context) -> dict[str, Any]:
     return {"n_documents": stored.shape[0]}
 
 
-def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence in a table; HAL's second half is counted to the right."""
-    options = getattr(job, COUNTING[table]).model_dump()
-    if table == "hal_preceding":
-        options["direction"] = "right"
-    return CooccurrenceOptions(**options, block_memory=job.resources.block_memory)
+def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
+    """Return the plan of counting the parts of the corpus."""
+    return plan_runs(sizes.corpus, sizes.values[table], job.resources.block_memory)
 
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count each part of the corpus into sorted runs, cut by row block."""
-    options = counting_options(ctx.job, table)
-    row_blocks = cooccurrence_row_blocks(
-        vocabulary_of(ctx.workspace).counts,
-        window=options.window,
-        direction=options.direction,
-        block_memory=options.block_memory,
-    )
-    parts = tokens_of(ctx.workspace).parts
-    make = partial(
-        count_numbered_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=row_blocks
-    )
-    task = table.replace("_", " ")
-    ctx.stage.store_files(f"{table}_parts", len(parts), make, temporary=True, progress=ctx.progress(task))
-    return {"n_row_blocks": len(row_blocks) - 1}
+    section, block = counting_section(ctx.job, table), ctx.job.resources.block_memory
+    options = CooccurrenceOptions(**section.model_dump(), block_memory=block)
+    return store_runs(ctx, f"{table}_parts", options, task=table.replace("_", " "))
+
+
+def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
+    """Return what counts as a co-occurrence in a table; HAL's second half is counted to the right."""
+    section: CountingSection = getattr(job, COUNTING[table])
+    return section.model_copy(update={"direction": "right"}) if table == "hal_preceding" else section
+
+
+def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
+    """Return the plan of adding up the runs of all parts."""
+    return plan_merging(sizes.values[table], job.resources.block_memory)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     """Add the runs of all parts, row block by row block."""
-    found = [
-        PartialCounts(
-            **{**item.summary, "url": item.paths[0], "row_blocks": tuple(item.summary["row_blocks"])}
-        )
-        for item in ctx.workspace.files(f"{table}_parts")
-    ]
     stored = ctx.stage.store(
         table,
-        merge_partials(found, block_memory=ctx.job.resources.block_memory),
+        merged_runs(ctx, f"{table}_parts"),
         dims=("word", "context_word"),
         units="occurrences",
         meaning=f"Weighted occurrences of two words near each other; see [{COUNTING[table]}] in job.toml.",
@@ -269,17 +282,28 @@ def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
-def count_values(matrix: da.Array) -> int:
-    """Return how many values a sparse array stores."""
-    sizes = map_blocks(_block_values, matrix, chunks=((1,) * matrix.numblocks[0], (1,)), dtype=np.int64)
-    return int(compute(sizes.sum()))
-
-
-def _block_values(block: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.array([[block.nnz]], dtype=np.int64)
-
-
 # --- counts -> spaces ------------------------------------------------------------------------------------------
+
+
+def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+    """Return the plan of making a space: of passes over what it starts from, and of its dense blocks."""
+    recipe, block = job.recipes[name], job.resources.block_memory
+    read, written = _read_bytes(job, sizes, recipe), _space_bytes(job, sizes, name)
+    n_blocks = _blocks(read, block)
+    task = int(SCRATCH_FACTOR * min(block // 8 * 2, read))
+    if recipe.method in SPARSE_METHODS:
+        turned = MATRIX_COPIES * read // max(job.resources.workers or 1, 1) if recipe.of == "documents" else 0
+        pieces = n_blocks**2 if recipe.of == "documents" else n_blocks
+        return StagePlan(pieces, 3 * read, written, task + turned, exact=sizes.exact)
+    dense = 4 * recipe.n_components * max(_width(sizes, recipe, job), sizes.n_words)
+    if recipe.method == "lpp":
+        dense = 6 * dense + 2 * read  # both ways round in memory, and the solver's vectors in float64
+    passes = BASIS_PASSES if recipe.method in ("lsa", "psdvec", "lpp") else 1
+    return StagePlan(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
+
+
+def _blocks(n_bytes: int, block_memory: int) -> int:
+    return max(1, -(-n_bytes // (block_memory // 8)))
 
 
 def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -427,6 +451,18 @@ def _graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.cs
     )
 
 
+def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
+    return LIST_BYTES * sizes.n_words * recipe.n_neighbors
+
+
+def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+    """Return the plan of comparing all words of a space, a tile of pairs in each task."""
+    recipe, block = job.recipes[name], job.resources.block_memory
+    read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
+    grid = max(16, _blocks(read, block))
+    return StagePlan(grid * grid, 2 * grid * read, lists, 2 * block + 3 * lists, exact=sizes.exact)
+
+
 def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
     recipe: RecipeSection = ctx.job.recipes[name]
@@ -434,6 +470,14 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     keep = kept_as(ctx, {"neighbors": f"neighbors/{neighbors_name(recipe)}"}, meaning=meaning)
     graph = _graph(ctx, recipe, keep)
     return {"n_edges": int(graph.nnz)}
+
+
+def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+    """Return the plan of the eigenvectors of a graph of neighbours, found in memory."""
+    recipe = job.recipes[name]
+    read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
+    maps = 8 * sizes.n_words * recipe.n_components
+    return StagePlan(1, read + lists, maps, 3 * maps + 3 * lists, exact=sizes.exact)
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -502,6 +546,12 @@ _METHODS: dict[str, Callable[[Context, RecipeSection], da.Array]] = {
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
 
 
+def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+    """Return the plan of scoring a space."""
+    size = _space_bytes(job, sizes, name)
+    return StagePlan(1, 2 * size, 2**16, int(2 * TESTED_SHARE * size) + 2**26, exact=sizes.exact)
+
+
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space on every set, and list the neighbours of the report's words in it."""
     job: WordSpacesJob = ctx.job
@@ -541,6 +591,12 @@ def _nearest(ctx: Context, name: str) -> dict[str, list[tuple[str, float]]]:
     return nearest_words(space, words, asked, n=ctx.job.report.n_neighbors)
 
 
+def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
+    """Return the plan of copying a space."""
+    dense = 4 * sizes.n_words * job.recipes[name].n_components
+    return StagePlan(1, dense, dense, dense, exact=sizes.exact)
+
+
 def run_vectors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Store the space that other commands read as the vectors of the workspace."""
     meaning = f"Word vectors: the space {name}; row i is word i of vocabulary.parquet."
@@ -571,3 +627,107 @@ def nearest_of(workspace: Workspace, name: str) -> dict[str, list[tuple[str, flo
     """Return the neighbours of the report's words in a space of a finished workspace."""
     found: dict[str, list[tuple[str, float]]] = json.loads(workspace.read_bytes(f"nearest_{name}.json"))
     return found
+
+
+# --- which stages ----------------------------------------------------------------------------------------------
+
+
+def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job, each after those it reads."""
+    needed = job.needed()
+    specs = [
+        TOKENS,
+        VOCABULARY._replace(parameters=vocabulary_parameters, run=run_test_vocabulary),
+        *(spec for table in _tables_of(job) for spec in _count_stages(table)),
+    ]
+    for name in needed:
+        specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
+        specs += [_score_stage(name)] if name in job.spaces else []
+    return (*specs, *_vectors_stages(job))
+
+
+def _tables_of(job: WordSpacesJob) -> list[str]:
+    """Return the tables of counts that the recipes of a job start from."""
+    kinds = {job.recipes[name].of for name in job.needed()}
+    return [table for kind in COUNTED if kind in kinds for table in TABLES[kind]]
+
+
+def _count_stages(table: str) -> list[StageSpec]:
+    if table == "document_terms":
+        inputs = ("tokens", "vocabulary")
+        return [StageSpec(table, inputs, _block_parameters, run_document_terms, plan_document_terms)]
+    parameters = partial(counting_parameters, table=table)
+    inputs = ("tokens", "vocabulary")
+    return [
+        StageSpec(f"{table}_parts", inputs, parameters, *_of(run_parts, plan_parts, table=table)),
+        StageSpec(table, (f"{table}_parts",), parameters, *_of(run_table, plan_table, table=table)),
+    ]
+
+
+def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
+    recipe = job.recipes[name]
+    parameters = partial(_recipe_parameters, name=name)
+    sources = TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)
+    graph_stages = _graph_stages(name, recipe) if recipe.method in GRAPH_METHODS else []
+    graph_inputs = [name for spec in graph_stages for name in (*spec.inputs, spec.name)]
+    inputs = tuple(dict.fromkeys([*sources, "vocabulary", *graph_inputs]))
+    space = StageSpec(f"space_{name}", inputs, parameters, *_of(run_space, plan_space, name=name))
+    return [*graph_stages, space]
+
+
+def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
+    """Return the search for neighbours and the eigenvectors; recipes of equal graphs name equal stages."""
+    searched = partial(_graph_parameters, name=name, options=("n_neighbors",))
+    mapped = partial(
+        _graph_parameters,
+        name=name,
+        options=("n_neighbors", "affinity", "symmetry", "n_components", "random_state"),
+    )
+    lists, maps = neighbors_name(recipe), eigenmaps_name(recipe)
+    source = f"space_{recipe.graph_source}"
+    return [
+        StageSpec(lists, (source,), searched, *_of(run_neighbors, plan_neighbors, name=name)),
+        StageSpec(maps, (source, lists), mapped, *_of(run_eigenmaps, plan_eigenmaps, name=name)),
+    ]
+
+
+def neighbors_name(recipe: RecipeSection) -> str:
+    """Return the name of the neighbours that a recipe's graph joins."""
+    return f"neighbors_{recipe.graph_source}_{recipe.n_neighbors}"
+
+
+def eigenmaps_name(recipe: RecipeSection) -> str:
+    """Return the name of the eigenvectors of a recipe's graph."""
+    parts = (recipe.graph_source, recipe.n_neighbors, recipe.affinity, recipe.symmetry, recipe.n_components)
+    return "eigenmaps_" + "_".join(map(str, (*parts, recipe.random_state)))
+
+
+def _score_stage(name: str) -> StageSpec:
+    return StageSpec(
+        f"scores_{name}",
+        (f"space_{name}", "vocabulary"),
+        score_parameters,
+        *_of(run_scores, plan_scores, name=name),
+    )
+
+
+def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
+    chosen = job.wordspaces.vectors
+    if chosen is None:
+        return []
+    return [
+        StageSpec(
+            "vectors",
+            (f"space_{chosen}",),
+            lambda job: {"vectors": job.wordspaces.vectors},
+            *_of(run_vectors, plan_vectors, name=chosen),
+        )
+    ]
+
+
+def _of(run: Callable[..., Any], plan: Callable[..., StagePlan], **which: str) -> tuple[Any, Any]:
+    """Return what runs and plans a stage of one table or recipe."""
+    return partial(run, **which), partial(plan, **which)
+
+
+SYSTEM = System(WordSpacesJob, stages, space_sizes, "distembed.pipeline.systems.wordspaces.report")

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.pipeline.sections import (
-    CorpusSection,
-    CountingSection,
-    Job,
-    Section,
-    VocabularySection,
-    locate,
-)
+from distembed.pipeline.corpus.config import CorpusJob, CountingSection
+from distembed.pipeline.sections import InputPath, Section
 
 
 class ContextsSection(CountingSection):
@@ -132,15 +125,13 @@ class WordSpacesSection(Section):
 class ScoringSection(Section):
     """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
 
-    sets: tuple[str, ...] = ()
+    sets: tuple[InputPath, ...] = ()
     keep_words: bool = True
 
 
-class WordSpacesJob(Job):
+class WordSpacesJob(CorpusJob):
     """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
 
-    corpus: CorpusSection
-    vocabulary: VocabularySection = VocabularySection()
     contexts: ContextsSection = ContextsSection()
     bigrams: CountingSection = CountingSection()
     hal: HalSection = HalSection()
@@ -196,17 +187,6 @@ class WordSpacesJob(Job):
             if source not in COUNTED:
                 self._add_needed(source, order, (*path, name))
         order[name] = None
-
-    def located(self, folder: Path) -> Self:
-        """Return the job with its inputs looked up from the folder of its file."""
-        paths = tuple(locate(path, folder) for path in self.corpus.paths)
-        sets = tuple(locate(path, folder) for path in self.evaluation.sets)
-        return self.model_copy(
-            update={
-                "corpus": self.corpus.model_copy(update={"paths": paths}),
-                "evaluation": self.evaluation.model_copy(update={"sets": sets}),
-            }
-        )
 
 
 def _with_components(recipe: dict[str, Any], default: int) -> dict[str, Any]:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from dask.utils import parse_bytes
 from pydantic import Field, model_validator
 
-from distembed.pipeline.sections import Bytes, Job, Section, locate
+from distembed.pipeline.corpus.config import ParallelSection
+from distembed.pipeline.sections import InputPath, Job, Section
 
 
-class CollectionSection(Section):
-    """`[first]` or `[second]`: a collection of documents; its texts may be one field of records that hold both."""
+class SideSection(ParallelSection):
+    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are."""
 
-    paths: tuple[str, ...] = Field(min_length=1)
-    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet", "tsv"] = "auto"
-    layout: Literal["line", "blocks"] = "line"
-    encoding: str = "utf-8"
-    text_field: str = "text"
-    id_field: str | None = "id"
-    title_field: str | None = None
-    label_field: str | None = None
-    pattern: str = "unicode"
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
-    lowercase: bool = True
-    numbers: bool = False
-    apostrophes: bool = False
-    split_bytes: Bytes = parse_bytes("32MiB")
     stop_words: Literal["none", "english"] = "none"
-    vectors: str | None = None
+    vectors: InputPath | None = None
 
 
-class TermsSection(Section):
+class TransferTermsSection(Section):
     """`[terms]`: which words of a collection count, and how (tf-idf)."""
 
     min_documents: int = Field(default=2, ge=1)
@@ -49,7 +34,7 @@ class RepresentationSection(Section):
     random_state: int = Field(default=0, ge=0)
 
 
-class TopicsSection(Section):
+class TransferTopicsSection(Section):
     """`[topics]`: the proportions learnt on the first collection."""
 
     method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
@@ -63,7 +48,7 @@ class PairsSection(Section):
     """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
 
     share: float = Field(default=0.05, gt=0, le=1)
-    path: str | None = None
+    path: InputPath | None = None
     random_state: int = Field(default=0, ge=0)
 
 
@@ -94,11 +79,11 @@ class TransferEvaluationSection(Section):
 class TransferJob(Job):
     """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out."""
 
-    first: CollectionSection
-    second: CollectionSection
-    terms: TermsSection = TermsSection()
+    first: SideSection
+    second: SideSection
+    terms: TransferTermsSection = TransferTermsSection()
     representation: RepresentationSection = RepresentationSection()
-    topics: TopicsSection = TopicsSection()
+    topics: TransferTopicsSection = TransferTopicsSection()
     pairs: PairsSection = PairsSection()
     alignment: AlignmentSection = AlignmentSection()
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
@@ -117,15 +102,3 @@ class TransferJob(Job):
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
             )
         return self
-
-    def located(self, folder: Path) -> Self:
-        """Return the job with its inputs looked up from the folder of its file."""
-        sides = {name: _located_collection(getattr(self, name), folder) for name in ("first", "second")}
-        path = None if self.pairs.path is None else locate(self.pairs.path, folder)
-        return self.model_copy(update={**sides, "pairs": self.pairs.model_copy(update={"path": path})})
-
-
-def _located_collection(section: CollectionSection, folder: Path) -> CollectionSection:
-    paths = tuple(locate(path, folder) for path in section.paths)
-    vectors = None if section.vectors is None else locate(section.vectors, folder)
-    return section.model_copy(update={"paths": paths, "vectors": vectors})

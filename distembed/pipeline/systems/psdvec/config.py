@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.pipeline.sections import (
-    CorpusSection,
-    CountingSection,
-    EvaluationSection,
-    Job,
-    Section,
-    VocabularySection,
-    locate,
-)
+from distembed.pipeline.corpus.config import CountingJob
+from distembed.pipeline.sections import InputPath, Section
 
 
 class PSDVecSection(Section):
@@ -41,22 +33,16 @@ class PSDVecSection(Section):
         return self
 
 
-class PSDVecJob(Job):
+class EvaluationSection(Section):
+    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
+
+    sets: tuple[InputPath, ...] = ()
+    remove_mean: bool = False
+    n_components_removed: int = Field(default=0, ge=0)
+
+
+class PSDVecJob(CountingJob):
     """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
-    corpus: CorpusSection
-    vocabulary: VocabularySection = VocabularySection()
-    counting: CountingSection = CountingSection()
     psdvec: PSDVecSection = PSDVecSection()
     evaluation: EvaluationSection = EvaluationSection()
-
-    def located(self, folder: Path) -> Self:
-        """Return the job with its inputs looked up from the folder of its file."""
-        paths = tuple(locate(path, folder) for path in self.corpus.paths)
-        sets = tuple(locate(path, folder) for path in self.evaluation.sets)
-        return self.model_copy(
-            update={
-                "corpus": self.corpus.model_copy(update={"paths": paths}),
-                "evaluation": self.evaluation.model_copy(update={"sets": sets}),
-            }
-        )

@@ -5,24 +5,23 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
+from numpy.typing import NDArray
 
 from distembed.corpus import (
-    Corpus,
     Split,
     Tokenizer,
     Tokens,
     Vocabulary,
     build_vocabulary,
-    read_corpus,
     tokenize_split,
 )
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
@@ -34,13 +33,40 @@ from distembed.counting.cooccurrence import (
     count_part,
     merge_partials,
 )
-from distembed.execution import compute
-from distembed.pipeline.context import Context, sections
-from distembed.pipeline.inputs import code_file
-from distembed.pipeline.psdvec.config import PSDVecJob
-from distembed.pipeline.topics.config import TopicsJob
+from distembed.execution import compute, map_blocks
+from distembed.pipeline.context import Context, StageSpec, sections
+from distembed.pipeline.corpus.config import CorpusJob, CountingJob, corpus_of
+from distembed.pipeline.corpus.sizes import CorpusSizes
+from distembed.pipeline.plan import StagePlan
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
+
+PART_DICTIONARY_BYTES = 200 * 2**20
+"""Bytes of a part's largest dictionary (`corpus.parts.DICTIONARY_WORDS`): its table, growing, and what is written."""
+
+SLICE_ENTRIES, SLICE_ENTRY_BYTES = 2**20, 100
+"""Words of a slice on its way from the dictionaries of parts to the vocabulary, and the bytes of each."""
+
+VOCABULARY_BYTES = 240
+"""Bytes a word of the vocabulary takes in the stage that makes it, measured on words of six letters and more."""
+
+LOOKUP_BYTES = 400
+"""Bytes a word of the vocabulary takes in a task that reads token ids: the words, their hashes, and row ends of runs.
+
+Measured 310 to 370; the hash table doubles.
+"""
+
+DICTIONARY_SHARE = 60
+"""Bytes of a dictionary a byte of a split may need: texts of nothing but new words, compressed four times."""
+
+DOCUMENT_BYTES = 200
+"""Bytes a document takes in the stage of the vocabulary, which joins the tables of documents of all parts."""
+
+TOKEN_BYTES = 2.2
+"""Bytes a stored token takes."""
+
+PAIR_BYTES = 8
+"""Bytes of a stored pair: a value of four bytes and its column."""
 
 ENTRY_BYTES = 200
 """Bytes an entry of a dictionary takes while the counts of equal words are added, measured."""
@@ -48,28 +74,39 @@ ENTRY_BYTES = 200
 LEAST_ENTRIES = 2**18
 """Entries that the vocabulary adds up at a time, however small a block is: fewer would only make more files."""
 
-TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
+
+class CorpusBased(Protocol):
+    """Sizes of a job on a corpus."""
+
+    @property
+    def corpus(self) -> CorpusSizes:
+        """The sizes of its corpus."""
 
 
-def corpus_of(job: PSDVecJob | TopicsJob) -> Corpus:
-    """Return the corpus a job names, read lazily."""
-    section = job.corpus
-    tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
-    options = section.model_dump(exclude={"paths", *TOKENIZER_OPTIONS})
-    return read_corpus(section.paths, tokenizer=tokenizer, **options)
+class PairBased(CorpusBased, Protocol):
+    """Sizes of a job that counts the pairs of words of a corpus once."""
+
+    @property
+    def n_nonzero(self) -> int:
+        """The pairs that are counted."""
 
 
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def corpus_files(job: PSDVecJob | TopicsJob) -> tuple[str, ...]:
-    """Return the paths of the corpus, and the source file of a tokenizer that the job brings."""
-    return (*job.corpus.paths, *code_file(job.corpus.pattern))
+def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
+    """Return the plan of tokenizing: a split of text and the dictionary of its part in each task."""
+    corpus = sizes.corpus
+    split = min(job.corpus.split_bytes, corpus.input_bytes)
+    dictionary = min(PART_DICTIONARY_BYTES, DICTIONARY_SHARE * split)
+    return StagePlan(
+        corpus.n_splits, corpus.input_bytes, int(TOKEN_BYTES * corpus.n_tokens), 2 * split + dictionary
+    )
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenise each split of the corpus into a part with a dictionary of its own."""
-    corpus = corpus_of(ctx.job)
+    corpus = corpus_of(ctx.job.corpus)
     make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
     parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))
     if ctx.job.corpus.bad_records == "skip":
@@ -128,6 +165,26 @@ def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
 def _prefix(item: FileItem) -> str:
     """Return what the names of a part's files share, without the dot."""
     return item.paths[0].removesuffix(".documents.parquet")
+
+
+def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
+    """Return the plan of merging the dictionaries of all parts, and the documents beside."""
+    corpus = sizes.corpus
+    merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
+    held = VOCABULARY_BYTES * corpus.n_words + DOCUMENT_BYTES * corpus.n_documents
+    return StagePlan(
+        1,
+        int(TOKEN_BYTES * corpus.n_tokens) // 8,
+        40 * corpus.n_words,
+        merging + held,
+        exact="vocabulary" in corpus.counted,
+    )
+
+
+def merging_bytes(n_entries: int, block_memory: int) -> int:
+    """Return the bytes that merging the dictionaries of all parts takes: a slice, and what is added up at a time."""
+    added = min(n_entries, words_in_memory(block_memory))
+    return SLICE_ENTRY_BYTES * min(n_entries, SLICE_ENTRIES) + ENTRY_BYTES * added
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -196,19 +253,64 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 # --- token ids -> counts ---------------------------------------------------------------------------------------
 
 
-def counting_options(job: PSDVecJob | TopicsJob) -> CooccurrenceOptions:
+def counting_options(job: CountingJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
-def counting_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
+def counting_parameters(job: CountingJob) -> dict[str, Any]:
     """Return the section of counting and the memory of a block, which lays the grid."""
     return {**sections("counting")(job), "block_memory": job.resources.block_memory}
 
 
+def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, block_memory: int) -> StagePlan:
+    """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
+    task = block_memory + LOOKUP_BYTES * corpus.n_words
+    counted = "vocabulary" in corpus.counted
+    return StagePlan(n_tasks, int(TOKEN_BYTES * corpus.n_tokens), written_bytes, task, exact=counted)
+
+
+def plan_runs(corpus: CorpusSizes, n_pairs: int, block_memory: int) -> StagePlan:
+    """Return the plan of counting so many pairs into the sorted runs of each part."""
+    written = int(1.5 * PAIR_BYTES * n_pairs)
+    return plan_counting(corpus, corpus.n_splits, written_bytes=written, block_memory=block_memory)
+
+
+def plan_merging(n_pairs: int, block_memory: int) -> StagePlan:
+    """Return the plan of adding up the sorted runs of so many pairs."""
+    pairs = PAIR_BYTES * n_pairs
+    return StagePlan(count_blocks(n_pairs, block_memory), int(1.5 * pairs), pairs, block_memory)
+
+
+def count_blocks(n_pairs: int, block_memory: int) -> int:
+    """Return about how many row blocks the counts of so many pairs have."""
+    return max(1, -(-12 * n_pairs // (block_memory // 8)))
+
+
+def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
+    """Return the plan of counting the parts."""
+    return plan_runs(sizes.corpus, sizes.n_nonzero, job.resources.block_memory)
+
+
+def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
+    """Return the plan of adding up the runs of all parts."""
+    return plan_merging(sizes.n_nonzero, job.resources.block_memory)
+
+
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
     """Count each part of the tokens of a name into sorted runs, cut by row block."""
-    options = counting_options(ctx.job)
+    return store_runs(ctx, "partial_counts", counting_options(ctx.job), tokens=tokens)
+
+
+def store_runs(
+    ctx: Context,
+    name: str,
+    options: CooccurrenceOptions,
+    *,
+    tokens: str = "tokens",
+    task: str = "partial counts",
+) -> dict[str, Any]:
+    """Count each part of the tokens into sorted runs, cut by row block, and store them under a name."""
     blocks = cooccurrence_row_blocks(
         ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
@@ -217,15 +319,13 @@ def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any
     )
     parts = tokens_of(ctx.workspace, tokens).parts
     make = partial(
-        count_numbered_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks
+        _count_numbered_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks
     )
-    ctx.stage.store_files(
-        "partial_counts", len(parts), make, temporary=True, progress=ctx.progress("partial counts")
-    )
+    ctx.stage.store_files(name, len(parts), make, temporary=True, progress=ctx.progress(task))
     return {"n_row_blocks": len(blocks) - 1}
 
 
-def count_numbered_part(
+def _count_numbered_part(
     index: int,
     prefix: str,
     *,
@@ -242,10 +342,7 @@ def count_numbered_part(
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     """Add the runs of all parts, row block by row block."""
-    items = ctx.workspace.files("partial_counts")
-    partials = [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
-    partials = [p._replace(row_blocks=tuple(p.row_blocks)) for p in partials]
-    counts = merge_partials(partials, block_memory=ctx.job.resources.block_memory)
+    counts = merged_runs(ctx, "partial_counts")
     stored = ctx.stage.store(
         "cooccurrence",
         counts,
@@ -259,3 +356,40 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     row_nonzeros = compute(ctx.stage.row_nonzeros("cooccurrence"))
     ctx.stage.store_table("row_nonzeros", pa.table({"n_nonzero": row_nonzeros}))
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
+
+
+def merged_runs(ctx: Context, name: str) -> da.Array:
+    """Return the sum of the runs that are stored under a name, lazily, row block by row block."""
+    partials = [
+        PartialCounts(
+            **{**item.summary, "url": item.paths[0], "row_blocks": tuple(item.summary["row_blocks"])}
+        )
+        for item in ctx.workspace.files(name)
+    ]
+    return merge_partials(partials, block_memory=ctx.job.resources.block_memory)
+
+
+def count_values(matrix: da.Array) -> int:
+    """Return how many values a sparse array stores."""
+    sizes = map_blocks(
+        _block_values,
+        matrix,
+        chunks=((1,) * matrix.numblocks[0], (1,)),
+        dtype=np.int64,
+        meta=np.empty((0, 0), np.int64),
+    )
+    return int(compute(sizes.sum()))
+
+
+def _block_values(block: Any) -> NDArray[np.int64]:
+    return np.array([[block.nnz]], np.int64)
+
+
+TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens)
+VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
+PARTIAL_COUNTS = StageSpec(
+    "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts
+)
+COOCCURRENCE = StageSpec(
+    "cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence, plan_cooccurrence
+)

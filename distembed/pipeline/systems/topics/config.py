@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import (
-    CorpusSection,
-    CountingSection,
-    Job,
-    ReportSection,
-    Section,
-    VocabularySection,
-    locate,
-)
+from distembed.pipeline.corpus.config import CorpusSection, CountingJob, CountingSection, VocabularySection
+from distembed.pipeline.sections import InputPath, ReportSection, Section
 
 
 class CollectionSection(CorpusSection):
@@ -84,7 +76,7 @@ class TopicsSection(Section):
 class ReferenceSection(Section):
     """`[semantic]`: a workspace with counts of other text."""
 
-    workspace: str | None = None
+    workspace: InputPath | None = None
 
 
 class CoherenceSection(ReferenceSection):
@@ -101,7 +93,7 @@ class TopicsReportSection(ReportSection):
     n_map_documents: int = Field(default=1000, ge=1)
 
 
-class TopicsJob(Job):
+class TopicsJob(CountingJob):
     """A job of `system = "topics"`: a collection of documents in, topics and clusters out."""
 
     corpus: CollectionSection
@@ -113,16 +105,3 @@ class TopicsJob(Job):
     topics: TopicsSection = TopicsSection()
     coherence: CoherenceSection = CoherenceSection()
     report: TopicsReportSection = TopicsReportSection()
-
-    def located(self, folder: Path) -> Self:
-        """Return the job with its inputs looked up from the folder of its file."""
-        paths = tuple(locate(path, folder) for path in self.corpus.paths)
-        sections = {
-            name: _located_reference(getattr(self, name), folder) for name in ("semantic", "coherence")
-        }
-        return self.model_copy(update={"corpus": self.corpus.model_copy(update={"paths": paths}), **sections})
-
-
-def _located_reference(section: ReferenceSection, folder: Path) -> ReferenceSection:
-    workspace = None if section.workspace is None else locate(section.workspace, folder)
-    return section.model_copy(update={"workspace": workspace})

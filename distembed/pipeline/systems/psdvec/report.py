@@ -9,9 +9,9 @@ import numpy as np
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
-from distembed.pipeline.corpus_stages import omissions
-from distembed.pipeline.psdvec import stages
-from distembed.pipeline.psdvec.config import PSDVecJob
+from distembed.pipeline.corpus.stages import omissions
+from distembed.pipeline.systems.psdvec import stages
+from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -73,7 +73,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
         report.count_sparsity(row_nonzeros, len(counts)),
-        report.stage_table(report.stage_rows(stages.STAGES, workspace)),
+        report.stage_table(report.stage_rows(stages.stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 

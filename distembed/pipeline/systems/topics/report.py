@@ -18,10 +18,10 @@ from distembed.evaluation.documents import (
 )
 from distembed.execution import compute
 from distembed.pipeline import report
-from distembed.pipeline.corpus_stages import omissions
+from distembed.pipeline.corpus.stages import omissions
+from distembed.pipeline.systems.topics.config import Method, TopicsJob
+from distembed.pipeline.systems.topics.stages import classes_of, factor_names, labels_of, losses_of, stages
 from distembed.pipeline.terminal import shown
-from distembed.pipeline.topics.config import Method, TopicsJob
-from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
 from distembed.storage.workspace import Workspace
 
 NAMES: dict[Method, str] = {
@@ -161,7 +161,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         *_maps(job, workspace, own),
         _loss_section(results),
         *_cosine_sections(job, workspace, results),
-        report.stage_table(report.stage_rows(STAGES, workspace)),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]  # fmt: skip
     return [section for section in found if section is not None]

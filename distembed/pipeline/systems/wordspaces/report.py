@@ -8,10 +8,10 @@ from typing import Any
 from distembed.evaluation.priming import ALIKE, OPPOSITES
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
-from distembed.pipeline.corpus_stages import omissions
+from distembed.pipeline.corpus.stages import omissions
+from distembed.pipeline.systems.wordspaces.config import WordSpacesJob
+from distembed.pipeline.systems.wordspaces.stages import nearest_of, scores_of, stages, title_of
 from distembed.pipeline.terminal import shown
-from distembed.pipeline.wordspaces.config import WordSpacesJob
-from distembed.pipeline.wordspaces.stages import nearest_of, scores_of, stages_of, title_of
 from distembed.storage.workspace import Workspace
 
 Scores = dict[str, list[Score]]
@@ -30,10 +30,10 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         *_score_tables(job, scores),
         *_neighbour_tables(job, workspace),
         _space_table(job, workspace),
-        report.stage_table(report.stage_rows(stages_of(job), workspace)),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
     ]
-    digest = workspace.digest(spec.name for spec in stages_of(job))
+    digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
     return report.render_report(job.job.title, summary, sections, facts=_facts(workspace))
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from distembed.corpus import Tokens, Vocabulary, build_vocabulary
+from distembed.corpus import Tokens
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.transfer import (
@@ -27,29 +25,37 @@ from distembed.execution import compute, one_blas_thread, persist
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.manifold.alignment import FeaturePreservingEmbedding, prefixed
+from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS, FeaturePreservingEmbedding, prefixed
 from distembed.manifold.correspondences import (
     correspondence_matrix,
     propagate_correspondences,
     shared_values,
 )
+from distembed.manifold.distances import row_chunk
 from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
-from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
-from distembed.pipeline.corpus_stages import local_scratch, words_in_memory
-from distembed.pipeline.imputation.stages import stored_sparse
-from distembed.pipeline.inputs import code_file
-from distembed.pipeline.transfer.collections import (
+from distembed.manifold.neighbors import MERGED_AT_ONCE
+from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections, stored_sparse
+from distembed.pipeline.corpus.collections import (
     SIDES,
-    document_table,
+    collections_of,
     find_pairs,
-    splits_of,
-    tokenize_part,
-    tokenizer_of,
+    run_side_tokens,
+    run_terms,
+    side_parameters,
+    side_vocabulary,
+    term_parameters,
+    token_parts,
 )
-from distembed.pipeline.transfer.config import TransferJob
+from distembed.pipeline.corpus.stages import (
+    LOOKUP_BYTES,
+    PART_DICTIONARY_BYTES,
+    VOCABULARY_BYTES,
+    merging_bytes,
+)
+from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.weighting.documents import choose_words, tf_idf
 from distembed.weighting.pmi import ppmi
 
 Floats = NDArray[np.float64]
@@ -57,99 +63,167 @@ Floats = NDArray[np.float64]
 TOP_WORDS = 10
 """Words that name a topic in tables."""
 
-# --- collections -> tokens -> weighted terms ------------------------------------------------------------------
+# --- how large it is -------------------------------------------------------------------------------------------
+
+WORDS_PER_DOCUMENT = 70
+"""Different words of such a document."""
+SEARCH_COPIES = 6
+"""Copies of the rows of both collections that the search for pairs holds in memory."""
+ROUNDS = 6
+"""Rounds of the alternation that a fit takes, about."""
+SEARCHES = 24
+"""Neighbour searches of one search for pairs: 8 rounds, for all pairs and with each half left out."""
 
 
-def token_parameters(job: TransferJob) -> dict[str, Any]:
-    """Return both collections; not what only later stages ask of them."""
-    return {
-        side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "vectors"}) for side in SIDES
-    }
+class TransferSizes(NamedTuple):
+    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
 
+    n_first: int
+    n_second: int
+    input_bytes: int
+    n_nonzero: int
+    n_words: int
+    n_splits: int
+    exact: bool  # documents and words are counted; non-zeros are estimated always
 
-def collection_files(job: TransferJob) -> tuple[str, ...]:
-    """Return the paths of both collections, and the source files of tokenizers that the job brings."""
-    both = [getattr(job, side) for side in SIDES]
-    return tuple(path for side in both for path in (*side.paths, *code_file(side.pattern)))
+    @property
+    def n_documents(self) -> int:
+        """Documents of both collections."""
+        return self.n_first + self.n_second
 
-
-def run_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenise each split of both collections."""
-    facts: dict[str, Any] = {}
-    for side in SIDES:
-        section = getattr(ctx.job, side)
-        splits = splits_of(section)
-        make = partial(tokenize_part, splits=splits, tokenizer=tokenizer_of(section))
-        name = f"{side}_tokens"
-        parts = ctx.stage.store_files(name, len(splits), make, progress=ctx.progress(name))
-        for what in ("n_documents", "n_tokens", "n_words"):
-            facts[f"{side}_{what}"] = sum(int(part.summary[what]) for part in parts)
-    return facts
-
-
-def _prefixes(workspace: Workspace, side: str) -> tuple[str, ...]:
-    suffix = ".documents.parquet"
-    return tuple(
-        next(path.removesuffix(suffix) for path in item.paths if path.endswith(suffix))
-        for item in workspace.files(f"{side}_tokens")
-    )
-
-
-def term_parameters(job: TransferJob) -> dict[str, Any]:
-    """Return which words count, and the memory of a block, which lays the grid."""
-    words = [getattr(job, side).stop_words for side in SIDES]
-    return {**sections("terms")(job), "stop_words": words, "block_memory": job.resources.block_memory}
-
-
-def run_terms(ctx: Context) -> dict[str, Any]:
-    """Choose the words of each collection and weigh its documents by them."""
-    facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
-    for side in SIDES:
-        tokens = Tokens(_prefixes(ctx.workspace, side))
-        documents = document_table(tokens.parts)
-        with local_scratch(ctx.workspace) as scratch:
-            every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
-        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
-        ctx.stage.store_table(f"{side}_documents", documents)
-        ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
-        counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
-        weighted = tf_idf(
-            counts,
-            frequencies=vocabulary.document_counts,
-            n_documents=documents.num_rows,
-            sublinear=ctx.job.terms.sublinear,
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return (
+            f"about {self.n_first:,} and {self.n_second:,} documents, {self.n_words:,} words, "
+            f"{self.n_nonzero:,} non-zeros"
         )
-        meaning = "tf-idf of each word (column) in each document (row), rows of unit length."
-        _store(ctx, f"{side}_terms", weighted, ("document", "word"), meaning)
-        facts[f"{side}_n_words"] = len(vocabulary)
-    return facts
 
 
-def _chosen_words(job: TransferJob, side: str, vocabulary: Vocabulary, n_documents: int) -> Vocabulary:
-    chosen = choose_words(
-        vocabulary.words,
-        vocabulary.document_counts,
-        n_documents=n_documents,
-        min_documents=job.terms.min_documents,
-        max_share=job.terms.max_share,
-        stop_words=ENGLISH_STOP_WORDS if getattr(job, side).stop_words == "english" else (),
-    )[: job.terms.max_size]
-    words = [vocabulary.words[row] for row in chosen.tolist()]
-    return Vocabulary(words, vocabulary.counts[chosen], vocabulary.document_counts[chosen])
+def transfer_sizes(job: TransferJob, workspace: Workspace | None) -> TransferSizes:
+    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
+    read = collections_of(job, workspace.stages() if workspace is not None else {})
+    nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
+    first, second = read.n_documents
+    return TransferSizes(first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_splits, read.exact)
 
 
-def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
-    return pa.table(
-        {"word": vocabulary.words, "count": vocabulary.counts, "document_count": vocabulary.document_counts}
+# --- the plans ------------------------------------------------------------------------------------------------
+
+
+def _term_bytes(sizes: TransferSizes) -> int:
+    return 8 * sizes.n_nonzero
+
+
+def _chunks(job: TransferJob, sizes: TransferSizes) -> int:
+    return max(2, _term_bytes(sizes) // max(1, job.resources.block_memory // 4))
+
+
+def _row_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+    options = job.representation
+    return _term_bytes(sizes) if options.kind == "tf_idf" else 4 * sizes.n_documents * options.n_components
+
+
+def _edge_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+    return 2 * 12 * sizes.n_documents * job.alignment.n_neighbors
+
+
+def _grid(job: TransferJob, sizes: TransferSizes) -> int:
+    n = sizes.n_documents
+    return -(-n // row_chunk(n, 8 * job.representation.n_components, job.resources.block_memory))
+
+
+def _search_tasks(job: TransferJob, sizes: TransferSizes) -> int:
+    grid = _grid(job, sizes)
+    return grid * grid + grid * -(-grid // MERGED_AT_ONCE)
+
+
+def _pair_searches(job: TransferJob, sizes: TransferSizes) -> int:
+    """Return the tasks of one search for further pairs."""
+    return SEARCHES * _search_tasks(job, sizes) if job.alignment.propagate else 0
+
+
+def _matching_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+    rows = 8 * sizes.n_documents * job.representation.n_components
+    searching = SEARCH_COPIES * rows + job.resources.block_memory
+    return searching if job.alignment.propagate else _edge_bytes(job, sizes)
+
+
+def _fit_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+    columns = max(1, job.alignment.n_components // SYSTEM_GROUPS)
+    return _edge_bytes(job, sizes) + 8 * SYSTEM_COPIES * sizes.n_documents * columns
+
+
+def _systems(job: TransferJob) -> int:
+    return min(job.alignment.n_components, SYSTEM_GROUPS) * ROUNDS
+
+
+def plan_tokens(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of tokenizing both collections."""
+    text = min(job.first.split_bytes, sizes.input_bytes)
+    task = 2 * text + PART_DICTIONARY_BYTES
+    return StagePlan(sizes.n_splits, 2 * sizes.input_bytes, 4 * _term_bytes(sizes), task)
+
+
+def plan_terms(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of choosing words and weighing documents."""
+    terms, block = _term_bytes(sizes), job.resources.block_memory
+    choosing = merging_bytes(sizes.n_words, block) + (VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
+    return StagePlan(_chunks(job, sizes), 4 * terms, terms, block + choosing, exact=sizes.exact)
+
+
+def plan_vectors(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of the rows that neighbours are sought among."""
+    task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
+    rows = _row_bytes(job, sizes)
+    return StagePlan(20 * _chunks(job, sizes), 12 * _term_bytes(sizes), rows, task, exact=sizes.exact)
+
+
+def plan_topics(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of learning the topics of the first collection."""
+    topics, n_iter = 4 * sizes.n_first * job.topics.n_topics, job.topics.n_iter
+    task = job.resources.block_memory + 3 * topics
+    n_tasks = 3 * n_iter * _chunks(job, sizes)
+    return StagePlan(n_tasks, n_iter * _term_bytes(sizes), topics, task, exact=sizes.exact)
+
+
+def plan_pairs(job: TransferJob, sizes: TransferSizes) -> StagePlan:  # noqa: ARG001
+    """Return the plan of joining both collections by their ids."""
+    n = sizes.n_documents
+    return StagePlan(1, 20 * n, 24 * n, 200 * n, exact=sizes.exact)
+
+
+def plan_graphs(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of the neighbours within each collection."""
+    edges, read = _edge_bytes(job, sizes), 2 * _grid(job, sizes) * _row_bytes(job, sizes)
+    task = job.resources.block_memory + 3 * edges
+    return StagePlan(_search_tasks(job, sizes), read, edges, task, exact=sizes.exact)
+
+
+def plan_links(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of the search for further pairs."""
+    written, task = _edge_bytes(job, sizes), _matching_bytes(job, sizes)
+    return StagePlan(_pair_searches(job, sizes), _row_bytes(job, sizes), written, task, exact=sizes.exact)
+
+
+def plan_embedding(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of the embedding: systems of equations, some columns in each task."""
+    written = 8 * sizes.n_documents * job.alignment.n_components
+    return StagePlan(
+        _systems(job), _edge_bytes(job, sizes), written, _fit_bytes(job, sizes), exact=sizes.exact
     )
 
 
-def vocabulary_of(workspace: Workspace, side: str) -> Vocabulary:
-    """Return the chosen words of a collection."""
-    table = workspace.table(f"{side}_vocabulary")
-    return Vocabulary(
-        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
-    )
+def plan_evaluation(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+    """Return the plan of an embedding and a search for each draw of known pairs."""
+    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
+    read = _row_bytes(job, sizes) + _edge_bytes(job, sizes)
+    task = _matching_bytes(job, sizes) + _fit_bytes(job, sizes)
+    n_tasks = n_draws * (_systems(job) + _pair_searches(job, sizes))
+    return StagePlan(n_tasks, read, 2**14, task, exact=sizes.exact)
+
+
+# --- writing --------------------------------------------------------------------------------------------------
 
 
 def _store(ctx: Context, name: str, array: da.Array, dims: tuple[str, ...], meaning: str) -> None:
@@ -168,11 +242,6 @@ def _store_memory(ctx: Context, name: str, array: Any, dims: tuple[str, ...], me
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
     """Return the representation, and where word vectors are given."""
     return {**sections("representation")(job), "vectors": [getattr(job, side).vectors for side in SIDES]}
-
-
-def given_vectors(job: TransferJob) -> tuple[str, ...]:
-    """Return the vector files and workspaces that a job names."""
-    return tuple(url for side in SIDES if (url := getattr(job, side).vectors))
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -255,8 +324,8 @@ def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
     options, block = ctx.job.topics, ctx.job.resources.block_memory
     counts = count_cooccurrences(
-        Tokens(_prefixes(ctx.workspace, "first")),
-        vocabulary_of(ctx.workspace, "first"),
+        Tokens(token_parts(ctx.workspace, "first")),
+        side_vocabulary(ctx.workspace, "first"),
         window=options.window,
         block_memory=block,
     )
@@ -274,8 +343,8 @@ def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
     from sklearn.decomposition import LatentDirichletAllocation  # noqa: PLC0415 - half a second
 
     options = ctx.job.topics
-    tokens = Tokens(_prefixes(ctx.workspace, "first"))
-    counts = _in_memory(count_document_terms(tokens, vocabulary_of(ctx.workspace, "first")))
+    tokens = Tokens(token_parts(ctx.workspace, "first"))
+    counts = _in_memory(count_document_terms(tokens, side_vocabulary(ctx.workspace, "first")))
     with one_blas_thread():
         model = LatentDirichletAllocation(
             options.n_topics, max_iter=options.n_iter, random_state=options.random_state
@@ -305,15 +374,10 @@ def _in_memory(rows: da.Array) -> Any:
 # --- pairs and graphs -> one embedding ------------------------------------------------------------------------
 
 
-def pair_files(job: TransferJob) -> tuple[str, ...]:
-    """Return the file of known pairs, if the job names one."""
-    return () if job.pairs.path is None else (job.pairs.path,)
-
-
 def run_pairs(ctx: Context) -> dict[str, Any]:
     """Find the documents of both collections that are the same, and which of them are known to be."""
     first, second = (ctx.workspace.table(f"{side}_documents")["id"].to_pylist() for side in SIDES)
-    pairs = find_pairs(ctx.job.pairs, first, second)
+    pairs = find_pairs(first, second, **ctx.job.pairs.model_dump())
     correspondence_matrix(
         np.column_stack([pairs.rows, pairs.confidence])[pairs.known], len(first), len(second)
     )
@@ -531,14 +595,22 @@ def _topic_scores(workspace: Workspace, topics: Floats) -> pa.Table:
     )
 
 
-STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), token_parameters, run_tokens, collection_files),
-    StageSpec("terms", ("tokens",), term_parameters, run_terms),
-    StageSpec("vectors", ("terms",), vector_parameters, run_vectors, given_vectors),
-    StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics),
-    StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, pair_files),
-    StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs),
-    StageSpec("links", ("vectors", "pairs"), link_parameters, run_links),
-    StageSpec("embedding", ("topics", "graphs", "links"), sections("alignment"), run_embedding),
-    StageSpec("evaluation", ("embedding", "pairs"), sections("evaluation", "alignment"), run_evaluation),
-)
+def stages(job: TransferJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+    """Return the stages of a job."""
+    judged = sections("evaluation", "alignment")
+    return (
+        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens),
+        StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms),
+        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors),
+        StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics),
+        StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs),
+        StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs, plan_graphs),
+        StageSpec("links", ("vectors", "pairs"), link_parameters, run_links, plan_links),
+        StageSpec(
+            "embedding", ("topics", "graphs", "links"), sections("alignment"), run_embedding, plan_embedding
+        ),
+        StageSpec("evaluation", ("embedding", "pairs"), judged, run_evaluation, plan_evaluation),
+    )
+
+
+SYSTEM = System(TransferJob, stages, transfer_sizes, "distembed.pipeline.systems.transfer.report")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import Bytes, Job, ResourcesSection, Section, locate
+from distembed.pipeline.sections import Bytes, InputPath, Job, ResourcesSection, Section
 
 
 class DomainSection(Section):
-    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.imputation.tables`."""
+    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.systems.imputation.tables`."""
 
-    path: str = Field(min_length=1)
+    path: InputPath
     name_column: str | None = None
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -21,7 +20,7 @@ class DomainSection(Section):
     first: str | None = None
     last: str | None = None
     standardise: bool = False
-    names: str | None = None
+    names: InputPath | None = None
     names_from: str = "from"
     names_to: str = "to"
     names_label: str | None = None
@@ -31,7 +30,7 @@ class DomainSection(Section):
 class KnownSection(Section):
     """`[known]`: the vectors there are, a vector file or a table with a column of names."""
 
-    path: str = Field(min_length=1)
+    path: InputPath
     format: Literal["auto", "vectors", "table"] = "auto"
     name_column: str | None = None
     drop: tuple[str, ...] = ()
@@ -78,15 +77,3 @@ class ImputationJob(Job):
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
     resources: ImputationResourcesSection = ImputationResourcesSection()
-
-    def located(self, folder: Path) -> Self:
-        """Return the job with its inputs looked up from the folder of its file."""
-        names = None if self.domain.names is None else locate(self.domain.names, folder)
-        domain = {"path": locate(self.domain.path, folder), "names": names}
-        known = {"path": locate(self.known.path, folder)}
-        return self.model_copy(
-            update={
-                "domain": self.domain.model_copy(update=domain),
-                "known": self.known.model_copy(update=known),
-            }
-        )

@@ -8,9 +8,9 @@ import numpy as np
 
 from distembed.display import plural
 from distembed.pipeline import report
-from distembed.pipeline.context import read_vectors
-from distembed.pipeline.imputation.config import ImputationJob
-from distembed.pipeline.imputation.stages import STAGES, stored_sparse
+from distembed.pipeline.context import read_vectors, stored_sparse
+from distembed.pipeline.systems.imputation.config import ImputationJob
+from distembed.pipeline.systems.imputation.stages import stages
 from distembed.pipeline.terminal import neighbor_line
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -121,7 +121,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
             x_scale="log",
             y_scale="log",
         ),
-        report.stage_table(report.stage_rows(STAGES, workspace)),
+        report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -16,18 +16,19 @@ import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
 from distembed.linalg.operators import VALUES_PER_BLOCK, balanced_chunks
-from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
-from distembed.pipeline.corpus_stages import (
-    corpus_files,
-    counting_parameters,
-    run_cooccurrence,
-    run_partial_counts,
-    run_tokens,
-    run_vocabulary,
+from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections
+from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
+from distembed.pipeline.corpus.stages import (
+    COOCCURRENCE,
+    PAIR_BYTES,
+    PARTIAL_COUNTS,
+    TOKENS,
+    VOCABULARY,
+    count_blocks,
     vocabulary_of,
 )
-from distembed.pipeline.psdvec.config import PSDVecJob
-from distembed.pipeline.psdvec.plan import Kept, core_memory
+from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
+from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
@@ -35,6 +36,63 @@ from distembed.weighting.pmi import marginals
 if TYPE_CHECKING:
     from distembed.evaluation.scoring import Score
     from distembed.factorization.psdvec import PSDVec
+
+
+# --- what the core keeps in memory ------------------------------------------------------------------------------
+
+
+CORE_FIRST_PASSES, CORE_PASSES = 16, 2
+"""Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
+
+
+Kept = Literal["all", "bases", "none"]
+
+
+class CoreMemory(NamedTuple):
+    """Bytes of one task of the core, of a round's bases and products, and of all its states together.
+
+    States stay in memory where there is room for them beside the tasks: on disk each block of a state costs some
+    milliseconds, more than the work itself on twenty thousand words. The bases come first, since every pass reads all
+    that are before it.
+    """
+
+    task_bytes: int
+    basis_bytes: int
+    state_bytes: int
+
+    def kept_in_process(self, limit: int, n_threads: int) -> Kept:
+        """Tell which states one process of so many threads has room for."""
+        return self._kept(limit - WORKER_BYTES - n_threads * self.task_bytes)
+
+    def kept_in_cluster(self, limits: Sequence[int]) -> Kept:
+        """Tell the same of worker processes of one thread; above half of its limit Dask would soon spill."""
+        return self._kept(sum(max(0, limit // 2 - self.task_bytes) for limit in limits))
+
+    def kept_bytes(self, kept: Kept) -> int:
+        """Return how many bytes the states that are kept take."""
+        return {"all": self.state_bytes, "bases": self.basis_bytes, "none": 0}[kept]
+
+    def _kept(self, room: int) -> Kept:
+        if self.state_bytes <= room:
+            return "all"
+        return "bases" if self.basis_bytes <= room else "none"
+
+
+def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
+    """Return what the core of a job needs in memory, from the pairs counted in all.
+
+    The first round holds the counts, their transpose, one sparse matrix on the pairs of both orders, and its basis and
+    products, the later ones the counts and three such matrices, with the transpose while those are made, and smaller
+    bases.
+    """
+    options = job.psdvec
+    rank = options.n_components + options.n_iter - 1
+    largest_block = min(job.resources.block_memory // 8 * 2, 8 * n_pairs)
+    task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
+    counts, both_orders, vectors = 8 * n_pairs, 2 * 8 * n_pairs, 4 * n_core * rank
+    first_bases, later_bases = vectors * CORE_FIRST_PASSES, 2 * vectors * (1 + CORE_PASSES)
+    states = max(2 * counts + both_orders + first_bases, 2 * counts + 3 * both_orders + later_bases)
+    return CoreMemory(task_bytes, first_bases, states)
 
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------
@@ -82,6 +140,30 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     return keep
 
 
+def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
+    n_words = sizes.corpus.n_words
+    return min(job.psdvec.n_core or n_words, n_words)
+
+
+def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+    """Return the plan of the core: passes over its counts, and what of its states stays in memory."""
+    options, resources, n_core = job.psdvec, job.resources, _core_size(job, sizes)
+    dense = 4 * n_core * (options.n_components + options.n_iter - 1)
+    core_pairs = int(PAIR_BYTES * sizes.n_nonzero * min(1.0, (n_core / sizes.corpus.n_words) ** 0.35))
+    passes = CORE_FIRST_PASSES + CORE_PASSES * (options.n_iter - 1)
+    memory = core_memory(job, n_core, sizes.n_nonzero)
+    kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
+    on_disk = {"all": 0, "bases": 2 * core_pairs, "none": 2 * core_pairs + 2 * passes * dense}[kept]
+    return StagePlan(
+        count_blocks(sizes.n_nonzero, resources.block_memory) * (2 * passes + 6 * options.n_iter),
+        (passes + 3 * options.n_iter) * 2 * core_pairs,
+        on_disk + options.n_iter * dense,
+        memory.task_bytes,
+        memory.kept_bytes(kept),
+        exact=sizes.exact,
+    )
+
+
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
     from distembed.factorization.psdvec_core import sliced
@@ -113,6 +195,19 @@ def run_core(ctx: Context) -> dict[str, Any]:
     ctx.stage.store_table("eigenvalues", pa.table({"eigenvalue": model.eigenvalues_}))
     ctx.stage.store_table("objective", pa.table({"weighted_squared_error": model.objective_}))
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
+
+
+def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+    """Return the plan of the noncore words, solved by row block."""
+    block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
+    largest_block = min(block // 8 * 2, pair_bytes)
+    return StagePlan(
+        count_blocks(sizes.n_nonzero, block),
+        2 * pair_bytes,
+        4 * sizes.corpus.n_words * k,
+        int(SCRATCH_FACTOR * largest_block) + 2 * 4 * _core_size(job, sizes) * k,
+        exact=sizes.exact,
+    )
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -161,6 +256,11 @@ def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
     )
 
 
+def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+    """Return the plan of the scores."""
+    return StagePlan(1, 4 * sizes.corpus.n_words * job.psdvec.n_components, 2**14, 2**26)
+
+
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
     from distembed.evaluation import words as evaluation
@@ -181,14 +281,17 @@ def scores_of(workspace: Workspace) -> list[Score]:
     return [Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows]
 
 
-STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), sections("corpus"), run_tokens, corpus_files),
-    StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary),
-    StageSpec("partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts),
-    StageSpec("cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence),
-    StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core),
-    StageSpec("vectors", ("core",), sections("psdvec"), run_vectors),
-    StageSpec(
-        "evaluation", ("vectors",), sections("evaluation"), run_evaluation, lambda job: job.evaluation.sets
-    ),
-)
+def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+    """Return the stages of a job."""
+    return (
+        TOKENS,
+        VOCABULARY,
+        PARTIAL_COUNTS,
+        COOCCURRENCE,
+        StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
+        StageSpec("vectors", ("core",), sections("psdvec"), run_vectors, plan_vectors),
+        StageSpec("evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation),
+    )
+
+
+SYSTEM = System(PSDVecJob, stages, pair_sizes, "distembed.pipeline.systems.psdvec.report")

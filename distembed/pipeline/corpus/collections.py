@@ -1,0 +1,341 @@
+"""Two collections of documents: their tokens and terms, and which documents of one are those of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from distembed.corpus import (
+    Split,
+    Tokenizer,
+    Tokens,
+    Vocabulary,
+    build_vocabulary,
+    read_corpus,
+    tokenize_split,
+)
+from distembed.corpus.readers import documents_of, find_files
+from distembed.counting.documents import count_document_terms
+from distembed.pipeline.context import Context, sections
+from distembed.pipeline.corpus.config import ParallelSection
+from distembed.pipeline.corpus.sizes import BYTES_PER_TOKEN, EXPANSION
+from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
+from distembed.pipeline.tables import TableError, read_columns
+from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
+from distembed.weighting.documents import choose_words, tf_idf
+
+SIDES = ("first", "second")
+
+TOKENIZER_OPTIONS = {option.name for option in fields(Tokenizer)} & set(ParallelSection.model_fields)
+READER_OPTIONS = {"format", "layout", "encoding", "text_field", "id_field", "title_field", "label_field"}
+
+EXCERPT_CHARACTERS = 200
+"""Characters of a document's beginning that are kept, to show what was matched."""
+
+
+# ---- how large they are -----------------------------------------------------------------------------------
+
+TOKENS_PER_DOCUMENT = 200
+"""Between a help page (280) and an encyclopedia's lead paragraph (70): the files of data/parallel."""
+DISTINCT_WORDS = 12
+"""Words of a vocabulary for the root of a token: Heaps' law, 10,500 words for 700,000 tokens."""
+
+
+class CollectionSizes(NamedTuple):
+    """Bytes and splits of both collections together, and the documents, tokens and words of each."""
+
+    n_bytes: int
+    n_splits: int
+    n_documents: list[int]
+    n_tokens: list[int]
+    n_words: list[int]
+    exact: bool
+
+
+def collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
+    """Return how much there is to read; what committed tokens know needs no file."""
+    if "tokens" in done:
+        facts, outputs = done["tokens"].facts, done["tokens"].outputs
+        n_splits = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in SIDES)
+        documents = [int(facts[f"{side}_n_documents"]) for side in SIDES]
+        tokens = [int(facts[f"{side}_n_tokens"]) for side in SIDES]
+        words = [int(facts[f"{side}_n_words"]) for side in SIDES]
+        return CollectionSizes(recorded_bytes(done["tokens"]), n_splits, documents, tokens, words, exact=True)
+    splits = [splits_of(getattr(job, side)) for side in SIDES]
+    sizes = [file_sizes(split.url for split in side) for side in splits]
+    n_bytes = sum(size for side in sizes for size in side.values())
+    # Two texts of one record share the bytes of its file.
+    shared = 2 if sizes[0].keys() & sizes[1].keys() else 1
+    tokens = [sum(_tokens(url, size) for url, size in side.items()) // shared for side in sizes]
+    documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
+    words = [int(DISTINCT_WORDS * n**0.5) for n in tokens]
+    return CollectionSizes(n_bytes, sum(map(len, splits)), documents, tokens, words, exact=False)
+
+
+def _tokens(url: str, n_bytes: int) -> int:
+    expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
+    return int(n_bytes * expansion / BYTES_PER_TOKEN["text"])
+
+
+# ---- documents --------------------------------------------------------------------------------------------
+
+
+def tokenizer_of(section: ParallelSection) -> Tokenizer:
+    """Return how the texts of a collection become tokens."""
+    return Tokenizer(**section.model_dump(include=TOKENIZER_OPTIONS))
+
+
+def splits_of(section: ParallelSection) -> tuple[Split, ...]:
+    """Return what tasks read of a collection; a table of tab-separated values is one task each.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a path matches no file.
+    """
+    if section.format == "tsv":
+        names = ((section.text_field,), section.id_field, section.title_field, section.label_field)
+        return tuple(Split(url, "tsv", fields=names) for url in find_files(list(section.paths), ()))
+    options = section.model_dump(include=READER_OPTIONS)
+    return read_corpus(section.paths, split_bytes=section.split_bytes, **options).splits
+
+
+def _tokenize_part(
+    index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer
+) -> dict[str, Any]:
+    """Write the tokens of a split and the beginnings of its documents; return how much there was of each."""
+    split = splits[index]
+    if split.format == "tsv":
+        split = _as_parquet(split, f"{prefix}.records.parquet")
+    summary = tokenize_split(split, tokenizer, prefix)._asdict()
+    excerpts = [_excerpt(document.text) for document in documents_of(split)]
+    _write_table(f"{prefix}.excerpts.parquet", pa.table({"excerpt": pa.array(excerpts, pa.string())}))
+    return {name: value for name, value in summary.items() if isinstance(value, int)}
+
+
+def _as_parquet(split: Split, target: str) -> Split:
+    """Write the fields of a table of tab-separated values as Parquet, quotes being ordinary characters."""
+    texts, *others = split.fields
+    wanted = list(dict.fromkeys([*texts, *(name for name in others if name)]))
+    try:
+        with fsspec.open(split.url, "rb", compression="infer") as file:
+            table = pacsv.read_csv(
+                file,
+                parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False),
+                convert_options=pacsv.ConvertOptions(
+                    include_columns=wanted,
+                    column_types=dict.fromkeys(wanted, pa.string()),
+                    strings_can_be_null=False,
+                ),
+            )
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise TableError(f"{split.url} is no table with the columns {wanted}: {error}") from None
+    _write_table(target, table)
+    return replace(split, url=target, format="parquet")
+
+
+def _write_table(target: str, table: pa.Table) -> None:
+    with fsspec.open(target, "wb") as file:
+        pq.write_table(table, file, write_page_checksum=True)
+
+
+def _excerpt(text: str) -> str:
+    """Return the beginning of a text with its white space closed up."""
+    words = " ".join(islice(text[: 4 * EXCERPT_CHARACTERS].split(), EXCERPT_CHARACTERS))
+    return words if len(words) <= EXCERPT_CHARACTERS else words[: EXCERPT_CHARACTERS - 1] + "…"
+
+
+def document_table(prefixes: Sequence[str]) -> pa.Table:
+    """Return id, title, label, n_tokens and excerpt of each document of some token parts."""
+    tables = []
+    for prefix in prefixes:
+        documents, excerpts = (_read_table(f"{prefix}.{kind}.parquet") for kind in ("documents", "excerpts"))
+        tables.append(documents.append_column("excerpt", excerpts["excerpt"]))
+    return pa.concat_tables(tables)
+
+
+def _read_table(url: str) -> pa.Table:
+    with fsspec.open(url, "rb") as file:
+        return pq.read_table(file, page_checksum_verification=True)
+
+
+# ---- the stages --------------------------------------------------------------------------------------------
+
+
+def side_parameters(job: Any) -> dict[str, Any]:
+    """Return both collections; not what only later stages ask of them."""
+    return {
+        side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "vectors"}) for side in SIDES
+    }
+
+
+def run_side_tokens(ctx: Context) -> dict[str, Any]:
+    """Tokenise each split of both collections."""
+    facts: dict[str, Any] = {}
+    for side in SIDES:
+        section = getattr(ctx.job, side)
+        splits = splits_of(section)
+        make = partial(_tokenize_part, splits=splits, tokenizer=tokenizer_of(section))
+        name = f"{side}_tokens"
+        parts = ctx.stage.store_files(name, len(splits), make, progress=ctx.progress(name))
+        for what in ("n_documents", "n_tokens", "n_words"):
+            facts[f"{side}_{what}"] = sum(int(part.summary[what]) for part in parts)
+    return facts
+
+
+def token_parts(workspace: Workspace, side: str) -> tuple[str, ...]:
+    """Return the token parts of a collection."""
+    suffix = ".documents.parquet"
+    return tuple(
+        next(path.removesuffix(suffix) for path in item.paths if path.endswith(suffix))
+        for item in workspace.files(f"{side}_tokens")
+    )
+
+
+def term_parameters(job: Any) -> dict[str, Any]:
+    """Return which words count, and the memory of a block, which lays the grid."""
+    words = [getattr(job, side).stop_words for side in SIDES]
+    return {**sections("terms")(job), "stop_words": words, "block_memory": job.resources.block_memory}
+
+
+def run_terms(ctx: Context) -> dict[str, Any]:
+    """Choose the words of each collection and weigh its documents by them."""
+    facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
+    for side in SIDES:
+        tokens = Tokens(token_parts(ctx.workspace, side))
+        documents = document_table(tokens.parts)
+        with local_scratch(ctx.workspace) as scratch:
+            every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
+        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
+        ctx.stage.store_table(f"{side}_documents", documents)
+        ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
+        counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
+        weighted = tf_idf(
+            counts,
+            frequencies=vocabulary.document_counts,
+            n_documents=documents.num_rows,
+            sublinear=ctx.job.terms.sublinear,
+        )
+        meaning = "tf-idf of each word (column) in each document (row), rows of unit length."
+        name, dims = f"{side}_terms", ("document", "word")
+        ctx.stage.store(name, weighted, dims=dims, units="", meaning=meaning, progress=ctx.progress(name))
+        facts[f"{side}_n_words"] = len(vocabulary)
+    return facts
+
+
+def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int) -> Vocabulary:
+    chosen = choose_words(
+        vocabulary.words,
+        vocabulary.document_counts,
+        n_documents=n_documents,
+        min_documents=job.terms.min_documents,
+        max_share=job.terms.max_share,
+        stop_words=ENGLISH_STOP_WORDS if getattr(job, side).stop_words == "english" else (),
+    )[: job.terms.max_size]
+    words = [vocabulary.words[row] for row in chosen.tolist()]
+    return Vocabulary(words, vocabulary.counts[chosen], vocabulary.document_counts[chosen])
+
+
+def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
+    return pa.table(
+        {"word": vocabulary.words, "count": vocabulary.counts, "document_count": vocabulary.document_counts}
+    )
+
+
+def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
+    """Return the chosen words of a collection."""
+    table = workspace.table(f"{side}_vocabulary")
+    return Vocabulary(
+        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
+    )
+
+
+# ---- pairs ------------------------------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Documents that are the same.
+
+    Attributes
+    ----------
+    rows : int64, (p × 2), of the first and second collection
+    confidence : float64, (p,), in (0, 1]
+    known : bool, (p,): given to the method; the others only judge it
+    """
+
+    rows: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    known: NDArray[np.bool_]
+
+
+def find_pairs(
+    first: Sequence[str], second: Sequence[str], *, path: str | None, share: float, random_state: int
+) -> Pairs:
+    """Return the documents that two collections share, from the ids of both.
+
+    Without a file, documents with one id are a pair, and a share of them, drawn, is known. With a file of the
+    columns `first`, `second` and perhaps `confidence`, its pairs are known, and documents with one id that
+    stand in none of them are pairs to judge by.
+
+    Raises
+    ------
+    ValueError
+        If an id occurs twice in a collection, the file names one that is not there, or there is no pair.
+    """
+    places = [_places(ids, side) for ids, side in zip((first, second), SIDES, strict=True)]
+    same = np.array([(row, places[1][name]) for name, row in places[0].items() if name in places[1]])
+    same = same.reshape(-1, 2).astype(np.int64)
+    if path is not None:
+        return _with_file(path, places, same)
+    if not len(same):
+        raise ValueError(
+            f"no document of the first collection (the first is {first[0]!r}) has the id of one of the second "
+            f"({second[0]!r}): name the fields of the ids, or give pairs.path, a table of pairs"
+        )
+    n_known = max(1, round(share * len(same)))
+    known = np.zeros(len(same), bool)
+    known[np.random.default_rng(random_state).permutation(len(same))[:n_known]] = True
+    return Pairs(same, np.ones(len(same)), known)
+
+
+def _places(ids: Sequence[str], side: str) -> dict[str, int]:
+    places = {name: row for row, name in enumerate(ids)}
+    if len(places) < len(ids):
+        twice = next(name for row, name in enumerate(ids) if places[name] != row)
+        raise ValueError(f"the id {twice!r} occurs twice in the {side} collection: make ids unique")
+    return places
+
+
+def _with_file(path: str, places: Sequence[dict[str, int]], same: NDArray[np.int64]) -> Pairs:
+    columns = read_columns(path)
+    for side in SIDES:
+        if side not in columns:
+            raise TableError(f"{path} has no column {side!r}; it has {', '.join(map(repr, columns))}")
+    rows = np.column_stack(
+        [_rows(path, side, columns[side], place) for side, place in zip(SIDES, places, strict=True)]
+    )
+    confidence = np.asarray(columns.get("confidence", np.ones(len(rows))), np.float64)
+    free = ~(np.isin(same[:, 0], rows[:, 0]) | np.isin(same[:, 1], rows[:, 1]))
+    known = np.concatenate([np.ones(len(rows), bool), np.zeros(free.sum(), bool)])
+    return Pairs(np.concatenate([rows, same[free]]), np.concatenate([confidence, np.ones(free.sum())]), known)
+
+
+def _rows(path: str, side: str, names: NDArray[Any], places: dict[str, int]) -> NDArray[np.int64]:
+    wanted = [str(name) for name in names.tolist()]
+    absent = next((name for name in wanted if name not in places), None)
+    if absent is not None:
+        raise ValueError(f"{path} names {absent!r}, which is no id of the {side} collection")
+    return np.array([places[name] for name in wanted], np.int64)

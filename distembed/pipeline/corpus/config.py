@@ -1,0 +1,95 @@
+"""The sections of a job file that say what a corpus is, which words it has and what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Literal
+
+from dask.utils import parse_bytes
+from pydantic import Field
+
+from distembed.corpus import Corpus, Tokenizer, read_corpus
+from distembed.pipeline.sections import Bytes, InputPath, Job, Section, TokenPattern
+
+TOKENIZER_OPTIONS = frozenset(option.name for option in fields(Tokenizer))
+
+
+class CorpusSection(Section):
+    """`[corpus]`: the documents and how they become tokens."""
+
+    paths: tuple[InputPath, ...] = Field(min_length=1)
+    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto"
+    layout: Literal["line", "blocks"] = "line"
+    encoding: str = "utf-8"
+    errors: Literal["strict", "replace"] = "strict"
+    bad_records: Literal["error", "skip"] = "error"
+    namespaces: tuple[int, ...] = (0,)
+    redirects: bool = False
+    text_field: str | tuple[str, ...] = "text"
+    pattern: TokenPattern = "unicode"
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    lowercase: bool = True
+    numbers: bool = False
+    apostrophes: bool = False
+    border: Literal["document", "line", "sentence"] = "document"
+    min_border_tokens: int = Field(default=1, ge=1)
+    split_bytes: Bytes = parse_bytes("32MiB")
+
+
+class ParallelSection(Section):
+    """One of two collections of documents; its texts may be one field of records that hold those of both."""
+
+    paths: tuple[InputPath, ...] = Field(min_length=1)
+    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet", "tsv"] = "auto"
+    layout: Literal["line", "blocks"] = "line"
+    encoding: str = "utf-8"
+    text_field: str = "text"
+    id_field: str | None = "id"
+    title_field: str | None = None
+    label_field: str | None = None
+    pattern: TokenPattern = "unicode"
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    lowercase: bool = True
+    numbers: bool = False
+    apostrophes: bool = False
+    split_bytes: Bytes = parse_bytes("32MiB")
+
+
+class VocabularySection(Section):
+    """`[vocabulary]`: which words get a vector."""
+
+    min_count: int = Field(default=5, ge=1)
+    max_size: int | None = Field(default=None, ge=1)
+    keep: tuple[str, ...] = ()
+
+
+class CountingSection(Section):
+    """`[counting]`: what counts as a word's context."""
+
+    window: int = Field(default=3, ge=1)
+    direction: Literal["left", "right", "symmetric"] = "left"
+    weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "flat"
+    draw: int | None = Field(default=None, ge=0)
+    subsample: float | None = Field(default=None, gt=0)
+    seed: int = Field(default=0, ge=0)
+    outside: Literal["keep", "close"] = "keep"
+
+
+class CorpusJob(Job):
+    """What every job on a corpus has: the documents, and which words they are told apart by."""
+
+    corpus: CorpusSection
+    vocabulary: VocabularySection = VocabularySection()
+
+
+class CountingJob(CorpusJob):
+    """A job that counts the pairs of words of a corpus once."""
+
+    counting: CountingSection = CountingSection()
+
+
+def corpus_of(section: CorpusSection) -> Corpus:
+    """Return the corpus that a section names, read lazily."""
+    tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
+    options = section.model_dump(exclude={"paths", *TOKENIZER_OPTIONS})
+    return read_corpus(section.paths, tokenizer=tokenizer, **options)

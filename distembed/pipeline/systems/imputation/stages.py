@@ -1,0 +1,488 @@
+"""The stages of Latent Semantic Imputation: a table and known vectors to a graph, weights and all vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.execution import delayed, one_blas_thread
+from distembed.manifold.distances import LEAST_ROWS, ROW_COPIES, distance_chunk, distance_rows, row_chunk
+from distembed.manifold.imputation import (
+    COLUMN_BLOCKS,
+    COLUMN_COPIES,
+    LatentSemanticImputation,
+    UnreachedRowsError,
+)
+from distembed.manifold.neighbors import MERGED_AT_ONCE
+from distembed.pipeline.context import Context, StageSpec, System, sections, stored_sparse
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
+from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.systems.imputation.config import (
+    DomainSection,
+    ImputationJob,
+    KnownSection,
+    MatchingSection,
+)
+from distembed.pipeline.tables import (
+    COMPRESSIONS,
+    TABLE_SUFFIXES,
+    Columns,
+    Floats,
+    TableError,
+    column_of,
+    key_column,
+    match_names,
+    number_columns,
+    read_columns,
+    refuse_twice,
+    texts_of,
+)
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+# --- the tables ----------------------------------------------------------------------------------------------
+
+
+class Domain(NamedTuple):
+    """What is known of every name."""
+
+    names: list[str]
+    matrix: Floats  # (n, d)
+    labels: list[str]  # one a name, "" where there is none
+    left_out: dict[str, str]  # name: why it has no row
+
+
+def read_domain(section: DomainSection) -> Domain:
+    """Return the domain matrix of a job, a row a name.
+
+    Raises
+    ------
+    TableError
+        If the table lacks a column, a name stands twice, or a value is no finite number.
+    """
+    columns = read_columns(section.path)
+    for name in section.drop:
+        column_of(section.path, columns, name)
+    columns = {name: values for name, values in columns.items() if name not in section.drop}
+    key = key_column(section.path, columns, section.name_column)
+    make = _from_prices if section.transform == "return_correlation" else _from_features
+    domain = _renamed(make(section, columns, key), section)
+    refuse_twice(section.names or section.path, "name", domain.names)
+    return domain._replace(matrix=_standardised(domain.matrix)) if section.standardise else domain
+
+
+def _from_features(section: DomainSection, columns: Columns, key: str) -> Domain:
+    names = texts_of(columns[key])
+    wanted = section.columns or [name for name in columns if name not in (key, section.label_column)]
+    for name in wanted:
+        column_of(section.path, columns, name)
+    labels = [""] * len(names)
+    if section.label_column is not None:
+        labels = texts_of(column_of(section.path, columns, section.label_column))
+    return Domain(names, number_columns(section.path, columns, names, wanted), labels, {})
+
+
+def _from_prices(section: DomainSection, columns: Columns, key: str) -> Domain:
+    """Return the correlations of the returns of all columns that have a price on every date of the window."""
+    dates = np.array(texts_of(columns[key]))
+    chosen = (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
+    if chosen.sum() < 3:
+        raise TableError(
+            f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
+        )
+    names = [name for name in section.columns or columns if name != key]
+    prices = np.stack([_prices(section.path, columns, name)[chosen] for name in names], axis=1)
+    returns, left_out = _complete_returns(prices[np.argsort(dates[chosen], kind="stable")], names)
+    kept = [name for name in names if name not in left_out]
+    if len(kept) < 2:
+        raise TableError(f"{section.path} has prices on every date for {len(kept)} names: choose other dates")
+    with one_blas_thread():
+        matrix: NDArray[np.float64] = np.asarray(np.corrcoef(returns, rowvar=False))
+    return Domain(kept, matrix, [""] * len(kept), left_out)
+
+
+def _prices(path: str, columns: Columns, name: str) -> NDArray[np.float64]:
+    values = column_of(path, columns, name)
+    if values.dtype.kind not in "fiu" or values.ndim != 1:
+        raise TableError(f"the column {name!r} of {path} holds {values.dtype}, not prices: drop it")
+    return values.astype(np.float64)
+
+
+def _complete_returns(
+    prices: NDArray[np.float64], names: Sequence[str]
+) -> tuple[NDArray[np.float64], dict[str, str]]:
+    """Return p_t / p_(t-1) - 1 of the complete series, and the names left out with the reason."""
+    missing: NDArray[np.bool_] = np.asarray(~(prices > 0).all(axis=0))
+    returns = prices[1:, ~missing] / prices[:-1, ~missing] - 1
+    still = np.zeros_like(missing)
+    still[~missing] = np.ptp(returns, axis=0) == 0
+    left_out = {
+        name: "its price never moves" if still[i] else "a price is missing or not positive"
+        for i, name in enumerate(names)
+        if missing[i] or still[i]
+    }
+    return returns[:, ~still[~missing]], left_out
+
+
+def _renamed(domain: Domain, section: DomainSection) -> Domain:
+    """Return the domain under the names of the table of names, where there is one, with its labels."""
+    if section.names is None:
+        return domain
+    columns = read_columns(section.names)
+    keys = texts_of(column_of(section.names, columns, section.names_from))
+    refuse_twice(section.names, "name", keys)
+    new = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_to)), strict=True))
+    labels = domain.labels
+    if section.names_label is not None:
+        given = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_label)), strict=True))
+        labels = [given.get(name, "") for name in domain.names]
+    names = [new.get(name, name) for name in domain.names]
+    return Domain(names, domain.matrix, labels, {new.get(n, n): why for n, why in domain.left_out.items()})
+
+
+def _standardised(matrix: Floats) -> Floats:
+    """Return columns of mean 0 and variance 1; a constant column becomes zeros and says nothing."""
+    spread = matrix.std(axis=0, dtype=np.float64)
+    centred = matrix - matrix.mean(axis=0, dtype=np.float64)
+    return (centred / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
+
+
+def read_known(section: KnownSection) -> WordVectors:
+    """Return the vectors a job knows, from a vector file or a table.
+
+    Raises
+    ------
+    TableError
+        If the table lacks a column, or a value is no finite number.
+    ValueError
+        If the vector file is damaged, or a name stands twice.
+    """
+    bare = section.path
+    for compression in COMPRESSIONS:
+        bare = bare.removesuffix(compression)
+    if section.format == "vectors" or (section.format == "auto" and not bare.endswith(TABLE_SUFFIXES)):
+        return WordVectors.load(section.path, max_words=section.max_words)
+    columns = read_columns(section.path)
+    for name in section.drop:
+        column_of(section.path, columns, name)
+    key = key_column(section.path, columns, section.name_column)
+    names = texts_of(columns[key])[: section.max_words]
+    wanted = [name for name in columns if name != key and name not in section.drop]
+    columns = {name: columns[name][: section.max_words] for name in wanted}
+    refuse_twice(section.path, "name", names)
+    return WordVectors(names, number_columns(section.path, columns, names, wanted))
+
+
+class Joined(NamedTuple):
+    """A domain joined with known vectors: n names, then the words that are no name of it."""
+
+    domain: Domain
+    rows: NDArray[np.int64]  # (n,): row of a name among the known vectors, -1 where it is to be imputed
+    known: WordVectors
+    others: NDArray[np.int64]  # rows of known vectors that no name matched
+
+    @property
+    def targets(self) -> NDArray[np.float32]:
+        """The vectors of the names, float32 (n, s), NaN where they are to be imputed."""
+        vectors = self.known.vectors[self.rows]
+        vectors[self.rows < 0] = np.nan
+        return vectors
+
+    def vocabulary(self, *, with_others: bool) -> pa.Table:
+        """Return word, name in the table, origin and label of each row of the vectors."""
+        found = [self.known.words[row] if row >= 0 else "" for row in self.rows]
+        names, labels = list(self.domain.names), list(self.domain.labels)
+        words = [word or name for word, name in zip(found, names, strict=True)]
+        origin = ["known" if word else "imputed" for word in found]
+        if with_others:
+            more = [self.known.words[row] for row in self.others]
+            words, names, labels = words + more, names + [""] * len(more), labels + [""] * len(more)
+            origin += ["other"] * len(more)
+        refuse_twice("the joined table", "word", words)
+        return pa.table({"word": words, "name": names, "origin": origin, "label": labels})
+
+
+def join(domain: Domain, known: WordVectors, matching: MatchingSection) -> Joined:
+    """Join a domain with known vectors by name; see `match_names`."""
+    rows = match_names(
+        domain.names,
+        known.words,
+        ignore_case=matching.ignore_case,
+        ignore_underscores=matching.ignore_underscores,
+    )
+    others = np.setdiff1d(np.arange(len(known)), rows)
+    return Joined(domain, rows, known, others)
+
+
+# --- the stages ----------------------------------------------------------------------------------------------
+
+GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}
+WEIGHT_OPTIONS = {"weights", "floor", "metric"}
+SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
+
+
+TABLE_COPIES = 4
+"""Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
+
+GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
+"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: what is read, cut anew,
+and solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
+
+NEIGHBOR_BYTES = 16
+"""Bytes of one neighbour in a list: a float64 distance and a row number."""
+
+
+class TableSizes(NamedTuple):
+    """Rows and columns of the domain, components of the vectors."""
+
+    n_names: int
+    n_features: int
+    n_components: int
+    input_bytes: int
+    domain_bytes: int  # of the matrix in memory
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return (
+            f"{self.n_names:,} names x {self.n_features:,} numbers, vectors of {self.n_components} components"
+        )
+
+
+def table_sizes(job: ImputationJob, workspace: Workspace | None) -> TableSizes:
+    """Return the sizes of a job; what a committed join of `workspace` has counted is not read again."""
+    done = workspace.stages() if workspace is not None else {}
+    if workspace is not None and "join" in done:
+        n_bytes = recorded_bytes(done["join"])
+        spec = workspace.describe("domain").spec
+        width = np.dtype(spec.dtype).itemsize
+        n_components = workspace.describe("known_vectors").spec.shape[1]
+        n, d = spec.shape
+        return TableSizes(n, d, n_components, n_bytes, width * n * d)
+    matrix = read_domain(job.domain).matrix
+    n, d = matrix.shape
+    known = read_known(job.known.model_copy(update={"max_words": 1}))
+    n_bytes = sum(file_sizes([job.domain.path, job.known.path]).values())
+    return TableSizes(n, d, known.vectors.shape[1], n_bytes, matrix.nbytes)
+
+
+def join_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return the sections of both tables and the memory of a block."""
+    return {
+        **sections("domain", "known", "matching")(job),
+        "block_memory": job.resources.block_memory,
+    }
+
+
+def _options(names: set[str]) -> Any:
+    def parameters(job: ImputationJob) -> dict[str, Any]:
+        return {"imputation": job.imputation.model_dump(mode="json", include=names)}
+
+    return parameters
+
+
+def graph_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return the options of the graph, and the disk its distances may take."""
+    return {**_options(GRAPH_OPTIONS)(job), "distance_disk": job.resources.distance_disk}
+
+
+def keeps_distances(job: ImputationJob, n_names: int) -> bool:
+    """Tell whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
+    return job.imputation.neighbors == "exact" and 4 * n_names**2 <= (job.resources.distance_disk or 0)
+
+
+def joined(job: ImputationJob) -> Joined:
+    """Read both tables of a job and join them by name."""
+    return join(read_domain(job.domain), read_known(job.known), job.matching)
+
+
+def _vector_bytes(sizes: TableSizes) -> int:
+    return 4 * sizes.n_names * sizes.n_components
+
+
+def _edge_bytes(job: ImputationJob, sizes: TableSizes) -> int:
+    return 12 * 2 * sizes.n_names * job.imputation.min_degree
+
+
+def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:  # noqa: ARG001
+    """Return the plan of reading and joining both tables."""
+    written = sizes.domain_bytes + _vector_bytes(sizes)
+    return StagePlan(1, sizes.input_bytes, written, 0, TABLE_COPIES * written)
+
+
+def run_join(ctx: Context) -> dict[str, Any]:
+    """Match the names of the table with those of the vectors."""
+    job: ImputationJob = ctx.job
+    both = joined(job)
+    others = both.others if job.known.keep_others else both.others[:0]
+    ctx.stage.store_table("vocabulary", both.vocabulary(with_others=job.known.keep_others))
+    left_out = both.domain.left_out
+    ctx.stage.store_table("left_out", pa.table({"name": list(left_out), "reason": list(left_out.values())}))
+    block = job.resources.block_memory
+    _store_rows(ctx, "domain", both.domain.matrix, block, meaning="What the table says of each name.")
+    _store_rows(
+        ctx, "known_vectors", both.targets, block, meaning="Vectors of the names; NaN: none is known."
+    )
+    if others.size:
+        meaning = "Vectors of words that are no name of the table."
+        _store_rows(ctx, "other_vectors", both.known.vectors[others], block, meaning=meaning)
+    n_known = int((both.rows >= 0).sum())
+    return {
+        "n_names": len(both.domain.names),
+        "n_known": n_known,
+        "n_imputed": len(both.domain.names) - n_known,
+        "n_left_out": len(left_out),
+        "n_unmatched_words": len(both.others),
+        "n_other": len(others),
+    }
+
+
+def _store_rows(ctx: Context, name: str, matrix: Any, block_memory: int, *, meaning: str) -> None:
+    chunk = row_chunk(len(matrix), matrix.shape[1] * matrix.itemsize, block_memory)
+    rows = da.from_array(matrix, chunks=(chunk, -1))
+    ctx.stage.store(
+        name, rows, dims=("name", "component"), units="", meaning=meaning, progress=ctx.progress(name)
+    )
+
+
+def imputation_of(ctx: Context) -> LatentSemanticImputation:
+    """Return the estimator of a job, keeping its states in the stage."""
+    job: ImputationJob = ctx.job
+    return LatentSemanticImputation(
+        **job.imputation.model_dump(),
+        block_memory=job.resources.block_memory,
+        checkpoint=ctx.stage.checkpoint,
+    )
+
+
+def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+    """Return the plan of the quadratic stage: distances made again by tiles, or kept and read."""
+    edges = _edge_bytes(job, sizes)
+    n, domain = sizes.n_names, sizes.domain_bytes
+    block = job.resources.block_memory
+    lists = NEIGHBOR_BYTES * n * job.imputation.min_degree
+    shared = GRAPH_COPIES * domain + 3 * lists
+    if keeps_distances(job, n):
+        tasks = 2 * -(-n // distance_chunk(n, block))
+        return StagePlan(tasks, tasks * domain + 4 * n * n, 4 * n * n + lists + edges, 2 * block, shared)
+    grid = -(-n // row_chunk(n, domain // n, block))
+    tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
+    searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
+    return StagePlan(tasks, 2 * grid * domain, lists + edges, searching, shared)
+
+
+def run_graph(ctx: Context) -> dict[str, Any]:
+    """Find each name's nearest others and the spanning tree of all."""
+    domain = ctx.workspace.array("domain")
+    distances = _kept_distances(ctx, domain) if keeps_distances(ctx.job, domain.shape[0]) else None
+    model = imputation_of(ctx).fit_graph(domain, distances=distances)
+    meaning = "Distance of each name (row) to those it is rebuilt from."
+    _store_sparse(ctx, "graph", model.graph_, meaning=meaning)
+    return {"n_edges": int(model.graph_.nnz), "recall": model.recall_}
+
+
+def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
+    """Store the distances between all names, each block of rows once, and return them opened."""
+    metric = ctx.job.imputation.metric
+    return ctx.stage.store(
+        "distances",
+        distance_rows(domain, metric=metric, block_memory=ctx.job.resources.block_memory),
+        dims=("name", "other"),
+        units="",
+        meaning=f"Distance between two names' rows of the table, {metric}.",
+        progress=ctx.progress("distances"),
+    )
+
+
+def plan_weights(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+    """Return the plan of rebuilding each row from its neighbours."""
+    edges, domain = _edge_bytes(job, sizes), sizes.domain_bytes
+    task = min(job.resources.block_memory, 2 * 8 * sizes.n_features * (edges // 12) // COLUMN_BLOCKS)
+    return StagePlan(COLUMN_BLOCKS, domain + edges, edges, task, WEIGHT_COPIES * domain + 3 * edges)
+
+
+def run_weights(ctx: Context) -> dict[str, Any]:
+    """Rebuild each name's row from those of its neighbours."""
+    graph = stored_sparse(ctx.workspace, "graph")
+    model = imputation_of(ctx).set_graph(graph).fit_weights(ctx.workspace.array("domain"))
+    _store_sparse(
+        ctx, "weights", model.weights_, meaning="Share of each neighbour in a name's row; rows sum to one."
+    )
+    ctx.stage.store_table("certificates", pa.table({"certificate": model.certificate_}))
+    return {"worst_certificate": float(model.certificate_.max())}
+
+
+def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+    """Return the plan of the systems of equations, in groups of columns."""
+    n, s, block = sizes.n_names, sizes.n_components, job.resources.block_memory
+    vectors, edges = _vector_bytes(sizes), _edge_bytes(job, sizes)
+    n_tasks = max(min(COLUMN_BLOCKS, s), -(-COLUMN_COPIES * 8 * n * s // block))
+    task = min(block, COLUMN_COPIES * 8 * n * -(-s // n_tasks))
+    return StagePlan(n_tasks, vectors + edges, vectors, task, VECTOR_COPIES * vectors + 3 * edges)
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Solve for the missing vectors, and put those of words outside the table below."""
+    known = ctx.workspace.array("known_vectors")
+    model = imputation_of(ctx).set_weights(stored_sparse(ctx.workspace, "weights"))
+    try:
+        model.fit_vectors(known)
+    except UnreachedRowsError as error:
+        words = ctx.workspace.table("vocabulary")["word"]
+        names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
+        raise ValueError(
+            f"no known vector is joined to {error.rows.size} of the names, first: {names}"
+        ) from error
+    steps, measure = model.history_.T
+    ctx.stage.store_table("convergence", pa.table({"step": steps.astype(np.int64), "measure": measure}))
+    parts = [model.vectors_.rechunk((known.chunks[0], -1))]
+    if ctx.workspace.stages()["join"].facts["n_other"]:
+        parts.append(ctx.workspace.array("other_vectors"))
+    ctx.stage.store(
+        "vectors",
+        da.concatenate(parts),
+        dims=("word", "component"),
+        units="",
+        meaning="Vectors, known ones as they came; row i is word i of vocabulary.parquet.",
+        progress=ctx.progress("vectors"),
+    )
+    return {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
+
+
+def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str) -> None:
+    """Store a sparse matrix of names by names in the row blocks of the domain."""
+    bounds = np.cumsum([0, *ctx.workspace.array("domain").chunks[0]])
+    empty = sp.csr_array((0, 0), dtype=matrix.dtype)
+    blocks = [
+        da.from_delayed(
+            delayed(matrix[start:stop]), (stop - start, matrix.shape[1]), matrix.dtype, meta=empty
+        )
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
+    ctx.stage.store(
+        name,
+        da.concatenate(blocks),
+        dims=("name", "neighbour"),
+        units="",
+        meaning=meaning,
+        progress=ctx.progress(name),
+    )
+
+
+def stages(job: ImputationJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+    """Return the stages of a job."""
+    return (
+        StageSpec("join", (), join_parameters, run_join, plan_join),
+        StageSpec("graph", ("join",), graph_parameters, run_graph, plan_graph),
+        StageSpec("weights", ("join", "graph"), _options(WEIGHT_OPTIONS), run_weights, plan_weights),
+        StageSpec("vectors", ("join", "weights"), _options(SOLVE_OPTIONS), run_vectors, plan_vectors),
+    )
+
+
+SYSTEM = System(ImputationJob, stages, table_sizes, "distembed.pipeline.systems.imputation.report")
