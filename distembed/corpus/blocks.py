@@ -2,12 +2,8 @@
 
 Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine:
 all it knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere
-between two code points. It keeps an open-addressing table of the words seen so far:
-
-- a word of at most 8 bytes *is* its key (its bytes as one little-endian integer, never zero in the low byte);
-- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes
-lie;
-- ids count up in order of first appearance.
+between two code points. It keeps a table of the words seen so far (see `dictionary_blocks`), whose ids count up
+in order of first appearance.
 
 Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the
 low 21 bits).
@@ -20,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from distembed.corpus.dictionary_blocks import fill_slots, find_slot, first_slot, key_of
+
 # Flags of a character, above the 21 bits of its lower-case code point.
 POINT = 0x1FFFFF
 WORD = 1 << 21  # belongs to a token
@@ -31,6 +29,8 @@ STOP = 1 << 26  # ends a sentence when white space follows
 HARD_STOP = 1 << 27  # ends a sentence in any case (ideographic full stop)
 CLOSER = 1 << 28  # quotation marks and brackets between a full stop and its white space
 LOWER = 1 << 29  # a lower-case letter: no sentence begins with it
+IGNORED = 1 << 30  # neither part of a word nor a border of one (soft hyphens, direction marks)
+MIDDLE = 1 << 31  # belongs to a token between two letters, in any text (the middle dot of Catalan)
 
 MAX_TOKEN_BYTES = 1024
 TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
@@ -40,14 +40,15 @@ TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
     SPAN,
     POSITION,
     LENGTH,
-    HELD_APOSTROPHE,
+    HELD,
     SENTENCE,
     SEGMENT_TOKENS,
     SEGMENT_FIRST_WORD,
     DOCUMENT,
     DOCUMENT_TOKENS,
 ) = range(9)
-N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, N_REPLACED, LAST_LENGTH, N_FIELDS = range(9, 17)
+N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, N_REPLACED, LAST_LENGTH = range(9, 16)
+LAST_LETTER, N_FIELDS = range(16, 18)
 
 # What a call of the scanner ends with.
 DONE, GROW, INVALID = range(3)
@@ -109,75 +110,6 @@ def grow_state(state: ScanState) -> ScanState:
     grown = bigger._replace(fields=state.fields, token=state.token, arena=arena, pending=state.pending)
     fill_slots(grown.slots, grown.arena, grown.starts, grown.lengths, n_words)
     return grown
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def key_of(words: np.ndarray, length: int) -> np.uint64:
-    """Return the table key of a word of `length` bytes: itself, or a hash whose low byte is zero."""
-    if length <= 8:
-        return words[0]
-    h = np.uint64(length)
-    for k in range((length + 7) >> 3):
-        h = (h ^ words[k]) * np.uint64(0x9E3779B97F4A7C15)
-        h ^= h >> np.uint64(29)
-    return (h << np.uint64(8)) | np.uint64(0)
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def first_slot(key: np.uint64, mask: int) -> np.int64:
-    """Return where the search of the table for `key` begins."""
-    h = key * np.uint64(0x9E3779B97F4A7C15)
-    h ^= h >> np.uint64(32)
-    h *= np.uint64(0xD6E8FEB86659FD93)
-    return np.int64((h >> np.uint64(32)) & np.uint64(mask))
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def same_word(words: np.ndarray, length: int, arena: np.ndarray, start: int, other_length: int) -> bool:
-    """Tell whether the long word in `words` equals the one in the arena."""
-    if length != other_length:
-        return False
-    for k in range((length + 7) >> 3):  # noqa: SIM110 - compiled
-        if words[k] != arena[start + k]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def find_slot(
-    key: np.uint64,
-    words: np.ndarray,
-    length: int,
-    slots: np.ndarray,
-    arena: np.ndarray,
-    starts: np.ndarray,
-    lengths: np.ndarray,
-) -> np.int64:
-    """Return the slot that holds the word, or the empty one where it belongs."""
-    mask = len(slots) - 1
-    slot = first_slot(key, mask)
-    while slots[slot, 1] != 0:
-        if slots[slot, 0] == key:
-            if length <= 8:
-                return slot
-            other = np.int64(slots[slot, 1]) - 1
-            if same_word(words, length, arena, starts[other], lengths[other]):
-                return slot
-        slot = (slot + 1) & mask
-    return slot
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def fill_slots(
-    slots: np.ndarray, arena: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n_words: int
-) -> None:
-    """Enter the first `n_words` words into an empty table, in the order of their ids."""
-    for word in range(n_words):
-        units = arena[starts[word] : starts[word + 1]]
-        key = key_of(units, lengths[word])
-        slot = find_slot(key, units, lengths[word], slots, arena, starts, lengths)
-        slots[slot, 0] = key
-        slots[slot, 1] = word + 1
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -267,7 +199,8 @@ def end_token(state: ScanState, ids: np.ndarray) -> bool:
         for k in range((min(length, MAX_TOKEN_BYTES) + 7) >> 3):
             state.token[k] = 0
         f[LENGTH] = 0
-    f[HELD_APOSTROPHE] = 0
+    f[HELD] = 0
+    f[LAST_LETTER] = 0
     return True
 
 
@@ -309,6 +242,14 @@ def push_point(state: ScanState, point: int) -> None:
             push_byte(state, 0x80 | ((point >> 12) & 0x3F))
         push_byte(state, 0x80 | ((point >> 6) & 0x3F))
     push_byte(state, 0x80 | (point & 0x3F))
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def push_letter(state: ScanState, v: int) -> None:
+    """Append a letter or mark to the token under way; a mark leaves the letter before it the last one."""
+    push_point(state, v & POINT)
+    if v & WORD:
+        state.fields[LAST_LETTER] = v & POINT
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -356,7 +297,30 @@ def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: n
     if length < MAX_TOKEN_BYTES:
         state.token[length >> 3] = key
     state.fields[LENGTH] = length
+    state.fields[LAST_LETTER] = 0
     return i
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def is_hebrew(point: int) -> bool:
+    """Return whether a letter is Hebrew."""
+    return 0x05D0 <= point <= 0x05F2 or 0xFB1D <= point <= 0xFB4F
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def hold(fields: np.ndarray, v: int) -> bool:
+    """Hold a character that belongs to the token if a letter follows; False where it never does.
+
+    HELD is its code point, negative where the letter must be Hebrew: quotation marks between two Hebrew letters.
+    """
+    if fields[LENGTH] == 0 or fields[HELD] != 0:
+        return False
+    point = v & POINT
+    if v & (APOSTROPHE | MIDDLE):
+        fields[HELD] = point
+    elif point in (0x22, 0x27) and is_hebrew(fields[LAST_LETTER]):
+        fields[HELD] = -point
+    return fields[HELD] != 0
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -367,7 +331,7 @@ def note_punctuation(fields: np.ndarray, v: int) -> None:
     """
     if v & HARD_STOP:
         fields[SENTENCE] = 3
-    elif v & STOP:
+    elif v & STOP and fields[SENTENCE] < 2:
         initial = fields[LAST_LENGTH] == 1 and v & POINT == 0x2E
         fields[SENTENCE] = 0 if initial else 1
     elif v & SPACE:
@@ -380,18 +344,19 @@ def note_punctuation(fields: np.ndarray, v: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
-    """Meet a character outside words: end the token, and the segment where the border says so."""
+    """End the token before a character outside words, and the segment where the border says so."""
     f = state.fields
-    if v & APOSTROPHE and f[LENGTH] > 0 and f[HELD_APOSTROPHE] == 0:
-        f[HELD_APOSTROPHE] = 1
+    if hold(f, v):
         return True
     length = f[LENGTH]
+    lead = np.int64(state.token[0] & np.uint64(0xFF))
+    is_letter = length == 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
     if not end_token(state, ids):
         return False
     if border == BORDER_DOCUMENT:
         return True
     if length > 0:
-        f[LAST_LENGTH] = length
+        f[LAST_LENGTH] = 1 if is_letter else length
     if v & NEWLINE:
         end_segment(state)
     elif border == BORDER_SENTENCE:
@@ -400,16 +365,23 @@ def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def begin_character(state: ScanState, v: int) -> None:
-    """Prepare for a word character: end the sentence before it, or keep the apostrophe held."""
+def begin_character(state: ScanState, v: int, ids: np.ndarray) -> bool:
+    """Prepare for a word character: end the sentence before it, or take what is held into the token.
+
+    False where the table must grow first.
+    """
     f = state.fields
     if f[SENTENCE] != 0:
         if f[SENTENCE] == 3 or (f[SENTENCE] == 2 and v & LOWER == 0):
             end_segment(state)
         f[SENTENCE] = 0
-    if f[HELD_APOSTROPHE] != 0:
-        push_byte(state, 0x27)
-        f[HELD_APOSTROPHE] = 0
+    held = f[HELD]
+    if held < 0 and not is_hebrew(v & POINT):
+        return end_token(state, ids)
+    if held != 0:
+        push_point(state, abs(held))
+        f[HELD] = 0
+    return True
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -486,14 +458,15 @@ def scan_span(  # noqa: C901 - compiled: no keywords
             else:
                 width = 1
                 f[N_REPLACED] += 1
-        if v & WORD or (v & EXTEND and f[LENGTH] > 0 and f[HELD_APOSTROPHE] == 0):
-            if f[SENTENCE] | f[HELD_APOSTROPHE] != 0:
-                begin_character(state, v)
+        if v & WORD or (v & EXTEND and f[LENGTH] > 0 and f[HELD] == 0):
+            if f[SENTENCE] | f[HELD] != 0 and not begin_character(state, v, ids):
+                f[POSITION] = i
+                return GROW
             if data[i] < 0x80:
                 i = take_letters(state, data, i, stop, table)
                 continue
-            push_point(state, v & POINT)
-        elif not separate(state, v, border, ids):
+            push_letter(state, v)
+        elif v & IGNORED == 0 and not separate(state, v, border, ids):
             f[POSITION] = i
             return GROW
         i += width
@@ -557,20 +530,3 @@ def scan(
             return GROW
         f[SPAN] = span + 1
     return DONE
-
-
-@njit(cache=True, nogil=True)
-def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int) -> np.ndarray:
-    """Return the bucket of each word by the FNV-1a hash of its bytes, int32 (n,).
-
-    Parameters
-    ----------
-    data : uint8, the words' bytes; bounds : int32 (n + 1,), where each begins and the last ends.
-    """
-    buckets = np.empty(len(bounds) - 1, np.int32)
-    for word in range(len(buckets)):
-        h = np.uint64(0xCBF29CE484222325)
-        for k in range(bounds[word], bounds[word + 1]):
-            h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-        buckets[word] = np.int32((h >> np.uint64(17)) % np.uint64(n_buckets))
-    return buckets

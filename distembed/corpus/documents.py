@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,7 +21,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.streams import Batch, CorpusError, Progress, Split, not_utf8, open_url, pieces_of
+from distembed.corpus.streams import (
+    BadRecord,
+    Batch,
+    CorpusError,
+    Progress,
+    RecordError,
+    Split,
+    open_url,
+    pieces_of,
+)
 
 # What ends a block. (A line of white space is text.)
 BLANK_LINE = re.compile(rb"\n\r?\n")
@@ -30,6 +40,10 @@ LOOKBACK_BYTES = 4
 MAX_TITLE_BYTES = 1024
 # A JSON line is parsed as a whole.
 MAX_JSON_LINE_BYTES = 1 << 28
+TOO_LONG = (
+    f"has over {MAX_JSON_LINE_BYTES} bytes, which cannot be parsed in bounded memory; "
+    "give the text as plain text or Parquet"
+)
 
 
 def read_text(split: Split, progress: Progress) -> Iterator[Batch]:
@@ -71,10 +85,11 @@ def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]
         data = rest + piece.data
         if skipping:
             newline = data.find(b"\n")
-            # What was looked for may be longer than the split: then no document begins here.
-            if not piece.owned or offset + newline + 1 == split.stop:
+            # A line may be longer than the split: then no document begins here.
+            begin = offset + (newline + 1 if newline >= 0 else len(data))
+            if begin == split.stop:
                 return
-            rest, offset, skipping = b"", offset + (newline + 1 or len(data)), newline < 0
+            rest, offset, skipping = b"", begin, newline < 0
             data = data[newline + 1 :] if newline >= 0 else b""
         elif not piece.owned and (newline := data.find(b"\n")) >= 0:
             yield offset, data[: newline + 1]
@@ -294,20 +309,19 @@ def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
     for offset, data in owned_lines(split, progress):
         position = 0
         for line in data.split(b"\n"):
-            begin = begin if held else offset + position
+            begin = begin if size else offset + position
             position += len(line) + 1
-            held.append(line)
             size += len(line)
-            if size > MAX_JSON_LINE_BYTES:
-                raise CorpusError(
-                    f"{split.url} has a JSON line of over {MAX_JSON_LINE_BYTES} bytes at byte {begin}, "
-                    f"which cannot "
-                    f"be parsed in bounded memory; give the text as plain text or Parquet."
-                )
+            if size <= MAX_JSON_LINE_BYTES:
+                held.append(line)
+            elif held:
+                held = []
+                progress.pass_over(split, json_error(split, begin, TOO_LONG))
             if position <= len(data):
-                yield begin, b"".join(held)
+                if size <= MAX_JSON_LINE_BYTES:
+                    yield begin, b"".join(held)
                 held, size = [], 0
-    if size:
+    if held:
         yield begin, b"".join(held)
 
 
@@ -318,22 +332,31 @@ def read_jsonl(split: Split, progress: Progress) -> Iterator[Batch]:
 
 def json_spans(split: Split, progress: Progress) -> Iterator[Span]:
     """Yield each JSON line's text with its id, title and label."""
-    text_fields, id_field, title_field, label_field = split.fields
-    name = split.url.rsplit("/", 1)[-1]
     for offset, line in json_lines(split, progress):
         if not line.strip():
             continue
-        record = parsed(split, offset, line.removeprefix(codecs.BOM_UTF8))
-        texts = [record[field] for field in text_fields if record.get(field) is not None]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise json_error(split, offset, missing_text(record, text_fields))
-        yield Span(
-            "\n".join(texts).encode("utf-8", "replace"),
-            closes=True,
-            id=optional(record, id_field) or f"{name}:{offset}",
-            title=optional(record, title_field) or "",
-            label=optional(record, label_field),
-        )
+        try:
+            span = json_span(split, offset, parsed(split, offset, line.removeprefix(codecs.BOM_UTF8)))
+        except RecordError as error:
+            progress.pass_over(split, error)
+        else:
+            yield span
+
+
+def json_span(split: Split, offset: int, record: dict[str, Any]) -> Span:
+    """Return the text of a record with its id, title and label; a text that is null is empty."""
+    text_fields, id_field, title_field, label_field = split.fields
+    found = [record[field] for field in text_fields if field in record]
+    texts = [text for text in found if text is not None]
+    if not found or not all(isinstance(text, str) for text in texts):
+        raise json_error(split, offset, missing_text(record, text_fields))
+    return Span(
+        encoded(split, offset, "\n".join(texts)),
+        closes=True,
+        id=optional(split, offset, record, id_field) or f"{split.url.rsplit('/', 1)[-1]}:{offset}",
+        title=optional(split, offset, record, title_field) or "",
+        label=optional(split, offset, record, label_field),
+    )
 
 
 def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
@@ -341,10 +364,18 @@ def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line.decode("utf-8", split.errors))
     except UnicodeDecodeError as error:
-        raise not_utf8(split.url, offset + error.start, line[error.start]) from error
+        what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at column {error.start + 1})"
+        raise json_error(split, offset, f'{what}; give its encoding=, or errors="replace"') from error
     except json.JSONDecodeError as error:
         raise json_error(
             split, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
+        ) from error
+    except RecursionError as error:
+        raise json_error(split, offset, "is nested too deeply; mend the line") from error
+    except ValueError as error:
+        digits = sys.get_int_max_str_digits()
+        raise json_error(
+            split, offset, f"holds an integer of over {digits} digits; write it as text"
         ) from error
     if not isinstance(record, dict):
         raise json_error(split, offset, f"is a JSON {type(record).__name__}, not an object; mend the line")
@@ -354,20 +385,32 @@ def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
 def missing_text(record: dict[str, Any], text_fields: tuple[str, ...]) -> str:
     """Return what to say of a record without text."""
     for field in text_fields:
-        if field in record and not isinstance(record[field], str):
+        if record.get(field) is not None and not isinstance(record[field], str):
             return f'holds {type(record[field]).__name__} in "{field}", not text; give text_field='
     fields = " or ".join(f'"{field}"' for field in text_fields)
     return f"has no field {fields} (it has {', '.join(sorted(record)) or 'none'}); give text_field="
 
 
-def optional(record: dict[str, Any], field: str | None) -> str | None:
+def optional(split: Split, offset: int, record: dict[str, Any], field: str | None) -> str | None:
     """Return a field as text, None where there is none."""
     value = record.get(field) if field else None
-    return None if value is None else str(value)
+    return None if value is None else encoded(split, offset, str(value)).decode()
 
 
-def json_error(split: Split, offset: int, what: str) -> CorpusError:
-    """Return an error that names the line; its number is counted only now."""
+def encoded(split: Split, offset: int, text: str) -> bytes:
+    """Return text as UTF-8; a lone surrogate is no character."""
+    try:
+        return text.encode("utf-8", "strict" if split.errors == "strict" else "replace")
+    except UnicodeEncodeError as error:
+        escape = f"\\u{ord(text[error.start]):04x}"
+        what = f'holds {escape}, half of a character; mend the line, or give errors="replace"'
+        raise json_error(split, offset, what) from error
+
+
+def json_error(split: Split, offset: int, what: str) -> RecordError:
+    """Return an error that names the line; its number is counted only for an error that ends the reading."""
+    if split.bad_records == "skip":
+        return RecordError(BadRecord(split.url, f"byte {offset}", what))
     before = replace(split, start=0, stop=None)
     n_lines, left = 1, offset
     for piece in pieces_of(before, Progress()):
@@ -375,15 +418,16 @@ def json_error(split: Split, offset: int, what: str) -> CorpusError:
         left -= len(piece.data)
         if left <= 0:
             break
-    return CorpusError(f"{split.url}, line {n_lines}, {what}.")
+    return RecordError(BadRecord(split.url, f"line {n_lines}", what))
 
 
 def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
     with closing(open_url(split.url, split.storage_options)) as raw:
-        file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20)
-        check_columns(split, file.schema_arrow.names)
+        file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
+        check_columns(split, file.schema_arrow)
         stop = file.num_row_groups if split.stop is None else split.stop
+        sizes = [file.metadata.row_group(group).num_rows for group in range(stop)]
         for group in range(split.start, stop):
             metadata = file.metadata.row_group(group)
             progress.n_bytes_read += sum(
@@ -392,56 +436,102 @@ def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * split.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
             columns = sorted({*split.fields[0], *(field for field in split.fields[1:] if field)})
-            row = 0
+            place = RowPlace(group, row=0, n_before=sum(sizes[:group]))
             for records in file.iter_batches(n_rows, row_groups=[group], columns=columns):
-                yield parquet_batch(split, records, f"{split.url.rsplit('/', 1)[-1]}:{group}.", row)
-                row += records.num_rows
+                yield parquet_batch(split, records, place, progress)
+                place = place._replace(row=place.row + records.num_rows)
 
 
-def check_columns(split: Split, names: list[str]) -> None:
-    """Refuse a Parquet file without the columns asked for."""
+class RowPlace(NamedTuple):
+    """Where rows begin: their row group, the row in it, and the rows of the groups before."""
+
+    group: int
+    row: int
+    n_before: int
+
+
+def check_columns(split: Split, schema: pa.Schema) -> None:
+    """Refuse a Parquet file without the columns asked for, or whose text is something else."""
     options = ("id_field", "title_field", "label_field")
     asked = [("text_field", field) for field in split.fields[0]]
     for option, field in [*asked, *zip(options, split.fields[1:], strict=True)]:
-        if field and field not in names:
+        if field and field not in schema.names:
             raise CorpusError(
-                f'{split.url} has no column "{field}" (it has {", ".join(names)}); give {option}=.'
+                f'{split.url} has no column "{field}" (it has {", ".join(schema.names)}); give {option}=.'
             )
+        kind = schema.field(field).type if field else pa.string()
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if pa.types.is_nested(kind) or (option == "text_field" and not is_text):
+            raise CorpusError(f'{split.url}: column "{field}" is {kind}, not text; give {option}=.')
 
 
-def parquet_batch(split: Split, records: pa.RecordBatch, prefix: str, row: int) -> Batch:
-    """Return the batch of some rows."""
-    text = parquet_text(split, records)
-    n = len(text)
+def parquet_batch(split: Split, records: pa.RecordBatch, place: RowPlace, progress: Progress) -> Batch:
+    """Return the batch of some rows; a text or title that is null is empty."""
+    columns = {field: as_text(records.column(field)) for field in records.schema.names}
+    bad = bad_rows(columns) if split.errors == "strict" else {}
+    for row, field in bad.items():
+        reason = f'is not UTF-8 in column "{field}"; mend the row, or give errors="replace"'
+        number = f"row {place.n_before + place.row + row + 1}"
+        progress.pass_over(split, RecordError(BadRecord(split.url, number, reason)))
+    rows = np.delete(np.arange(records.num_rows), list(bad))
+    columns = {field: column.take(pa.array(rows)) for field, column in columns.items()} if bad else columns
+    n, text = len(rows), joined_columns([columns[field] for field in split.fields[0]])
+    ids, titles, labels = (repaired(columns[field]) if field else None for field in split.fields[1:])
+    numbers = pa.array(place.row + rows).cast(pa.string())
+    name = f"{split.url.rsplit('/', 1)[-1]}:{place.group}."
+    places = pc.binary_join_element_wise(name, numbers, "")
     _, offsets, data = text.buffers()
     bounds = (
         np.frombuffer(offsets, np.int64)[text.offset : text.offset + n + 1] if n else np.zeros(1, np.int64)
     )
     array = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    ids, titles, labels = (
-        records.column(field).cast(pa.string()) if field else None for field in split.fields[1:]
-    )
-    numbers = pa.array(np.arange(row, row + n)).cast(pa.string())
     return Batch(
         array[bounds[0] : bounds[-1]],
         bounds[:-1] - bounds[0],
         bounds[1:] - bounds[0],
         n,
-        ids if ids is not None else pc.binary_join_element_wise(prefix, numbers, ""),
-        titles if titles is not None else nothing(n),
+        places if ids is None else pc.coalesce(ids, places),
+        nothing(n) if titles is None else titles.fill_null(""),
         labels if labels is not None else no_labels(n),
     )
 
 
-def parquet_text(split: Split, records: pa.RecordBatch) -> pa.Array:
-    """Return the text of some rows; several columns are joined by line ends, nulls left out."""
-    columns = []
-    for field in split.fields[0]:
-        column = records.column(field)
-        if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
-            raise CorpusError(f'{split.url}: column "{field}" is {column.type}, not text; give text_field=.')
-        columns.append(column.cast(pa.large_string()))
+def as_text(column: pa.Array) -> pa.Array:
+    """Return a column as strings."""
+    return column if pa.types.is_string(column.type) else column.cast(pa.large_string())
+
+
+def repaired(column: pa.Array) -> pa.Array:
+    """Return texts with what is not UTF-8 replaced."""
+    if is_valid(column):
+        return column.cast(pa.string())
+    values = [value.as_buffer() for value in column]
+    texts = [None if value is None else value.to_pybytes().decode("utf-8", "replace") for value in values]
+    return pa.array(texts, pa.string())
+
+
+def is_valid(column: pa.Array) -> bool:
+    """Return whether every text of a column is UTF-8, which Parquet files do not ensure."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def bad_rows(columns: dict[str, pa.Array]) -> dict[int, str]:
+    """Return the rows that hold a text that is not UTF-8, each with the name of its first such column."""
+    found: dict[int, str] = {}
+    for field, column in columns.items():
+        if not is_valid(column):
+            rows = (row for row in range(len(column)) if not is_valid(column.slice(row, 1)))
+            found = dict.fromkeys(rows, field) | found
+    return dict(sorted(found.items()))
+
+
+def joined_columns(columns: list[pa.Array]) -> pa.Array:
+    """Return columns of text as one, joined by line ends; nulls are left out."""
+    columns = [column.cast(pa.large_string()) for column in columns]
     if len(columns) == 1:
         return columns[0]
-    end = pa.scalar("\n", pa.large_string())
-    return pc.binary_join_element_wise(*columns, end, null_handling="skip")
+    return pc.binary_join_element_wise(*columns, pa.scalar("\n", pa.large_string()), null_handling="skip")

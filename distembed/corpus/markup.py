@@ -96,7 +96,7 @@ SPECIAL = np.isin(np.arange(256), np.frombuffer(b"{}[]<|'\n_", np.uint8))
 
 @njit(cache=True, nogil=True, _nrt=False)
 def matches(src: np.ndarray, i: int, a: int, b: int) -> bool:
-    """Tell whether the two characters `a`, `b` are at `i`."""
+    """Return whether the two characters `a`, `b` are at `i`."""
     return i + 1 < len(src) and src[i] == a and src[i + 1] == b
 
 
@@ -156,7 +156,7 @@ def lower(byte: int) -> int:
 def is_dropped_target(
     out: np.ndarray, begin: int, end: int, names: np.ndarray, name_stops: np.ndarray
 ) -> bool:
-    """Tell whether a link target is in a namespace whose links are no text (files, categories)."""
+    """Return whether a link target is in a namespace whose links are no text (files, categories)."""
     while begin < end and out[begin] == 32:
         begin += 1
     first = 0
@@ -176,7 +176,7 @@ def is_dropped_target(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def is_language_link(out: np.ndarray, begin: int, end: int) -> bool:
-    """Tell whether a target is "fr:…" or "zh-yue:…": a link to another language, shown in the margin."""
+    """Return whether a target is "fr:…" or "zh-yue:…": a link to another language, shown in the margin."""
     k, dash = begin, False
     while k < end and (97 <= out[k] <= 122 or (dash and out[k] == 45) or (k >= begin + 2 and out[k] == 45)):
         dash = dash or out[k] == 45
@@ -224,7 +224,7 @@ def url_end(src: np.ndarray, i: int) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Meet [: open a link, or an external one behind its URL."""
+    """Open a link, or an external one behind its URL, at [."""
     if matches(src, i, 91, 91):
         push(stack, fields, LINK)
         return i + 2
@@ -246,7 +246,7 @@ def close_bracket(
     names: np.ndarray,
     stops: np.ndarray,
 ) -> int:
-    """Meet ]: close what is open."""
+    """Close what is open, at ]."""
     depth = fields[DEPTH]
     if depth > 0 and stack[depth - 1, KIND] == EXTERNAL:
         pop(stack, fields, EXTERNAL)
@@ -260,7 +260,7 @@ def close_bracket(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def brace(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Meet { or }: open or close a template or parameter."""
+    """Open or close a template or parameter, at { or }."""
     byte = src[i]
     if not matches(src, i, byte, byte):
         emit(out, fields, byte)
@@ -278,7 +278,7 @@ def brace(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: n
 
 @njit(cache=True, nogil=True, _nrt=False)
 def bar(i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Meet |: the first one of a link ends its target."""
+    """End the target of a link at its first bar."""
     depth = fields[DEPTH]
     if depth > 0 and stack[depth - 1, KIND] == LINK and stack[depth - 1, PIPE] < 0:
         stack[depth - 1, PIPE] = fields[OUT]
@@ -289,7 +289,7 @@ def bar(i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def quotes(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Meet a quotation mark: two, three and five in a row are markup, the fourth of four is text."""
+    """Drop quotation marks that are markup: two, three or five in a row, and three of four."""
     k = i
     while k < len(src) and src[k] == 39:
         k += 1
@@ -300,7 +300,7 @@ def quotes(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def underscore(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Meet _: take out switches like __NOTOC__."""
+    """Drop a switch such as __NOTOC__."""
     k = i + 2
     if matches(src, i, 95, 95):
         while k < len(src) and k < i + 32 and 65 <= src[k] <= 90:
@@ -313,7 +313,7 @@ def underscore(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> 
 
 @njit(cache=True, nogil=True, _nrt=False)
 def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Stand at the beginning of a line: take out list marks and heading signs, open and close tables."""
+    """Drop list marks and heading signs at the beginning of a line; open and close tables."""
     n, k = len(src), i
     while k < n and (src[k] == 32 or src[k] == 58 or src[k] == 9):
         k += 1
@@ -335,7 +335,7 @@ def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -
 
 @njit(cache=True, nogil=True, _nrt=False)
 def end_line(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Meet the end of a line: no link target or URL's text goes beyond it."""
+    """End a line: no link target or URL's text goes beyond it."""
     while fields[DEPTH] > 0:
         top = fields[DEPTH] - 1
         if not (stack[top, KIND] == EXTERNAL or (stack[top, KIND] == LINK and stack[top, PIPE] < 0)):
@@ -343,7 +343,10 @@ def end_line(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields
         fields[DEPTH] = top
         fields[OPEN + stack[top, KIND]] -= 1
     if fields[HEADING]:
-        while fields[OUT] > 0 and (out[fields[OUT] - 1] == 61 or out[fields[OUT] - 1] == 32):
+        # What is still open keeps its places in the output: nothing before them is cut.
+        top = fields[DEPTH] - 1
+        least = max(stack[top, BEGIN], stack[top, PIPE]) if top >= 0 else 0
+        while fields[OUT] > least and (out[fields[OUT] - 1] == 61 or out[fields[OUT] - 1] == 32):
             fields[OUT] -= 1
         fields[HEADING] = 0
     emit(out, fields, 10)
@@ -393,7 +396,7 @@ def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Stand behind the opening tag of an element that goes whole, or is kept as it is; return its end."""
+    """Drop an element, or keep it verbatim, from the end of its opening tag on; return its end."""
     if fields[NO_TAG_END + which]:
         return i
     close = find_closing_tag(src, i, name)
@@ -410,7 +413,7 @@ def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fie
 
 @njit(cache=True, nogil=True, _nrt=False)
 def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:  # noqa: C901 - one branch a kind of tag
-    """Meet <: skip a comment, a tag, or a whole element."""
+    """Skip a comment, a tag, or a whole element, at <."""
     if matches(src, i + 1, 33, 45) and i + 3 < len(src) and src[i + 3] == 45:
         return comment(src, i, fields)
     closing = i + 1 < len(src) and src[i + 1] == 47

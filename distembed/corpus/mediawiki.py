@@ -3,7 +3,8 @@
 The ordinary dump (UTF-8, no DTD) is cut into pages by searching for their tags, which is several times as
 fast as any XML parser; a page that holds CDATA or comments, an uncommonly large page, and files in other
 encodings go through expat, fed piece by piece. Entities that a file declares are refused, and nothing
-outside a file is ever opened.
+outside a file is ever opened. Exports joined into one file are read one after the other, with the namespace
+names of the first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from distembed.corpus import markup
 from distembed.corpus.documents import Span, batched
-from distembed.corpus.streams import Batch, CorpusError, Progress, Split, pieces_of
+from distembed.corpus.streams import BadRecord, Batch, CorpusError, Progress, RecordError, Split, pieces_of
 
 # A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
 MAX_PAGE_BYTES = 1 << 24
@@ -36,13 +37,14 @@ PAGE = b"<page>"
 PAGE_END = b"</page>"
 EXPORT_END = b"</mediawiki>"
 PAGE_HEAD = re.compile(
-    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d+)</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?", re.DOTALL
+    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?",
+    re.DOTALL,
 )
 TEXT = re.compile(rb"<text\b[^>]*?(?:/>|>([^<]*)</text>)")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
 CHARACTER = re.compile(rb"&#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}));")
 ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-NAMESPACE = re.compile(r'<namespace key="(-?\d+)"[^>]*?(?:/>|>([^<]*)</namespace>)')
+NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^>]*?(?:/>|>([^<]*)</namespace>)')
 
 
 class Page(NamedTuple):
@@ -132,7 +134,7 @@ def head_encoding(data: bytes) -> str:
 
 
 def is_plain(data: bytes) -> bool:
-    """Tell whether a dump's beginning has nothing that needs an XML parser to find its pages."""
+    """Return whether a dump's beginning has nothing that needs an XML parser to find its pages."""
     return head_encoding(data) == "utf-8" and b"<!DOCTYPE" not in data
 
 
@@ -142,12 +144,12 @@ def read_mediawiki(split: Split, progress: Progress) -> Iterator[Batch]:
 
 
 def is_inside_markup(data: bytes) -> bool:
-    """Tell whether XML ends inside CDATA or a comment."""
+    """Return whether XML ends inside CDATA or a comment."""
     return data.rfind(b"<![CDATA[") > data.rfind(b"]]>") or data.rfind(b"<!--") > data.rfind(b"-->")
 
 
 def is_wanted(page: Page, split: Split, progress: Progress) -> bool:
-    """Tell whether a page is a document, and count it where it is not."""
+    """Return whether a page is a document, and count it where it is not."""
     if split.namespaces is not None and page.namespace not in split.namespaces:
         progress.n_skipped_namespace += 1
         return False
@@ -179,7 +181,7 @@ class PageSource:
         self.position = 0
         self.n_dropped = 0  # bytes of the split before data[0]
         self.owned: float = 0  # bytes of the split in which pages begin
-        self.at_end = False
+        self.export_ended = False
 
     def close(self) -> None:
         """Let go of the file."""
@@ -189,7 +191,6 @@ class PageSource:
         """Read the next piece; False at the end of the file."""
         piece = next(self.pieces, None)
         if piece is None:
-            self.at_end = True
             return False
         if piece.owned:
             self.owned += len(piece.data)
@@ -199,26 +200,34 @@ class PageSource:
         return True
 
     def seek_page(self) -> bool:
-        """Go behind the next <page> tag that begins in the split; False where there is none."""
+        """Go behind the next <page> tag that begins in the split; return False where there is none."""
         while (found := self.data.find(PAGE, self.position)) < 0:
-            if EXPORT_END in self.data[self.position :]:
-                return False
+            self.export_ended = self.export_ended or self.data.find(EXPORT_END, self.position) >= 0
             # The last bytes may be the beginning of a tag.
             self.position = max(self.position, len(self.data) - len(EXPORT_END) + 1)
             if not self.more():
-                return self.finish()
+                self.check_end()
+                return False
             if self.n_dropped + self.position >= self.owned:
                 return False
+        # Another export may follow the end of one: only the last of a file has to be closed.
+        self.export_ended = False
         self.position = found + len(PAGE)
         return self.n_dropped + found < self.owned
 
-    def finish(self) -> bool:
-        """Meet the end of the file between two pages, where only the end of the export may be."""
-        if self.owned:
+    def check_end(self) -> None:
+        """Check that the file ends with the end of an export.
+
+        Raises
+        ------
+        CorpusError : the last export of the file is not closed.
+        """
+        # A split may begin inside the last tag.
+        is_tail = self.n_dropped == 0 and self.split.start > 0 and EXPORT_END.endswith(self.data.strip())
+        if self.owned and not self.export_ended and not is_tail:
             raise CorpusError(
                 f"{self.split.url} is cut off: it has no </mediawiki> at its end; download it again."
             )
-        return False
 
     def whole_page(self) -> bytes | None:
         """Return the inside of the page, or None where it is too large to be held."""
@@ -246,7 +255,7 @@ class PageSource:
         head = PAGE_HEAD.match(data)
         text = None if b"<!" in data or head is None else TEXT.search(data, head.end())
         if head is None or text is None:
-            return self.parse_slowly(data)
+            return self.parse_slowly(data, head)
         title, namespace, page_id, redirect = head.groups()
         wikitext = text.group(1) or b""
         if b"&" in wikitext:
@@ -256,13 +265,15 @@ class PageSource:
         number = namespace_of(name, self.split.namespace_names) if namespace is None else int(namespace)
         return Page(name, number, page_id.decode(), redirected), wikitext
 
-    def parse_slowly(self, data: bytes) -> tuple[Page, bytes]:
+    def parse_slowly(self, data: bytes, head: re.Match[bytes] | None) -> tuple[Page, bytes]:
         """Parse a page with expat, which also says what is wrong with it."""
         parser = PageParser(self.split)
         try:
             pieces = list(parser.feed(PAGE + data + PAGE_END))
         except expat.ExpatError as error:
-            raise xml_error(self.split, error, self.line_of(data) + error.lineno - 1) from error
+            if self.split.bad_records == "skip" and head is not None:
+                raise xml_error(self.split, error, f"page {head.group(3).decode()}") from error
+            raise xml_error(self.split, error, f"line {self.line_of(data) + error.lineno - 1}") from error
         return pieces[0].page, b"".join(piece.text for piece in pieces)
 
     def line_of(self, page: bytes) -> int:
@@ -309,12 +320,10 @@ def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
     return next((key for key, name in names if colon and name == prefix), 0)
 
 
-def xml_error(split: Split, error: expat.ExpatError, line: int) -> CorpusError:
-    """Return an error that names the line."""
-    reason = expat.ErrorString(error.code)
-    return CorpusError(
-        f"{split.url}, line {line}: malformed XML ({reason}); mend the line or download the file again."
-    )
+def xml_error(split: Split, error: expat.ExpatError, place: str) -> RecordError:
+    """Return an error that names the place."""
+    reason = f"is malformed XML ({expat.ErrorString(error.code)}); mend it or download the file again"
+    return RecordError(BadRecord(split.url, place, reason))
 
 
 class PagePiece(NamedTuple):
@@ -353,7 +362,7 @@ class PageParser:
             yield from found
 
     def end(self) -> None:
-        """Meet the end of the file."""
+        """Finish the parse; expat then reports what is missing."""
         self.parser.Parse(b"", True)
 
     def _start(self, name: str, _attributes: dict[str, str]) -> None:
@@ -396,10 +405,13 @@ class PageParser:
 
     def _page(self, text: str) -> Page:
         title = self.head.get("title", "")
-        namespace = self.head.get("ns")
+        number = self.head.get("ns")
+        if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
+            reason = f"has the namespace {number[:20]!r}, which is no number; mend the page"
+            raise RecordError(BadRecord(self.split.url, f"page {self.head.get('id', '')}", reason))
         return Page(
             title,
-            namespace_of(title, self.split.namespace_names) if namespace is None else int(namespace),
+            namespace_of(title, self.split.namespace_names) if number is None else int(number),
             self.head.get("id", ""),
             "redirect" in self.head or REDIRECT.match(text[:100].encode("utf-8", "replace")) is not None,
         )
@@ -438,7 +450,7 @@ def large_page(source: PageSource) -> Iterator[PagePiece]:
             if not source.more():
                 raise CorpusError(f"{source.split.url} is cut off inside its last page; download it again.")
     except expat.ExpatError as error:
-        raise xml_error(source.split, error, error.lineno) from error
+        raise xml_error(source.split, error, f"line {error.lineno}") from error
 
 
 def expat_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
@@ -449,7 +461,7 @@ def expat_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
             yield from parser.feed(piece.data)
         parser.end()
     except expat.ExpatError as error:
-        raise xml_error(split, error, error.lineno) from error
+        raise xml_error(split, error, f"line {error.lineno}") from error
 
 
 def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
@@ -460,5 +472,9 @@ def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
             if whole is None:
                 yield from large_page(source)
             else:
-                page, text = source.parse(whole)
-                yield PagePiece(page, text, begins=True, closes=True)
+                try:
+                    page, text = source.parse(whole)
+                except RecordError as error:
+                    progress.pass_over(split, error)
+                else:
+                    yield PagePiece(page, text, begins=True, closes=True)

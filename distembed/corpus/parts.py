@@ -2,25 +2,27 @@
 
 A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
 ever has to be dropped before all counts are known, and another `min_count` costs no second reading of the
-text.
+text. A part with very many words has several dictionaries, one after the other, so that memory is bounded: a
+dictionary that has reached `DICTIONARY_WORDS` is written at the next end of a document, and a new one begun. Ids go
+on counting, and a word may then have several; its counts have to be added.
 
 ========================  ==================================================================================
 ``<part>.tokens``         document int32 (number in the part), ids list<int32>: at most 2^16 ids a row; rows
 in a
                           row with one document number are one document; -1 is a border, not a token
-``<part>.words``          word, count int64, document_count int64; row i is the word with id i
+``<part>.words``          word, count int64, document_count int64; row i is the word with id i; no document is
+                          counted in two rows of one word
 ``<part>.documents``      id, title, label (or null), n_tokens int64
+``<part>.skipped``        file, place, reason of each bad record; only where there are any
 ========================  ==================================================================================
 """
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import fsspec
@@ -31,8 +33,10 @@ from numpy.typing import NDArray
 
 from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
-from distembed.corpus.streams import Batch, Progress, Split
+from distembed.corpus.streams import BadRecord, Batch, CorpusError, Progress, Split
 from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
+from distembed.display import first_words, plural
+from distembed.files import replacing
 
 READERS: dict[str, Callable[[Split, Progress], Iterator[Batch]]] = {
     "mediawiki": read_mediawiki,
@@ -44,6 +48,8 @@ MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
 ROW_GROUP_IDS = 1 << 20
 DOCUMENTS_HELD = 1 << 14
+# Three quarters of the scanner's table of 2^20 words, which so has room for the words of another batch.
+DICTIONARY_WORDS = 3 << 18
 KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
@@ -56,6 +62,13 @@ WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("docume
 DOCUMENTS_SCHEMA = pa.schema(
     [("id", pa.string()), ("title", pa.string()), ("label", pa.string()), ("n_tokens", pa.int64())]
 )
+SKIPPED_SCHEMA = pa.schema([(name, pa.string()) for name in BadRecord._fields])
+SCHEMAS = {
+    "tokens": TOKENS_SCHEMA,
+    "words": WORDS_SCHEMA,
+    "documents": DOCUMENTS_SCHEMA,
+    "skipped": SKIPPED_SCHEMA,
+}
 
 
 class PartSummary(NamedTuple):
@@ -63,7 +76,7 @@ class PartSummary(NamedTuple):
 
     `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the
     documents, lines or sentences under the minimum, `n_long_tokens` tokens over 1 KiB, `n_replaced` bytes
-    that were not UTF-8.
+    that were not UTF-8, `n_bad_records` the records that could not be read.
     """
 
     part: str
@@ -78,6 +91,7 @@ class PartSummary(NamedTuple):
     n_short_segments: int
     n_long_tokens: int
     n_replaced: int
+    n_bad_records: int = 0
 
 
 class TokenBatch(NamedTuple):
@@ -101,16 +115,17 @@ def tokenize_split(
     ------
     CorpusError : the split cannot be read; nothing is left at `target`.
     """
-    progress = Progress()
     words = scanner(tokenizer, url=split.url, errors=split.errors)
     with PartFiles(target, storage_options or {}) as files:
+        skipped = SkippedRows(files)
+        progress = Progress(skipped.add)
         rows = PartRows(files)
         n_bytes_text = 0
         for batch in read_split(split, progress):
             n_bytes_text += int((batch.stops - batch.starts).sum())
             rows.add(batch, words)
-        rows.finish()
-        n_words = write_words(files, words)
+        n_words = rows.finish(words)
+        skipped.finish()
     short, long, replaced = words.skipped()
     return PartSummary(
         part=target,
@@ -125,6 +140,7 @@ def tokenize_split(
         n_short_segments=short,
         n_long_tokens=long,
         n_replaced=replaced,
+        n_bad_records=progress.n_bad_records,
     )
 
 
@@ -133,44 +149,34 @@ class PartFiles:
 
     def __init__(self, target: str, storage_options: dict[str, Any]):
         self.filesystem, self.path = fsspec.core.url_to_fs(target, **storage_options)
-        self.suffix = f".partial-{uuid.uuid4().hex}"
-        self.is_local = "file" in self.filesystem.protocol
         self.writers: dict[str, pq.ParquetWriter] = {}
-        self.sinks: list[Any] = []
+        self._open = ExitStack()
 
     def __enter__(self) -> PartFiles:
         parent = self.path.rpartition("/")[0]
         if parent:
             self.filesystem.makedirs(parent, exist_ok=True)
-        for kind, schema in zip(KINDS, (TOKENS_SCHEMA, WORDS_SCHEMA, DOCUMENTS_SCHEMA), strict=True):
-            sink = self.filesystem.open(self._name(kind) + self.suffix, "wb")
-            self.sinks.append(sink)
-            # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for
-            # nothing.
-            encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
-            self.writers[kind] = pq.ParquetWriter(
-                sink,
-                schema,
-                compression="lz4",
-                use_dictionary=False,
-                write_statistics=False,
-                column_encoding=encoding,
-            )
+        renamed = [replacing(self._name(kind), filesystem=self.filesystem) for kind in KINDS]
+        partials = [self._open.enter_context(name) for name in renamed]
+        # What is entered last is left first: all three are closed before the first gets its name.
+        for kind, partial in zip(KINDS, partials, strict=True):
+            self._open_writer(kind, partial)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for writer in self.writers.values():
-            writer.close()
-        for sink in self.sinks:
-            sink.close()
-        for name in KINDS:
-            if kind is not None:
-                with suppress(OSError):
-                    self.filesystem.rm_file(self._name(name) + self.suffix)
-            elif self.is_local:
-                Path(self._name(name) + self.suffix).replace(self._name(name))
-            else:
-                self.filesystem.mv(self._name(name) + self.suffix, self._name(name))
+    def add(self, kind: str) -> None:
+        """Open a further file of the part, unless it is open."""
+        if kind not in self.writers:
+            renamed = replacing(self._name(kind), filesystem=self.filesystem)
+            self._open_writer(kind, self._open.enter_context(renamed))
+
+    def _open_writer(self, kind: str, partial: str) -> None:
+        sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
+        self.writers[kind] = self._open.enter_context(_part_writer(kind, sink))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
 
     def _name(self, kind: str) -> str:
         return f"{self.path}.{kind}.parquet"
@@ -181,12 +187,48 @@ class PartFiles:
         writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=max(len(columns[0]), 1))
 
 
+def _part_writer(kind: str, sink: Any) -> pq.ParquetWriter:
+    # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
+    encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
+    return pq.ParquetWriter(
+        sink,
+        SCHEMAS[kind],
+        compression="lz4",
+        use_dictionary=False,
+        write_statistics=False,
+        write_page_checksum=True,
+        column_encoding=encoding,
+    )
+
+
+class SkippedRows:
+    """The bad records of a part on their way to a file, which is made for the first of them."""
+
+    def __init__(self, files: PartFiles):
+        self.files = files
+        self.held: list[BadRecord] = []
+
+    def add(self, record: BadRecord) -> None:
+        """Take a bad record."""
+        self.held.append(record)
+        if len(self.held) >= DOCUMENTS_HELD:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what is held."""
+        if self.held:
+            self.files.add("skipped")
+            columns = zip(*self.held, strict=True)
+            self.files.write("skipped", [pa.array(column, pa.string()) for column in columns])
+        self.held = []
+
+
 class PartRows:
     """The rows of a part on their way to its files: never more than a row group is held."""
 
     def __init__(self, files: PartFiles):
         self.files = files
-        self.n_tokens = self.n_documents = self.n_rows = 0
+        self.n_tokens = self.n_documents = self.n_words = 0
         self.ids: list[NDArray[np.int32]] = []
         self.row_documents: list[NDArray[np.int32]] = []
         self.row_lengths: list[NDArray[np.int32]] = []
@@ -197,8 +239,20 @@ class PartRows:
         self.n_counts = 0
 
     def add(self, batch: Batch, words: Scanner) -> None:
-        """Scan a batch and take its rows."""
+        """Scan a batch and take its rows; begin a new dictionary at its last end of a document if it is time."""
+        if words.n_words < DICTIONARY_WORDS or batch.n_closed == 0:
+            self._add(batch, words)
+            return
+        closed, rest = divided(batch)
+        self._add(closed, words)
+        self._write_words(words)
+        if len(rest.starts):
+            self._add(rest, words)
+
+    def _add(self, batch: Batch, words: Scanner) -> None:
         scanned = words.scan(batch)
+        if self.n_words:
+            scanned.ids[scanned.ids >= 0] += self.n_words
         self.heads.append(
             pa.table(
                 [text.cast(pa.string()) for text in (batch.ids, batch.titles, batch.labels)],
@@ -215,10 +269,17 @@ class PartRows:
         if self.n_counts >= DOCUMENTS_HELD:
             self._write_documents()
 
-    def finish(self) -> None:
-        """Write what is held."""
+    def finish(self, words: Scanner) -> int:
+        """Write what is held; return the words of all dictionaries."""
         self._write_rows()
         self._write_documents()
+        self._write_words(words)
+        return self.n_words
+
+    def _write_words(self, words: Scanner) -> None:
+        """Write the dictionary, and begin a new one."""
+        self.n_words += write_words(self.files, words)
+        words.forget()
 
     def _take_rows(self, ids: NDArray[np.int32], id_stops: NDArray[np.int64]) -> None:
         """Cut ids into rows: at the ends of documents, and every 2^16."""
@@ -259,6 +320,21 @@ class PartRows:
         self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
 
 
+def divided(batch: Batch) -> tuple[Batch, Batch]:
+    """Return the documents of a batch that end in it, and the one that goes on, each as a batch."""
+    n, n_spans, n_heads = batch.n_closed, len(batch.starts), len(batch.ids)
+    n_begun = n_heads - (n_spans - n)  # an open document after a closed one begins in this batch
+    return _spans_of(batch, slice(0, n), slice(0, n_begun), n), _spans_of(
+        batch, slice(n, n_spans), slice(n_begun, n_heads), 0
+    )
+
+
+def _spans_of(batch: Batch, spans: slice, heads: slice, n_closed: int) -> Batch:
+    starts, stops = batch.starts[spans], batch.stops[spans]
+    ids, titles, labels = (text[heads] for text in (batch.ids, batch.titles, batch.labels))
+    return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, batch.offset)
+
+
 def write_words(files: PartFiles, words: Scanner) -> int:
     """Write the dictionary of a part; return its number of words."""
     n_words = 0
@@ -285,6 +361,9 @@ class Tokens:
     # The temporary folder that holds the parts lives as long as anything that reads them.
     folder: Any = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"Tokens({plural(len(self.parts), 'part')}: {first_words(self.parts)})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokens, (self.parts, self.summaries, self.storage_options)
 
@@ -306,12 +385,22 @@ def open_part(part: str, kind: str, storage_options: dict[str, Any] | None = Non
     filesystem, path = fsspec.core.url_to_fs(f"{part}.{kind}.parquet", **(storage_options or {}))
     if not filesystem.exists(path):
         raise FileNotFoundError(f"{part}.{kind}.parquet does not exist; tokenise the corpus again.")
-    return pq.ParquetFile(filesystem.open(path, "rb"))
+    return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
+
+
+@contextmanager
+def _damage_told(part: str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CorpusError(
+            f"{part}.{kind}.parquet is damaged ({error}): delete it and tokenize the corpus again."
+        ) from error
 
 
 def read_part(part: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
     """Return the whole of one of the files of a part."""
-    with open_part(part, kind, storage_options) as file:
+    with open_part(part, kind, storage_options) as file, _damage_told(part, kind):
         return file.read()
 
 
@@ -321,7 +410,8 @@ def iter_part(
     """Yield the ids of a part in order, at most max(n_ids, 2^16) at a time."""
     with open_part(part, "tokens", storage_options) as file:
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
+            with _damage_told(part, "tokens"):
+                table = file.read_row_group(group)
             yield from token_batches(table, n_ids)
 
 
@@ -337,11 +427,6 @@ def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
         repeats = np.diff(offsets[row : stop + 1])
         yield TokenBatch(np.repeat(documents[row:stop], repeats), values[offsets[row] : offsets[stop]])
         row = stop
-
-
-def remove_tree(folder: str) -> None:
-    """Remove a temporary folder."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def total(summaries: Sequence[PartSummary]) -> PartSummary:

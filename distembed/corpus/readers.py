@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import glob
+import os
+import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -30,6 +33,7 @@ from distembed.corpus.streams import (
     open_url,
 )
 from distembed.corpus.tokenizer import Tokenizer
+from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 
 FORMATS = ("mediawiki", "text", "jsonl", "parquet")
@@ -72,6 +76,21 @@ class Corpus:
     scratch: str | None = None
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        return f"Corpus({self._size()}: {first_words(self._files())})"
+
+    def _repr_html_(self) -> str:
+        splits = Counter((split.url, split.format) for split in self.splits)
+        rows = [(*file, n) for file, n in splits.items()]
+        title, n_more = f"Corpus: {self._size()}; {self.tokenizer}", len(rows) - MAX_ROWS
+        return html_view(title, ("file", "format", "splits"), rows[:MAX_ROWS], n_more=n_more)
+
+    def _files(self) -> list[str]:
+        return list(dict.fromkeys(split.url for split in self.splits))
+
+    def _size(self) -> str:
+        return f"{plural(len(self._files()), 'file')}, {plural(len(self.splits), 'split')}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus, (self.splits, self.tokenizer, self.scratch)
 
@@ -113,11 +132,11 @@ def run_splits(corpus: Corpus, folder: str | None) -> Tokens:
     )
     summaries = compute(together)
     if not any(summary.n_documents for summary in summaries):
-        skipped = sum(summary.n_skipped for summary in summaries)
+        skipped, bad = (sum(getattr(s, name) for s in summaries) for name in ("n_skipped", "n_bad_records"))
         raise CorpusError(
             f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were "
-            f"left out as "
-            f"redirects or of other namespaces); check format=, layout= and namespaces=."
+            f"left out as redirects or of other namespaces, and {bad} bad records); check format=, layout= and "
+            f"namespaces=."
         )
     return Tokens(tuple(targets), summaries, folder=temporary)
 
@@ -152,6 +171,7 @@ def read_corpus(
     encoding: str = "utf-8",
     errors: Literal["strict", "replace"] = "strict",
     layout: Literal["line", "blocks"] = "line",
+    bad_records: Literal["error", "skip"] = "error",
     scratch: str | Path | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -173,6 +193,9 @@ def read_corpus(
         left out.
     encoding, errors : of text and JSON lines. An export names its own.
     layout : of text: a document a "line", or "blocks" between empty lines with the title in the first line.
+    bad_records : "skip" leaves out JSON lines, Parquet rows and pages of an export that cannot be read; they
+    are counted,
+        and listed beside the tokens. A text or title that is null is empty; it is not bad.
     scratch : folder for temporary parts.
     storage_options : fsspec's.
 
@@ -196,6 +219,7 @@ def read_corpus(
         ),
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
+        bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
         storage_options=options,
     )
     if split_bytes < 1:
@@ -229,11 +253,28 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
         found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []
         files = [name for name in found if not filesystem.isdir(name)]
         if not files:
+            check_file_name(path)
             raise FileNotFoundError(
                 f"{path} matches no file; check the path (a folder needs a glob such as /*.txt)."
             )
         urls += [filesystem.unstrip_protocol(name) if "://" in path else name for name in files]
     return urls
+
+
+def check_file_name(path: str) -> None:
+    """Check that the file system of this process can spell a name.
+
+    Raises
+    ------
+    OSError : it cannot; file names are ASCII in some locales.
+    """
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        encoding = sys.getfilesystemencoding()
+        raise OSError(
+            f"{path!r} cannot be spelt in {encoding}, this locale's encoding of file names; set PYTHONUTF8=1."
+        ) from error
 
 
 def plan_file(url: str, template: Split, split_bytes: int) -> list[Split]:
@@ -288,6 +329,8 @@ def parquet_splits(split: Split, split_bytes: int) -> list[Split]:
             metadata = pq.ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
         raise CorpusError(f"{split.url} is not a Parquet file ({error}); give format=.") from error
+    if metadata.num_row_groups == 0:
+        return [replace(split, stop=0)]
     sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
     group_of = np.cumsum([0, *sizes])[:-1] // split_bytes
     starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()

@@ -13,7 +13,7 @@ import codecs
 import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
@@ -36,6 +36,25 @@ class CorpusError(ValueError):
     """A file of the corpus cannot be read as what it is said to be."""
 
 
+class BadRecord(NamedTuple):
+    """A record that could not be read: its file, its place in it, and what is wrong with it."""
+
+    file: str
+    place: str
+    reason: str
+
+
+class RecordError(CorpusError):
+    """One record of a file cannot be read; the others can."""
+
+    def __init__(self, record: BadRecord):
+        super().__init__(f"{record.file}, {record.place}, {record.reason}.")
+        self.record = record
+
+    def __reduce__(self) -> tuple[type[RecordError], tuple[BadRecord]]:
+        return RecordError, (self.record,)
+
+
 @dataclass(frozen=True)
 class Split:
     """A piece of a corpus that one task reads by itself.
@@ -51,6 +70,7 @@ class Split:
     where there is none.
     namespaces, redirects : which MediaWiki pages are documents (namespaces None: all).
     namespace_names : (key, name) of the dump's own namespaces.
+    bad_records : "error", or "skip" to leave out what cannot be read of JSON lines, Parquet rows and pages.
     storage_options : fsspec's, as sorted items.
     """
 
@@ -67,6 +87,7 @@ class Split:
     redirects: bool = False
     namespace_names: tuple[tuple[int, str], ...] = ()
     storage_options: tuple[tuple[str, Any], ...] = ()
+    bad_records: str = "error"
     piece_bytes: int = PIECE_BYTES
 
 
@@ -101,12 +122,25 @@ def not_utf8(url: str, offset: int, byte: int) -> CorpusError:
 
 
 class Progress:
-    """Counts of a task while it reads: bytes, and what was left out and why."""
+    """Counts of a task while it reads: bytes, and what was left out and why.
 
-    def __init__(self) -> None:
+    `note` is called with each bad record that is skipped.
+    """
+
+    def __init__(self, note: Callable[[BadRecord], None] | None = None) -> None:
         self.n_bytes_read = 0
         self.n_skipped_namespace = 0
         self.n_skipped_redirect = 0
+        self.n_bad_records = 0
+        self.note = note
+
+    def pass_over(self, split: Split, error: RecordError) -> None:
+        """Count and note a bad record; raise its error where the split does not skip any."""
+        if split.bad_records != "skip":
+            raise error
+        self.n_bad_records += 1
+        if self.note is not None:
+            self.note(error.record)
 
 
 class Piece(NamedTuple):
@@ -144,7 +178,7 @@ def pieces_of(split: Split, progress: Progress, *, lookback: int = 0) -> Iterato
 
 
 def is_utf8(encoding: str) -> bool:
-    """Tell whether text of this encoding can be scanned as it is."""
+    """Return whether text of this encoding can be scanned as it is."""
     return codecs.lookup(encoding).name in {"utf-8", "ascii"}
 
 

@@ -5,12 +5,19 @@ runs the compiled machine of `blocks`; `CallableScanner` calls a user's function
 
 The definition of a word (``pattern="unicode"``): a maximal run of letters (`str.isalpha`), with combining
 marks (categories Mn, Mc, Me) inside or after it, and of other alphanumeric characters (`str.isalnum`) with
-``numbers=True``. Each code point is lower-cased by itself. Compared with ``re.findall(r"[^\W_]+", text)``
-and `str.lower`:
+``numbers=True``. The text is brought into a normalization form first, and each code point is lower-cased by
+itself. Compared with ``re.findall(r"[^\W_]+", text)`` and `str.lower`:
 
 - the underscore never belongs to a word; digits and the like only with ``numbers=True``;
 - combining marks do (Python's ``\w`` leaves them out, which cuts Hindi or decomposed French words into
 pieces);
+- format characters (category Cf) cut no word, as in Unicode Standard Annex 29. Those that shape what is written
+stay in it like marks (the joiners of Persian, Sinhala and Malayalam); those that nobody sees are left out of it
+(soft hyphens, direction marks, word joiners), so that a word with a soft hyphen is the word without. The zero
+width space, which parts words, and the signs before Arabic numbers separate;
+- a middle dot between two letters belongs to the word (Catalan "col·legi"), and so does the hyphenation point;
+- Hebrew: a geresh belongs to the word, gershayim between two letters, and so do the quotation marks that are
+typed for them between two Hebrew letters;
 - İ (U+0130) becomes i, where `str.lower` gives two code points; a final Σ becomes σ, where `str.lower` gives
 ς.
 
@@ -25,24 +32,35 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
+from distembed.corpus.normalization import ASSIGNED, Form, Normalizer
 from distembed.corpus.streams import Batch, not_utf8
 
 BORDERS = ("document", "line", "sentence")
-# Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
-ASSIGNED = (range(0x33480), range(0xE0100, 0xE01F0))
+NORMALIZATIONS = ("nfc", "nfkc", "none")
 # Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
 # after them.
 STOPS = ".!?…؟۔।॥"
 HARD_STOPS = "。！？｡"
 CLOSERS = "\"'’”»)]}›」』"
 APOSTROPHES = "'’"
+# Middle dot, ano teleia (the same character once normalized), hyphenation point, gershayim.
+MIDDLES = "\u00b7\u0387\u2027\u05f4"
+GERESH = "\u05f3"
+# Soft hyphen; marks, embeddings and isolates of direction; word joiner and invisible operators; byte order mark.
+INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+# Zero width space, signs before Arabic and Kaithi numbers, interlinear annotation.
+SEPARATORS = re.compile("[\u200b\u0600-\u0605\u06dd\u0890\u0891\u08e2\U000110bd\U000110cd\ufff9-\ufffb]")
+# What may end a sentence: a line, an ideographic full stop, or another one before white space.
+SENTENCE_END = re.compile(
+    rf"\n|[{HARD_STOPS}][{re.escape(CLOSERS)}]*|[{STOPS}][{re.escape(CLOSERS)}]*[^\S\n]+"
+)
 # A user's function gets at most this much text at a time.
 CALLABLE_PIECE = 1 << 20
 
@@ -53,9 +71,12 @@ class Tokenizer:
 
     Attributes
     ----------
-    pattern : "unicode" (words of letters, see the module), "ascii" ([a-z]+), or "module:function", a
-    callable that
+    pattern : "unicode" (words of letters, see the module), "ascii" ([a-z]+), or a callable, or its
+    "module:function", that
         takes a piece of text (`str`) and gives its tokens (an iterable of `str`).
+    normalization : Unicode's form that text is brought into first: "nfc", "nfkc" (which also takes ligatures,
+    full-width letters
+        and the like for the letters they stand for) or "none".
     lowercase : fold case, code point by code point.
     numbers, apostrophes : keep digits, and apostrophes between two characters of a word, as part of words.
     border : what a window never crosses: a "document", a "line", or a "sentence" (which also ends with its
@@ -65,23 +86,32 @@ class Tokenizer:
     min_border_tokens : documents, lines or sentences with fewer tokens are left out, and counted as such.
     """
 
-    pattern: str = "unicode"
+    pattern: str | Callable[[str], Iterable[str]] = "unicode"
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False
     border: Literal["document", "line", "sentence"] = "document"
     min_border_tokens: int = 1
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
 
     def __post_init__(self) -> None:
-        if self.pattern not in {"unicode", "ascii"} and not re.fullmatch(r"[\w.]+:\w+", self.pattern):
-            raise ValueError(f'pattern is {self.pattern!r}; give "unicode", "ascii" or "module:function".')
+        known = callable(self.pattern) or self.pattern in {"unicode", "ascii"}
+        if not known and not re.fullmatch(r"[\w.]+:\w+", str(self.pattern)):
+            raise ValueError(
+                f'pattern is {self.pattern!r}; give "unicode", "ascii", a callable or "module:function".'
+            )
+        if self.normalization not in NORMALIZATIONS:
+            choices = ", ".join(map(repr, NORMALIZATIONS))
+            raise ValueError(f"normalization is {self.normalization!r}; give one of {choices}.")
         if self.border not in BORDERS:
             raise ValueError(f"border is {self.border!r}; give one of {', '.join(map(repr, BORDERS))}.")
         if self.min_border_tokens < 1:
             raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
 
     def function(self) -> Callable[[str], Iterable[str]]:
-        """Import and return the user's callable of a "module:function" pattern."""
+        """Return the user's callable; that of a "module:function" pattern is imported."""
+        if callable(self.pattern):
+            return self.pattern
         module, _, name = self.pattern.partition(":")
         try:
             function = getattr(import_module(module), name)
@@ -115,8 +145,17 @@ class Scanner(Protocol):
         """Return the ids of the next batch."""
         ...
 
+    @property
+    def n_words(self) -> int:
+        """Return the number of words in the dictionary."""
+        ...
+
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary in slices of bounded size."""
+        ...
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
         ...
 
     def skipped(self) -> tuple[int, int, int]:
@@ -126,9 +165,16 @@ class Scanner(Protocol):
 
 def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> Scanner:
     """Return a new scanner for one part."""
-    if ":" in tokenizer.pattern:
-        return CallableScanner(tokenizer, url=url, errors=errors)
-    return WordScanner(tokenizer, url=url, errors=errors)
+    if tokenizer.pattern in {"unicode", "ascii"}:
+        return WordScanner(tokenizer, url=url, errors=errors)
+    return CallableScanner(tokenizer, url=url, errors=errors)
+
+
+def normalizer(tokenizer: Tokenizer, errors: str) -> Callable[[Batch], Batch]:
+    """Return what brings batches of text into the tokenizer's normalization form."""
+    if tokenizer.normalization == "none":
+        return lambda batch: batch
+    return Normalizer(cast("Form", tokenizer.normalization.upper()), errors=errors)
 
 
 @lru_cache(maxsize=16)
@@ -141,10 +187,12 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     for characters, flag in ((STOPS, blocks.STOP), (HARD_STOPS, blocks.HARD_STOP), (CLOSERS, blocks.CLOSER)):
         for character in characters:
             table[ord(character)] |= flag
-    if apostrophes:
-        for character in APOSTROPHES[: 1 if pattern == "ascii" else None]:
-            table[ord(character)] |= blocks.APOSTROPHE
-    table[ord(".")] |= ord(".")
+    for character in APOSTROPHES[: 1 if pattern == "ascii" else None]:
+        table[ord(character)] |= ord("'") | (blocks.APOSTROPHE if apostrophes else 0)
+    for character in "" if pattern == "ascii" else MIDDLES:
+        table[ord(character)] |= blocks.MIDDLE | ord(character)
+    for character in '."':
+        table[ord(character)] |= ord(character)
     return table
 
 
@@ -154,12 +202,21 @@ def character_class(character: str, lowercase: bool, numbers: bool, marks: bool)
         return blocks.NEWLINE | blocks.SPACE
     if character.isspace():
         return blocks.SPACE
-    is_mark = marks and unicodedata.category(character)[0] == "M"
+    category = unicodedata.category(character) if marks else ""
+    if category == "Cf" and INVISIBLE.match(character):
+        return blocks.IGNORED
+    is_mark = extends_words(character, category)
     if not (character.isalpha() or is_mark or (numbers and character.isalnum())):
         return 0
     folded = character.lower()[0] if lowercase else character
     flags = blocks.EXTEND if is_mark else blocks.WORD
     return flags | (blocks.LOWER if character.islower() else 0) | ord(folded)
+
+
+def extends_words(character: str, category: str) -> bool:
+    """Return whether a character belongs to the word before it: marks, joiners, the geresh."""
+    is_joiner = category == "Cf" and not SEPARATORS.match(character)
+    return category.startswith("M") or is_joiner or (category != "" and character == GERESH)
 
 
 class WordScanner:
@@ -168,13 +225,15 @@ class WordScanner:
     def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
         self.url, self.strict = url, errors == "strict"
         self.border = BORDERS.index(tokenizer.border)
+        self.normalizer = normalizer(tokenizer, errors)
         self.table = class_table(
-            tokenizer.pattern, tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes
+            str(tokenizer.pattern), tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes
         )
         self.state = blocks.new_state(min_segment=tokenizer.min_border_tokens)
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch; the dictionary grows as it needs to."""
+        batch = self.normalizer(batch)
         fields, n_spans = self.state.fields, len(batch.starts)
         fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
         ids = np.empty(batch.data.size + len(self.state.pending) + 2, np.int32)
@@ -196,9 +255,19 @@ class WordScanner:
         n_closed = int(fields[blocks.N_CLOSED])
         return Scanned(ids[: fields[blocks.N_IDS]], id_stops[:n_closed], n_tokens[:n_closed])
 
+    @property
+    def n_words(self) -> int:
+        """Return the number of words in the dictionary."""
+        return int(self.state.fields[blocks.N_WORDS])
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
+        self.state.slots.fill(0)
+        self.state.fields[blocks.N_WORDS] = 0
+
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary in slices of 2^20 words."""
-        n_words = int(self.state.fields[blocks.N_WORDS])
+        n_words = self.n_words
         for first in range(0, max(n_words, 1), 1 << 20):
             last = min(first + (1 << 20), n_words)
             lengths = self.state.lengths[first:last].astype(np.int64)
@@ -231,6 +300,8 @@ class CallableScanner:
     def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
         self.tokenizer, self.url, self.errors = tokenizer, url, errors
         self.function = tokenizer.function()
+        self.normalizer = normalizer(tokenizer, errors)
+        self.segments = Segments(tokenizer.border, numbers=tokenizer.numbers)
         self.index: dict[str, int] = {}
         self.stats: list[list[int]] = []  # tokens, documents, last document of each word
         self.segment: list[str] = []
@@ -240,6 +311,7 @@ class CallableScanner:
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""
+        batch = self.normalizer(batch)
         self.ids = []
         id_stops, n_tokens = [], []
         for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
@@ -251,6 +323,15 @@ class CallableScanner:
         return Scanned(
             np.array(self.ids, np.int32), np.array(id_stops, np.int64), np.array(n_tokens, np.int64)
         )
+
+    @property
+    def n_words(self) -> int:
+        """Return the number of words in the dictionary."""
+        return len(self.index)
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
+        self.index, self.stats = {}, []
 
     def words(self) -> Iterator[PartWords]:
         """Yield the dictionary, in one slice."""
@@ -264,10 +345,9 @@ class CallableScanner:
     def _decode(self, batch: Batch, start: int, stop: int) -> str:
         data = batch.data[start:stop].tobytes()
         try:
-            text = data.decode("utf-8", self.errors)
+            return data.decode("utf-8", self.errors)
         except UnicodeDecodeError as error:
             raise not_utf8(self.url, batch.offset + start + error.start, data[error.start]) from error
-        return text.lower() if self.tokenizer.lowercase else text
 
     def _take(self, text: str, *, closes: bool) -> None:
         """Tokenise text; what an open document has after its last white space waits for the next piece."""
@@ -275,15 +355,21 @@ class CallableScanner:
         keep = 0 if closes else len(text) - text_cut(text)
         self.rest = text[len(text) - keep :]
         text = text[: len(text) - keep]
-        for piece, ends in segments(text, self.tokenizer.border):
-            for first in range(0, len(piece), CALLABLE_PIECE):
-                self._extend(self.function(piece[first : first + CALLABLE_PIECE]))
-            if ends:
+        for number, segment in enumerate(self.segments.of(text, closes=closes)):
+            if number:
                 self._end_segment()
+            for piece in portions(segment):
+                self._extend(piece.lower() if self.tokenizer.lowercase else piece)
         if closes:
             self._end_segment()
 
-    def _extend(self, tokens: Iterable[str]) -> None:
+    def _extend(self, text: str) -> None:
+        tokens = self.function(text)
+        if not isinstance(tokens, Iterable):
+            raise TypeError(
+                f"The tokenizer {self.tokenizer.pattern!r} returned {type(tokens).__name__}, not an iterable of "
+                "words; mend the function."
+            )
         self.segment.extend(tokens)
         if len(self.segment) >= self.tokenizer.min_border_tokens:
             self._commit()
@@ -296,6 +382,11 @@ class CallableScanner:
         for token in self.segment:
             word = self.index.setdefault(token, len(self.index))
             if word == len(self.stats):
+                if not isinstance(token, str):
+                    raise TypeError(
+                        f"The tokenizer {self.tokenizer.pattern!r} returned the word {token!r}, which is "
+                        f"{type(token).__name__} and not text; mend the function."
+                    )
                 self.stats.append([0, 0, -1])
             stats = self.stats[word]
             stats[0] += 1
@@ -321,12 +412,60 @@ def text_cut(text: str) -> int:
     return cut + 1 if cut >= 0 else (len(text) if reach else 0)
 
 
-def segments(text: str, border: str) -> Iterator[tuple[str, bool]]:
-    """Yield the segments of a text, each with whether it ends inside it; the last one stays open."""
-    pattern = {"document": r"(?!)", "line": r"\n", "sentence": rf"\n|(?<=[{STOPS}])\s+|(?<=[{HARD_STOPS}])"}[
-        border
-    ]
-    pieces = re.split(pattern, text)
-    for piece in pieces[:-1]:
-        yield piece, True
-    yield pieces[-1], False
+def portions(text: str) -> Iterator[str]:
+    """Yield a text in portions that a user's function can take, cut after white space where there is any."""
+    while len(text) > CALLABLE_PIECE:
+        cut = text_cut(text[:CALLABLE_PIECE]) or CALLABLE_PIECE
+        yield text[:cut]
+        text = text[cut:]
+    yield text
+
+
+class Segments:
+    """Cuts text into lines or sentences by the rules of `Tokenizer.border`, however the text is cut into pieces."""
+
+    def __init__(self, border: str, *, numbers: bool):
+        self.border = border
+        # What begins a sentence, or does not: the next character that words are made of.
+        self.word = re.compile(r"[^\W_]" if numbers else r"[^\W\d_]")
+        # The text ends behind a full stop and white space: the next word decides whether that is a border.
+        self.undecided = False
+
+    def of(self, text: str, *, closes: bool) -> Iterator[str]:
+        """Yield the segments of the next piece of a document; the first goes on with the one before."""
+        begin = 0
+        for end in self._borders(text):
+            yield text[begin:end]
+            begin = end
+        yield text[begin:]
+        self.undecided = self.undecided and not closes
+
+    def _borders(self, text: str) -> Iterator[int]:
+        if self.border == "document":
+            return
+        if self.border == "line":
+            yield from (match.end() for match in re.finditer(r"\n", text))
+            return
+        ends = [(0, ".")] if self.undecided else []
+        ends += [(match.end(), match[0]) for match in SENTENCE_END.finditer(text)]
+        self.undecided = False
+        next_word: re.Match[str] | None = None
+        searched = False
+        for end, mark in ends:
+            if mark[0] == "\n" or mark[0] in HARD_STOPS:
+                self.undecided = False
+                yield end
+            elif not is_initial(text, end - len(mark)):
+                if not searched or (next_word is not None and next_word.start() < end):
+                    next_word, searched = self.word.search(text, end), True
+                self.undecided = next_word is None
+                if next_word is not None and not next_word[0].islower():
+                    yield end
+
+
+def is_initial(text: str, stop: int) -> bool:
+    """Return whether a full stop follows a single letter ("J. Smith")."""
+    return (
+        text[stop : stop + 1] == "."
+        and re.search(r"(?:^|[\W\d_])[^\W\d_]$", text[max(stop - 2, 0) : stop]) is not None
+    )

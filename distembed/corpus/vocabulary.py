@@ -1,19 +1,21 @@
 """Part dictionaries to a vocabulary: exact counts of every word, in bounded memory.
 
 Counts of parts only have to be added. Where the parts' dictionaries together hold more than
-`words_in_memory` entries, they are first dealt out by a hash of the word into so many buckets on disk that
-one bucket is within that bound; every bucket then has the complete counts of its words, and drops those that
-the vocabulary will not take. What is exact: all counts, of all words. What is held at a time: one part's
-slice of words or one bucket, and the words that stay.
+`words_in_memory` entries, they are first dealt out by a hash of the word into buckets on disk, and a bucket
+that is still too large is dealt out again; every bucket then has the complete counts of its words, and drops
+those that the vocabulary will not take. What is exact: all counts, of all words. What is held at a time: one
+slice of words or one bucket, and the words that stay; at most `MAX_BUCKETS` files are open.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,53 +23,82 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.blocks import word_buckets
+from distembed.corpus.dictionary_blocks import word_buckets
 from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
+from distembed.display import MAX_ROWS, first_words, html_view, plural
+from distembed.files import replacing
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
+# Files written at a time: a process may open 1,024 on most systems, and others are open already.
+MAX_BUCKETS = 256
+# Entries dealt out at a time, so that a bucket's row groups hold thousands of words.
+SLICE_WORDS = 1 << 20
+# 256^3 buckets: what is still too large then is one word in very many parts.
+MAX_DEALS = 3
 UNKNOWN_COUNT = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Vocabulary:
     """The words of a model; row i of every array is word i.
 
     Attributes
     ----------
-    words : falling count, ties in the order of code points.
+    array : Arrow array of strings (n,), the words: falling count, ties in the order of code points.
     counts : int64 (n,), tokens of each word.
     document_counts : int64 (n,), documents with each word; -1 where a text file gave only words and counts.
     """
 
-    words: list[str]
+    array: pa.Array
     counts: NDArray[np.int64]
     document_counts: NDArray[np.int64]
 
-    def __post_init__(self) -> None:
-        if not len(self.words) == len(self.counts) == len(self.document_counts):
+    def __init__(
+        self,
+        words: Sequence[str] | pa.Array,
+        counts: NDArray[np.int64],
+        document_counts: NDArray[np.int64],
+    ) -> None:
+        if not len(words) == len(counts) == len(document_counts):
             raise ValueError(
-                f"{len(self.words)} words, {len(self.counts)} counts and {len(self.document_counts)} "
-                f"document counts "
+                f"{len(words)} words, {len(counts)} counts and {len(document_counts)} document counts "
                 f"are not equally many."
             )
-        if len(self.array.unique()) != len(self.words):
-            repeated = self.array.value_counts().filter(
-                pc.greater(self.array.value_counts().field("counts"), 1)
-            )
+        array = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
+        if len(array.unique()) != len(array):
+            repeated = array.value_counts().filter(pc.greater(array.value_counts().field("counts"), 1))
             raise ValueError(
                 f'The word "{repeated[0]["values"]}" is in the vocabulary twice; remove one of them.'
             )
+        for name, value in (("array", array), ("counts", counts), ("document_counts", document_counts)):
+            object.__setattr__(self, name, value)
 
     @cached_property
-    def array(self) -> pa.Array:
-        """The words as an Arrow array."""
-        return pa.array(self.words, pa.string())
+    def words(self) -> list[str]:
+        """The words as a list, made when it is first asked for: 70 bytes a word more than `array`."""
+        found: list[str] = self.array.to_pylist()
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self.array, self.counts, self.document_counts)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({self._size()}: {first_words(self.words)})"
+
+    def _repr_html_(self) -> str:
+        columns = (self.words, self.counts.tolist(), self.document_counts.tolist())
+        rows = list(zip(*(column[:MAX_ROWS] for column in columns), strict=True))
+        headings = ("word", "count", "documents")
+        return html_view(f"Vocabulary: {self._size()}", headings, rows, n_more=len(self) - len(rows))
+
+    def _size(self) -> str:
+        return f"{plural(len(self), 'word')}, {plural(int(self.counts.sum()), 'token')}"
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.array)
 
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and bool(self.index([word])[0] >= 0)
@@ -88,11 +119,12 @@ class Vocabulary:
             lines = (
                 f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True)
             )
-            with path.open("w", encoding="utf-8", newline="\n") as file:
+            with replacing(str(path)) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123
                 file.writelines(lines)
             return
         columns = [self.array, pa.array(self.counts), pa.array(self.document_counts)]
-        pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), path)
+        with replacing(str(path)) as partial:
+            pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -105,9 +137,9 @@ class Vocabulary:
         path = Path(path)
         if path.suffix == ".txt":
             return load_text(path)
-        table = pq.read_table(path, schema=WORDS_SCHEMA)
+        table = pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True)
         counts, document_counts = (table.column(k).to_numpy().copy() for k in (1, 2))
-        return cls(table.column(0).to_pylist(), counts, document_counts)
+        return cls(table.column(0).combine_chunks(), counts, document_counts)
 
 
 def load_text(path: Path) -> Vocabulary:
@@ -155,13 +187,10 @@ def build_vocabulary(
     kept = pa.array(sorted(set(keep)), pa.string())
     rules = Selection(min_count, max_size, kept)
     n_entries = sum(n_words_of(tokens, part) for part in tokens.parts)
-    if n_entries <= words_in_memory:
-        chosen = [rules.of(added([table for part in tokens.parts for table in word_slices(tokens, part)]))]
-    else:
-        with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
-            buckets = deal_out(tokens, -(-n_entries // words_in_memory) + 1, Path(folder))
-            chosen = [rules.of(added([pq.read_table(bucket)])) for bucket in buckets]
-    return vocabulary_of(chosen, rules)
+    slices = (table for part in tokens.parts for table in word_slices(tokens, part))
+    with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
+        tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
+        return vocabulary_of([rules.of(table) for table in tables], rules)
 
 
 @dataclass(frozen=True)
@@ -200,7 +229,7 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
             f"give a smaller min_count, or check the tokenizer."
         )
     counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))
-    return Vocabulary(table.column("word").to_pylist(), counts, document_counts)
+    return Vocabulary(table.column("word").combine_chunks(), counts, document_counts)
 
 
 def n_words_of(tokens: Tokens, part: str) -> int:
@@ -223,27 +252,76 @@ def added(tables: list[pa.Table]) -> pa.Table:
     return pa.table([sums["word"], sums["count_sum"], sums["document_count_sum"]], schema=WORDS_SCHEMA)
 
 
-def deal_out(tokens: Tokens, n_buckets: int, folder: Path) -> list[Path]:
-    """Write the dictionaries of all parts into buckets by a hash of the word; return the buckets."""
-    paths = [folder / f"bucket-{number:05d}.parquet" for number in range(n_buckets)]
-    writers = [
-        pq.ParquetWriter(path, WORDS_SCHEMA, compression="lz4", use_dictionary=False) for path in paths
-    ]
-    for part in tokens.parts:
-        for table in word_slices(tokens, part):
-            words = table.column("word").combine_chunks()
-            bucket = buckets_of(words, n_buckets)
+def merged(
+    slices: Iterable[pa.Table], n_entries: int, *, words_in_memory: int, folder: Path, n_deals: int = 0
+) -> Iterator[pa.Table]:
+    """Yield tables of distinct words with their counts, each added up from at most `words_in_memory` entries.
+
+    Parameters
+    ----------
+    slices : iterable of Table
+        Words with counts, `n_entries` in all.
+    folder : Path
+        Where buckets lie for a while.
+    n_deals : int
+        How often the slices have been dealt out already.
+    """
+    if n_entries <= words_in_memory or n_deals == MAX_DEALS:
+        yield added(list(slices))
+        return
+    n_buckets = min(-(-n_entries // words_in_memory) + 1, MAX_BUCKETS)
+    for bucket in deal_out(slices, n_buckets, folder, seed=n_deals):
+        with pq.ParquetFile(bucket, page_checksum_verification=True) as file:
+            n_dealt = file.metadata.num_rows
+            again = (file.read_row_group(group) for group in range(file.num_row_groups))
+            yield from merged(
+                again,
+                n_dealt,
+                words_in_memory=words_in_memory,
+                folder=bucket.with_suffix(""),
+                n_deals=n_deals + 1,
+            )
+        bucket.unlink()
+
+
+def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: int) -> list[Path]:
+    """Write tables of words into buckets by a hash of the word; return the buckets."""
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"bucket-{number:03d}.parquet" for number in range(n_buckets)]
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                pq.ParquetWriter(
+                    path, WORDS_SCHEMA, compression="lz4", use_dictionary=False, write_page_checksum=True
+                )
+            )
+            for path in paths
+        ]
+        for table in joined_slices(slices):
+            bucket = buckets_of(table.column("word").combine_chunks(), n_buckets, seed=seed)
             order = np.argsort(bucket, kind="stable")
             bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
-            for number, writer in enumerate(writers):
-                writer.write_table(table.take(pa.array(order[bounds[number] : bounds[number + 1]])))
-    for writer in writers:
-        writer.close()
+            for number in np.flatnonzero(np.diff(bounds)):
+                writers[number].write_table(table.take(pa.array(order[bounds[number] : bounds[number + 1]])))
     return paths
 
 
-def buckets_of(words: pa.Array, n_buckets: int) -> NDArray[np.int32]:
-    """Return the bucket of each word."""
+def joined_slices(slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of tables in tables of at least `SLICE_WORDS` rows, but for the last."""
+    held: list[pa.Table] = []
+    n_held = 0
+    for table in slices:
+        held.append(table)
+        n_held += table.num_rows
+        if n_held >= SLICE_WORDS:
+            yield pa.concat_tables(held)
+            held, n_held = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def buckets_of(words: pa.Array, n_buckets: int, *, seed: int) -> NDArray[np.int32]:
+    """Return the bucket of each word, int32; another `seed` deals the words of one bucket out afresh."""
     _, offsets, data = words.buffers()
     bounds = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
-    return word_buckets(np.frombuffer(data, np.uint8), bounds, n_buckets)
+    return word_buckets(np.frombuffer(data, np.uint8), bounds, n_buckets, seed)

@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -158,9 +157,8 @@ def count_part(
     storage_options
         How to reach `part`, as fsspec takes them.
     """
-    words, word_counts = part_words(part, storage_options)
-    lookup = vocabulary.index(words)
-    largest = _largest_cell(options, int(word_counts[lookup >= 0].max(initial=0)), part)
+    lookup, known_counts = part_lookup(part, vocabulary, storage_options)
+    largest = _largest_cell(options, int(known_counts.max(initial=0)), part)
     rules = _stream_rules(options, vocabulary, lookup, number)
     rows = token_rows(part, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
@@ -168,10 +166,8 @@ def count_part(
         for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
             _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
             n_runs += 1
-    n_tokens = int(word_counts[lookup >= 0].sum())
-    return PartialCounts(
-        target, n_words, tuple(row_blocks), options.units.denominator, largest, n_tokens, n_runs
-    )
+    n_tokens, denominator = int(known_counts.sum()), options.units.denominator
+    return PartialCounts(target, n_words, tuple(row_blocks), denominator, largest, n_tokens, n_runs)
 
 
 def _largest_cell(options: CooccurrenceOptions, largest_count: int, part: str) -> int:
@@ -197,18 +193,29 @@ def tokens_of(docs: Corpus | Tokens) -> Tokens:
     return tokens
 
 
-class PartWords(NamedTuple):
-    """The dictionary of a part: its token ids index `words`."""
+class PartLookup(NamedTuple):
+    """What the token ids of a part mean: the row of each in the vocabulary, int32, -1 for words it does not have.
 
-    words: pa.ChunkedArray
+    `counts` int64 (n_words,) are the tokens that each word of the vocabulary has in the part.
+    """
+
+    rows: NDArray[np.int32]
     counts: NDArray[np.int64]
 
 
-def part_words(part: str, storage_options: dict[str, Any] | None = None) -> PartWords:
-    """Read the dictionary of a part."""
+def part_lookup(
+    part: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
+) -> PartLookup:
+    """Look up the words of a part's dictionary in the vocabulary, a slice at a time."""
+    rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
     with open_part(part, "words", storage_options) as file:
-        table = file.read(columns=["word", "count"])
-    return PartWords(table["word"], table["count"].to_numpy())
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=["word", "count"])
+            found = vocabulary.index(table["word"])
+            rows.append(found)
+            # A part with very many words lists a word more than once, but never twice in one row group.
+            counts[found[found >= 0]] += table["count"].to_numpy()[found >= 0]
+    return PartLookup(np.concatenate(rows), counts)
 
 
 def _stream_rules(

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
-from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_words, token_rows, tokens_of
+from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_lookup, token_rows, tokens_of
 from distembed.execution import map_blocks
 
 _BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
@@ -58,7 +58,7 @@ def count_document_block(
         with no
         known word is an empty row.
     """
-    lookup = vocabulary.index(part_words(block.part, storage_options).words)
+    lookup = part_lookup(block.part, vocabulary, storage_options).rows
     counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
     for rows in token_rows(block.part, block_memory // 64, storage_options):
         counter.add(rows)

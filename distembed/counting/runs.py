@@ -2,8 +2,8 @@
 
 The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices, values; little
 endian, in two bytes where a segment's numbers fit them: most do, and writing is what counting waits for), then a JSON
-table of the segments with the CRC-32 of each, the length and CRC-32 of that table, and a closing mark. It is written
-under a temporary name and moved, so that a file with its name is whole; what rots later is found by the checksums.
+table of the segments with the CRC-32 of each, the length and CRC-32 of that table, and a closing mark. A file with
+its name is whole (`distembed.files`); what rots later is found by the checksums.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from distembed.counting.blocks import Run
+from distembed.files import replacing
 
 _MARK = b"DECOUNT2"
 _INTEGERS = {2: "<u2", 4: "<i4", 8: "<i8"}
@@ -38,13 +40,14 @@ class RunWriter:
 
     def __init__(self, url: str) -> None:
         self._fs, self._path = url_to_fs(url)
-        self._temporary = self._path + ".partial"
+        self._open = ExitStack()
         self._segments: list[list[int]] = []
         self._offset = 0
 
     def __enter__(self) -> Self:
         self._fs.makedirs(self._fs._parent(self._path), exist_ok=True)
-        self._file = self._fs.open(self._temporary, "wb")
+        partial = self._open.enter_context(replacing(self._path, filesystem=self._fs))
+        self._file = self._open.enter_context(self._fs.open(partial, "wb"))
         return self
 
     def append(self, block: int, run: Run) -> None:
@@ -62,14 +65,12 @@ class RunWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is not None:
+            self._open.__exit__(kind, error, trace)
+            return
+        with self._open:
             table = json.dumps(self._segments).encode()
             self._file.write(table + _TAIL.pack(len(table), zlib.crc32(table), _MARK))
-        self._file.close()
-        if kind is None:
-            self._fs.mv(self._temporary, self._path)
-        else:
-            self._fs.rm(self._temporary)
 
 
 def read_runs(url: str, block: int) -> Iterator[Run]:

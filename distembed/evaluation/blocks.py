@@ -1,4 +1,4 @@
-"""Mathematics of one block of word-level evaluation: the best answers to analogies, ranks, purity."""
+"""Mathematics of one block of evaluation: the best answers to analogies, ranks, purity."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import rankdata
 
+TIE = 1e-12
+"""Cosines nearer than this are equal: products of unit rows in another order differ by less."""
 COSMUL_EPSILON = np.float32(1e-3)  # Levy & Goldberg 2014, equation 4
 
 
@@ -158,6 +160,25 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
     spread = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
     covariance = (dx * dy).sum(axis=-1)
     return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
+
+
+def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows of length one, and zero for a row that is zero or not finite: it has no direction."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
+
+
+def tied_ranks(cosines: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the rank of one column in each row, float64 (r,): 1 is the largest, and equal ones count half.
+
+    Parameters
+    ----------
+    cosines : (r, n), finite
+    wanted : the column of each row, (r,)
+    """
+    above = cosines - np.take_along_axis(cosines, wanted[:, None], axis=1)
+    equal = np.count_nonzero(np.abs(above) <= TIE, axis=1)
+    return 1 + np.count_nonzero(above > TIE, axis=1) + (equal - 1) / 2
 
 
 def in_majority(clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.bool_]:

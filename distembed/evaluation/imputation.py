@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 from sklearn.metrics import pairwise_distances
 
+from distembed.evaluation import blocks
 from distembed.execution import one_blas_thread
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -78,7 +79,9 @@ class HoldOutScore(NamedTuple):
     seed: int
     n_hidden: int
     cosine: float  # mean over hidden rows of the cosine to the truth
-    median_rank: float  # of the truth among all known vectors by cosine to what was found; 1 is best
+    median_rank: (
+        float  # of the truth among all known vectors by cosine to what was found; 1 is best, ties half
+    )
     reciprocal_rank: float  # mean of 1 / rank
 
 
@@ -93,7 +96,8 @@ def hold_out(
     """Hide a share of the known rows of Y, let each method fill them in, and compare with the truth.
 
     Every method sees the same rows hidden. Rows of Y that are NaN to begin with stay: a method may use their
-    rows of X.
+    rows of X. A row that a method leaves at zero or fills with values that are not finite has no direction: its
+    cosine is 0 and it ranks all known vectors alike, the truth in the middle.
 
     Parameters
     ----------
@@ -133,16 +137,12 @@ def _compare(
     found: Floats, hidden: NDArray[np.int64], known: NDArray[np.int64], Y: Floats
 ) -> tuple[float, float, float]:
     """Return the mean cosine to the truth, its median rank and mean reciprocal rank."""
+    truth = np.searchsorted(known, hidden)
     with one_blas_thread():
-        cosines = _unit(found) @ _unit(Y[known]).T
-    true = cosines[np.arange(hidden.size), np.searchsorted(known, hidden)]
-    ranks = 1 + (cosines > true[:, None]).sum(axis=1)
-    return float(true.mean()), float(np.median(ranks)), float((1 / ranks).mean())
-
-
-def _unit(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
+        cosines = blocks.directions(found) @ blocks.directions(Y[known]).T
+    ranks = blocks.tied_ranks(cosines, truth)
+    cosine = float(cosines[np.arange(hidden.size), truth].mean())
+    return cosine, float(np.median(ranks)), float((1 / ranks).mean())
 
 
 def mean_scores(scores: Iterable[HoldOutScore]) -> list[dict[str, Any]]:

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import clone
 
+from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
 from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
 from distembed.manifold.graphs import components, joint_adjacency
+from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
 
@@ -103,7 +105,8 @@ class RetrievalScores(NamedTuple):
 
     Attributes
     ----------
-    mean_reciprocal_rank, hits_1, hits_10 : in [0, 1]
+    mean_reciprocal_rank : in [0, 1]
+    hits_1, hits_10 : share of ranks up to 1 and up to 10; a tie of two for the first place is no hit
     ranks : (r,), 1 is best; ties count half
     """
 
@@ -118,6 +121,8 @@ def score_retrieval(
 ) -> RetrievalScores:
     """Rank the rows of `first` (n × d) by their cosine with each row of `second` (r × d).
 
+    A row of zeros, or one that is not finite, has no direction: it ties with every row.
+
     Parameters
     ----------
     counterparts : row of `first` that each row of `second` belongs to, (r,)
@@ -127,7 +132,7 @@ def score_retrieval(
     ValueError
         If the shapes do not fit, or a counterpart is out of range.
     """
-    first, second = unit_rows(np.asarray(first, np.float64)), unit_rows(np.asarray(second, np.float64))
+    first, second = (blocks.directions(np.asarray(rows, np.float64)) for rows in (first, second))
     wanted = np.asarray(counterparts, np.int64)
     if wanted.shape != (len(second),) or first.shape[1] != second.shape[1]:
         raise ValueError(
@@ -149,15 +154,12 @@ def score_retrieval(
             )
         )[:, 0]
     return RetrievalScores(
-        float((1 / ranks).mean()), float((ranks < 2).mean()), float((ranks < 11).mean()), ranks
+        float((1 / ranks).mean()), float((ranks <= 1).mean()), float((ranks <= 10).mean()), ranks
     )
 
 
 def _ranks_block(second: Float64s, wanted: NDArray[np.int64], *, first: Float64s) -> Float64s:
-    cosines = second @ first.T
-    own = np.take_along_axis(cosines, wanted, axis=1)
-    above, equal = (cosines > own).sum(axis=1), (cosines == own).sum(axis=1)
-    return (1 + above + (equal - 1) / 2)[:, None]
+    return blocks.tied_ranks(second @ first.T, wanted[:, 0])[:, None]
 
 
 # -------------------------------------------------------------------------------------------- controls
@@ -304,7 +306,11 @@ def infer_by_each_method(
     found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
-            sets.first, sets.second, links, random_state=model.random_state, block_memory=model.block_memory
+            sets.first,
+            sets.second,
+            links,
+            random_state=seed_of(model.random_state),
+            block_memory=model.block_memory,
         )
         found |= _matched(known, more)
         found["embedding"] = _embedded(sets, more.links, model)

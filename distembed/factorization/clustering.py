@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_blocks import Array, each, row_blocks, take_rows, total
+from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,9 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
     if not_finite:
         raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
     if negative:
-        raise ValueError(f"{name} holds {int(negative)} negative values; give tf-idf or positive PMI.")
+        raise ValueError(
+            f"Negative values in data: {name} holds {int(negative)} negative values; give tf-idf or positive PMI."
+        )
     mean = float(added / np.prod(matrix.shape, dtype=float))
     return Facts(float(squares), mean, int(empty), found[5:])
 
@@ -132,7 +135,7 @@ def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
     return moved / np.where(norms > 0, norms, 1.0)
 
 
-class SphericalKMeans(ClusterMixin, BaseEstimator):
+class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Cluster documents by cosine, out of core.
 
     Maximises ``sum_i cos(x_i, c_label(i))`` over unit centroids c (Dhillon & Modha 2001), one pass over X a
@@ -148,7 +151,7 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
         Stop when a round gains less than this share of the objective.
     n_init : int
         Starts; the one of the largest objective is kept.
-    random_state : int
+    random_state : int, None, Generator or RandomState
     seeding_sample : int
         Documents among which start centroids are drawn.
 
@@ -161,6 +164,10 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
     converged_ : bool
     """
 
+    _expected_failed_checks: ClassVar[dict[str, str]] = {
+        "check_clustering": "its blobs have negative values, and X may not have any",
+    }
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -168,7 +175,7 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
         n_iter: int = 100,
         tol: float = 1e-4,
         n_init: int = 1,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         seeding_sample: int = 20_000,
     ) -> None:
         self.n_clusters = n_clusters
@@ -177,6 +184,17 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.random_state = random_state
         self.seeding_sample = seeding_sample
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse or dense input without negative values."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.centroids_.shape[0])
 
     def fit(self, X: Any, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
         """Learn the clusters of X, documents × words, non-negative.
@@ -187,10 +205,12 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
             If X is not a matrix, holds negative or NaN values, or fewer documents than clusters.
         """
         with one_blas_thread():
-            matrix = row_blocks(X, name="X")
+            # One pass counts values and finds NaN, infinity and negative values.
+            matrix = row_blocks(training_matrix(self, X, finite=False))
             check_clusters(matrix, check_nonnegative(matrix, name="X"), self.n_clusters)
             matrix = unit_rows(matrix)
-            starts = (self._start(matrix, start) for start in range(self.n_init))
+            seed = seed_of(self.random_state)
+            starts = (self._start(matrix, (seed, start)) for start in range(self.n_init))
             best = max(starts, key=lambda found: found.objective[-1])
             self.labels_ = compute(best.labels).ravel()
         self.centroids_, self.objective_, self.converged_ = best.centroids, best.objective, best.converged
@@ -199,25 +219,28 @@ class SphericalKMeans(ClusterMixin, BaseEstimator):
             warnings.warn(f"Clusters still moved after {self.n_iter} rounds; raise n_iter.", stacklevel=2)
         return self
 
-    def _start(self, matrix: Array, start: int) -> Clustering:
+    def _start(self, matrix: Array, seed: tuple[int, int]) -> Clustering:
         return spherical_kmeans(
-            matrix, self.n_clusters, n_iter=self.n_iter, tol=self.tol, seed=(self.random_state, start),
+            matrix, self.n_clusters, n_iter=self.n_iter, tol=self.tol, seed=seed,
             sample=self.seeding_sample,
         )  # fmt: skip
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the label of the nearest centroid of each row of X, -1 for a row without words."""
         with one_blas_thread():
-            matrix = row_blocks(X, name="X")
-            check_nonnegative(matrix, name="X")
+            matrix = row_blocks(self._new(X))
             return compute(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
     def transform(self, X: Any) -> Array:
         """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array."""
         with one_blas_thread():
-            matrix = unit_rows(row_blocks(X, name="X"))
+            matrix = unit_rows(row_blocks(self._new(X)))
             n_clusters = self.centroids_.shape[0]
-            return each(blocks.times, matrix, self.centroids_.T, columns=n_clusters, dtype=matrix.dtype)
+            cosines = each(blocks.times, matrix, self.centroids_.T, columns=n_clusters, dtype=matrix.dtype)
+            return like_input(cosines, X)
+
+    def _new(self, X: Any) -> Any:
+        return new_matrix(self, X, learnt="centroids_", nonnegative=True)
 
 
 def unit_rows(matrix: Array) -> Array:

@@ -10,14 +10,15 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
+from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
+from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 
-class LSA(TransformerMixin, BaseEstimator):
+class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Project rows on the largest right singular vectors, without centring.
 
     .. math:: X \approx U S V^T, \qquad \text{vectors} = U S^{\text{exponent}}
@@ -36,7 +37,7 @@ class LSA(TransformerMixin, BaseEstimator):
     components_ : (n_components, n_features) array, Vᵀ
     singular_values_ : (n_components,) float64
     residuals_ : (n_components,) float64
-        Of each component; see `SingularTriplets`.
+        Of each component, relative to the square of its singular value; see `SingularTriplets`.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LSA(TransformerMixin, BaseEstimator):
         oversampling: int = 10,
         tol: float | None = None,
         dtype: Any = np.float32,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
@@ -60,6 +61,17 @@ class LSA(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.checkpoint = checkpoint
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse input is taken, and vectors are of `dtype`."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = [np.dtype(self.dtype).name]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
     def fit(self, X: Any, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks."""
         self._fitted(X)
@@ -68,31 +80,28 @@ class LSA(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: None = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array."""
         found = self._fitted(X)
-        scaled = found.left * scaled_power(found.values, self.exponent).astype(self.dtype)
-        return scaled if isinstance(X, da.Array) else compute(scaled)
+        return like_input(found.left * scaled_power(found.values, self.exponent).astype(self.dtype), X)
 
     def transform(self, X: Any) -> Any:
         """Return X V S^(exponent - 1), (n × k), for rows of the same features."""
-        if X.shape[1] != self.components_.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns; the components have {self.components_.shape[1]}")
+        matrix = new_matrix(self, X, learnt="components_")
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
-        projected = sparse_times(row_blocks(X), da.from_array(weights, chunks=-1))
-        return projected if isinstance(X, da.Array) else compute(projected)
+        return like_input(sparse_times(row_blocks(matrix), da.from_array(weights, chunks=-1)), X)
 
     def _fitted(self, X: Any) -> SingularTriplets:
+        matrix = training_matrix(self, X)
         with one_blas_thread():
             found = largest_singular_triplets(
-                row_blocks(X),
+                row_blocks(matrix),
                 self.n_components,
                 n_passes=self.n_passes,
                 oversampling=self.oversampling,
                 tol=self.tol,
                 dtype=self.dtype,
-                random_state=self.random_state,
+                random_state=seed_of(self.random_state),
                 checkpoint=self.checkpoint,
             )
         self.components_, self.singular_values_ = found.right.T, found.values
         self.residuals_ = found.residuals
-        self.n_features_in_ = X.shape[1]
         return found

@@ -14,14 +14,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
@@ -33,6 +34,14 @@ from distembed.factorization.clustering import (
     unit_rows,
 )
 from distembed.factorization.row_blocks import Array, each, one_lazy_block, row_blocks, total
+from distembed.validation import (
+    RandomState,
+    checked_matrix,
+    like_input,
+    new_matrix,
+    seed_of,
+    training_matrix,
+)
 
 Floats = NDArray[np.float64]
 
@@ -275,8 +284,12 @@ def _squared_times(X: csr_array, V: Floats) -> NDArray[Any]:
 # --- the estimators ---------------------------------------------------------------------------------------
 
 
-class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
+class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
+
+    _expected_failed_checks: ClassVar[dict[str, str]] = {
+        "check_clustering": "its blobs have negative values, and X may not have any",
+    }
 
     def __init__(
         self,
@@ -286,7 +299,7 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
         n_iter: int = 100,
         tol: float = 0.0,
         n_init: int = 1,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
@@ -297,6 +310,17 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
         self.random_state = random_state
         self.checkpoint = checkpoint
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse or dense input without negative values."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.word_factors_.shape[1])
+
     def _check(self, **allowed: tuple[str, ...]) -> None:
         for option, names in allowed.items():
             if getattr(self, option) not in names:
@@ -306,9 +330,10 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _fit(self, X: Array, start: Callable[[tuple[int, ...]], Factors], one_round: Round) -> None:
         """Carry every start to its end and keep the one of the smallest objective."""
+        seed = seed_of(self.random_state)
         ends = (
             _descend(
-                X, partial(start, (self.random_state, number)), one_round, n_iter=self.n_iter, tol=self.tol,
+                X, partial(start, (seed, number)), one_round, n_iter=self.n_iter, tol=self.tol,
                 checkpoint=self.checkpoint, name=f"start-{number}",
             )
             for number in range(self.n_init)
@@ -330,6 +355,7 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
             matrix, facts = self._documents(X)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
             self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares))
+            self._keep_kind(X)
 
     def _learn(self, fit: Fit) -> None:
         Z, rank = fit.factors.documents, self.n_components
@@ -340,11 +366,14 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
         self.word_factors_ = compute(fit.factors.words)
         self.objective_, self.converged_ = fit.objective, fit.converged
         self.n_iter_ = fit.objective.size
-        self.n_features_in_ = self.word_factors_.shape[0]
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:  # noqa: ARG002
+    def _keep_kind(self, X: Any) -> None:
+        """Bring the document factors into memory where X was, though it was cut into blocks."""
+        self.document_factors_ = like_input(self.document_factors_, X)
+
+    def fit_transform(self, X: Any, y: object = None) -> Array:
         """Fit and return the document factors."""
-        return self.fit(X, **fit_params).document_factors_
+        return self.fit(X, y).document_factors_
 
     def transform(self, X: Any) -> Array:
         """Return the document factors of X for the fixed word factors: ``argmin over Z >= 0 of ‖X - Z Wᵀ‖``.
@@ -359,19 +388,18 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
 
         Raises
         ------
+        NotFittedError
+            Before `fit`.
         ValueError
-            If X has another number of words.
+            If X has another number of words, or holds negative, NaN or infinite values.
         """
         with one_blas_thread():
-            matrix = row_blocks(X, name="X")
-            if matrix.shape[1] != self.word_factors_.shape[0]:
-                raise ValueError(
-                    f"X has {matrix.shape[1]} words and the factorisation {self.word_factors_.shape[0]}; "
-                    "count the new documents with the same vocabulary."
-                )
+            matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
             W = self.word_factors_
             solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
-            return each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype)
+            return like_input(
+                each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype), X
+            )
 
     def top_words(self, n: int, words: Sequence[str]) -> list[list[str]]:
         """Return for every component its n words of the largest factors, the largest first.
@@ -381,6 +409,7 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
         ValueError
             If there are not as many words as rows of `word_factors_`.
         """
+        check_is_fitted(self, "word_factors_")
         n_words = self.word_factors_.shape[0]
         if len(words) != n_words:
             raise ValueError(f"{len(words)} words were given for {n_words} rows of word_factors_.")
@@ -389,7 +418,8 @@ class _Factorization(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _documents(self, X: Any) -> tuple[Array, Facts]:
         """Return X as row blocks, checked, and its facts."""
-        matrix = row_blocks(X, name="X")
+        # One pass counts values and finds NaN, infinity and negative values.
+        matrix = row_blocks(training_matrix(self, X, finite=False))
         facts = check_nonnegative(matrix, name="X")
         check_clusters(matrix, facts, self.n_components)
         self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
@@ -420,7 +450,7 @@ class NMF(_Factorization):
         Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
     n_init : int
         Starts; the one of the smallest objective is kept.
-    random_state : int
+    random_state : int, None, Generator or RandomState
     checkpoint : Checkpoint
         Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
@@ -443,7 +473,7 @@ class NMF(_Factorization):
         n_iter: int = 200,
         tol: float = 1e-4,
         n_init: int = 1,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(
@@ -474,6 +504,14 @@ class OrthogonalNMF(_Factorization):
 
     Parameters and attributes: those of `NMF` without `solver`.
     """
+
+    _expected_failed_checks: ClassVar[dict[str, str]] = (
+        _Factorization._expected_failed_checks
+        | dict.fromkeys(
+            ("check_transformer_general", "check_transformer_data_not_an_array"),
+            "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
+        )
+    )
 
     def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
@@ -510,7 +548,7 @@ class SemanticNMF(_Factorization):
         Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
     n_init : int
         Starts; the one of the smallest objective is kept.
-    random_state : int
+    random_state : int, None, Generator or RandomState
     checkpoint : Checkpoint
         Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
@@ -525,6 +563,14 @@ class SemanticNMF(_Factorization):
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
 
+    _expected_failed_checks: ClassVar[dict[str, str]] = (
+        _Factorization._expected_failed_checks
+        | dict.fromkeys(
+            ("check_transformer_general", "check_transformer_data_not_an_array"),
+            "document factors of the fit are those after its last round, those of `transform` are converged",
+        )
+    )
+
     def __init__(
         self,
         n_components: int = 20,
@@ -535,7 +581,7 @@ class SemanticNMF(_Factorization):
         n_iter: int = 100,
         tol: float = 0.0,
         n_init: int = 1,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(
@@ -577,7 +623,16 @@ class SemanticNMF(_Factorization):
             start = partial(_semantic_start, semantic, plain)
             weight = float(self.semantic_weight)
             self._fit(matrix, start, partial(_semantic_round, matrix, semantic, squares, weight))
+            self._keep_kind(X)
         return self
+
+    def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
+        """Fit to X and M and return the document factors."""
+        return self.fit(X, M).document_factors_
+
+    def fit_predict(self, X: Any, M: Any) -> NDArray[np.int64]:
+        """Fit to X and M and return the labels of the documents."""
+        return self.fit(X, M).labels_
 
     def _learn(self, fit: Fit) -> None:
         super()._learn(fit)
@@ -608,7 +663,7 @@ def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
-    matrix = row_blocks(M, name="M")
+    matrix = row_blocks(checked_matrix(M, name="M", finite=False))
     check_nonnegative(matrix, name="M")
     _check_symmetric(matrix)
     if shift == 1:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import TransformerTags
+from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import Weighting
@@ -41,8 +43,10 @@ from distembed.linalg.operators import (
     row_blocks,
     transpose_row_blocks,
 )
+from distembed.validation import RandomState, checked_matrix, like_input, seed_of, training_matrix
 from distembed.weighting.pmi import (
     CutoffRule,
+    Marginals,
     check_smoothing,
     corner_count,
     largest_count,
@@ -114,7 +118,7 @@ class PSDVec(BaseEstimator):
         0.12 % above that of 16 passes of 52, which was 0.005 % above that of 24.
     block_size : int, optional
         Columns of that start; default half of the rank: smaller blocks and more passes find more.
-    random_state : int
+    random_state : int, None, Generator or RandomState
         Seed of those.
     batch_words : int
         Noncore words in one task.
@@ -142,6 +146,12 @@ class PSDVec(BaseEstimator):
         Word counts and row totals of the core words, which `transform` uses.
     """
 
+    _expected_failed_checks: ClassVar[dict[str, str]] = {
+        "check_estimators_nan_inf": "its matrix is not square, which is found before the pass that finds NaN",
+        "check_n_features_in_after_fitting": "new words are counted with core words, and the message says so",
+        "check_positive_only_tag_during_fit": "the message names the count and its place instead",
+    }
+
     def __init__(
         self,
         n_components: int = 100,
@@ -159,7 +169,7 @@ class PSDVec(BaseEstimator):
         n_passes: int = 2,
         first_passes: int = 16,
         block_size: int | None = None,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         batch_words: int = 1000,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -181,6 +191,14 @@ class PSDVec(BaseEstimator):
         self.batch_words = batch_words
         self.checkpoint = checkpoint
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: square sparse counts, none negative, and word counts beside them."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = tags.input_tags.pairwise = True
+        tags.target_tags.required = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])
+        return tags
+
     def fit(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
         """Learn vectors of all words from their co-occurrence counts.
 
@@ -200,16 +218,26 @@ class PSDVec(BaseEstimator):
         Raises
         ------
         ValueError
-            If shapes do not fit, a count is NaN, infinite or negative, or an option is out of range.
+            If shapes do not fit, a count is NaN, infinite or negative, a word that has pairs was counted 0 times,
+            or an option is out of range.
         """
-        word_counts = self._checked_input(counts, word_counts)
-        n_core = self.core_size(counts.shape[0])
+        if getattr(counts, "shape", None) == (0, 0):
+            raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
+        # `marginals` finds NaN, infinite and negative counts in the pass that sums them.
+        matrix = training_matrix(self, counts, name="counts", finite=False)
+        word_counts = self._checked_input(matrix, word_counts)
+        n_core = self.core_size(matrix.shape[0])
         with one_blas_thread():
-            every = row_blocks(counts)
-            sums = marginals(every).rows
-            totals = sums if row_totals is None else _checked_length(row_totals, len(sums), "row_totals")
-            self.fit_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
-            if n_core < len(sums):
+            every = row_blocks(matrix)
+            sums = marginals(every)
+            _check_counted(sums, word_counts)
+            totals = (
+                sums.rows
+                if row_totals is None
+                else _checked_length(row_totals, len(word_counts), "row_totals")
+            )
+            self._learn_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
+            if n_core < len(word_counts):
                 self._fit_rest(every, word_counts, totals)
             return self._as_kind_of(counts)
 
@@ -228,15 +256,23 @@ class PSDVec(BaseEstimator):
         PSDVec
             With `vectors_` and `core_vectors_` as Dask arrays.
         """
-        n_core = counts.shape[0]
-        totals = marginals(row_blocks(counts)).rows if row_totals is None else row_totals
-        self.core_counts_ = np.asarray(word_counts, float)
-        self.core_row_totals_ = _checked_length(totals, n_core, "row_totals")
+        rows = row_blocks(training_matrix(self, counts, name="counts", nonnegative=True))
+        totals = marginals(rows).rows if row_totals is None else row_totals
+        n_core = rows.shape[0]
+        return self._learn_core(
+            rows,
+            _checked_length(word_counts, n_core, "word_counts"),
+            _checked_length(totals, n_core, "row_totals"),
+        )
+
+    def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
+        """Learn the core vectors from counts in row blocks."""
+        self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
-            core = self._factorize(row_blocks(counts))
+            core = self._factorize(counts)
         self.core_vectors_ = self.vectors_ = core.vectors
         self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
-        self.ranks_, self.n_core_ = core.ranks, n_core
+        self.ranks_, self.n_core_ = core.ranks, counts.shape[0]
         _, self.weight_cutoff_, self.weight_scale_ = core.weighting
         self.noncore_cutoff_, self.noncore_scale_ = self.weight_cutoff_, self.weight_scale_
         self.total_count_ = float(self.core_counts_.sum())
@@ -325,9 +361,8 @@ class PSDVec(BaseEstimator):
             If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
             fit learnt beside it.
         """
-        m = self._checked_new(new_rows, new_columns)
-        weighting = self._learnt_weighting()
-        rows, columns = row_blocks(new_rows), row_blocks(new_columns)
+        rows, columns = self._new_blocks(new_rows, new_columns)
+        m, weighting = rows.shape[0], self._learnt_weighting()
         marginals(columns)
         sums = marginals(rows).rows
         counts = self._core_numbers(core_counts, "core_counts")
@@ -343,7 +378,7 @@ class PSDVec(BaseEstimator):
         default = np.ravel(self.ridge)[-1] if ridge is None else ridge
         with one_blas_thread():
             vectors = self._solve_noncore(pairs, weighting, np.broadcast_to(np.asarray(default, float), (m,)))
-            return vectors if isinstance(new_rows, da.Array) else compute(vectors)
+            return like_input(vectors, new_rows)
 
     def fit_noncore(self, rows: Any, columns: Any, word_counts: Any, row_totals: Any) -> da.Array:
         """Return vectors of the noncore words, by the ridge of their band: the second step of `fit`.
@@ -358,18 +393,28 @@ class PSDVec(BaseEstimator):
         Dask array (m, d) float32
             Kept as ``noncore/vectors``.
         """
+        rows, columns = self._new_blocks(rows, columns, nonnegative=True)
+        return self._learn_noncore(
+            rows,
+            columns,
+            _checked_length(word_counts, rows.shape[0], "word_counts"),
+            _checked_length(row_totals, rows.shape[0], "row_totals"),
+        )
+
+    def _learn_noncore(
+        self, rows: da.Array, columns: da.Array, word_counts: Floats, row_totals: Floats
+    ) -> da.Array:
+        """Return vectors of the noncore words from counts in row blocks."""
         ridge = self._ridge_of_words(rows.shape[0])
-        rows, columns = row_blocks(rows), row_blocks(columns)
-        own_counts = np.asarray(word_counts, float)
         with one_blas_thread():
             weighting = self._noncore_weighting(rows, columns)
             _, self.noncore_cutoff_, self.noncore_scale_ = weighting
-            self.total_count_ = float(own_counts.sum() + self.core_counts_.sum())
+            self.total_count_ = float(word_counts.sum() + self.core_counts_.sum())
             pairs = self._new_pairs(
                 rows,
                 columns,
-                own_counts,
-                np.asarray(row_totals, float),
+                word_counts,
+                row_totals,
                 self.core_counts_,
                 self.core_row_totals_,
                 total_count=self.total_count_,
@@ -379,7 +424,7 @@ class PSDVec(BaseEstimator):
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
         rows, columns = sliced(every, (c, n), (0, c)), sliced(every, (0, c), (c, n))
-        noncore = self.fit_noncore(rows, columns, word_counts[c:], totals[c:])
+        noncore = self._learn_noncore(rows, columns, word_counts[c:], totals[c:])
         self.vectors_ = da.concatenate([self.core_vectors_, noncore])
 
     def _as_kind_of(self, counts: Any) -> PSDVec:
@@ -453,7 +498,7 @@ class PSDVec(BaseEstimator):
             start=start,
             block_size=(self.block_size or -(-rank // 2)) if before is None else None,
             n_passes=self.first_passes if before is None else self.n_passes,
-            random_state=self.random_state,
+            random_state=seed_of(self.random_state),
             checkpoint=keep,
         )
 
@@ -518,8 +563,6 @@ class PSDVec(BaseEstimator):
             raise ValueError(
                 f"counts are {n} × {m}; give a square matrix over one vocabulary, row = left word"
             )
-        if not n:
-            raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
         check_smoothing(self.smoothing)
         if self.solver not in {"krylov", "dense"}:
             raise ValueError(f'solver is {self.solver!r}; give "krylov" or "dense"')
@@ -541,14 +584,21 @@ class PSDVec(BaseEstimator):
             )
         return n_core
 
-    def _checked_new(self, rows: Any, columns: Any) -> int:
+    def _new_blocks(
+        self, new_rows: Any, new_columns: Any, *, nonnegative: bool = False
+    ) -> tuple[da.Array, da.Array]:
+        """Return counts of new words with core words, and of core words with new ones, as row blocks, checked."""
+        check_is_fitted(self, "core_vectors_")
+        rules: dict[str, Any] = {"estimator": self, "finite": nonnegative, "nonnegative": nonnegative}
+        rows = checked_matrix(new_rows, name="new_rows", **rules)
+        columns = checked_matrix(new_columns, name="new_columns", **rules)
         m, c = rows.shape
         if c != self.n_core_ or columns.shape != (c, m):
             raise ValueError(
                 f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
                 f"for new words and {self.n_core_} core words give m × {self.n_core_} and {self.n_core_} × m"
             )
-        return m
+        return row_blocks(rows), row_blocks(columns)
 
     def _ridge_of_words(self, m: int) -> Floats:
         values = np.atleast_1d(np.asarray(self.ridge, float))
@@ -590,3 +640,13 @@ def _checked_length(values: Any, n: int, name: str) -> Floats:
             f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative"
         )
     return array
+
+
+def _check_counted(sums: Marginals, word_counts: Floats) -> None:
+    """Raise ValueError for a word that stands in pairs though it was never counted."""
+    wrong = np.flatnonzero((word_counts == 0) & (sums.rows + sums.columns > 0))
+    if wrong.size:
+        raise ValueError(
+            f"word_counts is 0 for {wrong.size} words that counts has pairs of, first word {wrong[0]}: "
+            "give the occurrences of the words in the text that the pairs come from"
+        )

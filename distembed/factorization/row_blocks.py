@@ -16,7 +16,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, vstack
 
 from distembed.execution import Aligned, compute, delayed, map_blocks
 from distembed.factorization import nmf_blocks as blocks
@@ -31,32 +31,21 @@ BLOCK_MEMORY = 64 * 2**20
 FAN_IN = 4
 
 
-def row_blocks(matrix: Any, *, name: str, block_memory: int = BLOCK_MEMORY) -> Array:
+def row_blocks(matrix: Any, *, block_memory: int = BLOCK_MEMORY) -> Array:
     """Return a matrix as one `csr_array`, or as a Dask array of `csr_array` row blocks.
 
     Parameters
     ----------
     matrix : NumPy array, SciPy sparse matrix or Dask array (rows, columns)
-        A Dask array keeps its row chunks.  float32 stays, every other type becomes float64.
-    name : str
-        What the matrix is called in messages.
+        What `distembed.validation` let pass. A Dask array keeps its row chunks.  float32 stays, every other type
+        becomes float64.
     block_memory : int
         Bytes above which a matrix in memory is cut into several row blocks.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not two-dimensional or has no row or no column.
     """
-    if getattr(matrix, "ndim", 0) != 2 or 0 in matrix.shape:
-        shape = getattr(matrix, "shape", None)
-        raise ValueError(f"{name} has shape {shape}; give a matrix of rows and columns.")
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     if isinstance(matrix, da.Array):
         chunks = matrix.rechunk((matrix.chunks[0], -1)) if matrix.numblocks[1] > 1 else matrix
         return map_blocks(blocks.as_csr, chunks, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
-    if not (issparse(matrix) or isinstance(matrix, np.ndarray)):
-        raise ValueError(f"{name} is a {type(matrix).__name__}; give a NumPy, SciPy sparse or Dask array.")
     whole = blocks.as_csr(matrix, dtype)
     size = whole.data.nbytes + whole.indices.nbytes
     if size <= block_memory:

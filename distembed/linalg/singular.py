@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -17,6 +18,10 @@ Floats = NDArray[np.floating]
 
 ZERO_SHARE = 1e-7
 """Singular values below this share of the largest are rounding error of float32, and set to zero."""
+UNCERTAIN = 1e-2
+"""Residual of a singular value above which its second or third figure is in doubt."""
+SQUARED_ROUNDING = 1e-3
+"""Rounding error of XᵀX against the square of a singular value above which a large residual is put down to it."""
 
 
 class SingularTriplets(NamedTuple):
@@ -29,7 +34,8 @@ class SingularTriplets(NamedTuple):
         0 beyond the rank, where the vectors are zero.
     right : (m, k) array
     residuals : (k,) float64
-        ``‖XᵀX v - s² v‖ / s_1²``, or with the roles of rows and columns changed where n < m.
+        ``‖XᵀX v - s² v‖ / s²``, or with the roles of rows and columns changed where n < m; 0 where s is. X has a
+        singular value within about half of it of s, relatively.
     """
 
     left: da.Array
@@ -55,6 +61,9 @@ def largest_singular_triplets(
     are the product, so their lengths are the singular values. A component is signed so that the sum of the
     cubes of its shorter side is positive.
 
+    A product with XᵀX has the condition of X squared: its rounding error is epsilon s_1², so that in float32 a
+    value of s_1/1000 is known to a few per cent only. The residuals say so; float64 is the remedy.
+
     Parameters
     ----------
     n_passes : int
@@ -70,6 +79,11 @@ def largest_singular_triplets(
     ------
     ValueError
         If k is not between 1 and the smaller dimension.
+
+    Warns
+    -----
+    RuntimeWarning
+        If rounding leaves a residual above `UNCERTAIN`.
     """
     n, m = matrix.shape
     if not 1 <= k <= min(n, m):
@@ -92,8 +106,30 @@ def largest_singular_triplets(
     long = images * scaled_power(values, -1.0).astype(dtype)
     short = pairs.vectors * (values > 0)
     left, right = (long, short) if m <= n else (short, long)
-    residuals = pairs.residuals / max(float(pairs.values.max(initial=0.0)), np.finfo(float).tiny)
+    residuals = _relative_residuals(far, images, pairs.vectors, values)
+    _warn_of_rounding(values, residuals, np.dtype(dtype))
     return SingularTriplets(left.astype(dtype), values, compute(right.astype(dtype)), residuals)
+
+
+def _relative_residuals(transposed: da.Array, images: da.Array, vectors: da.Array, values: Floats) -> Floats:
+    """Return ‖Xᵀ(X v) - s² v‖ / s², (k,), for the images X v."""
+    misfit = sparse_times(transposed, images).astype(np.float64) - vectors * values**2
+    lengths = np.sqrt(compute((misfit**2).sum(axis=0, split_every=8)))
+    return lengths * scaled_power(values, -2.0)
+
+
+def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -> None:
+    rounding = np.finfo(dtype).eps * values.max(initial=0.0) ** 2 * scaled_power(values, -2.0)
+    lost = (residuals > UNCERTAIN) & (rounding > SQUARED_ROUNDING)
+    if lost.any():
+        first = int(np.flatnonzero(lost)[0])
+        warnings.warn(
+            f"singular values from number {first + 1} on, {values[first] / values[0]:.2g} of the first, have a "
+            f"residual of up to {residuals[lost].max():.2g} times their square, which {dtype} cannot lower: "
+            "use dtype=np.float64, or fewer components",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def scaled_power(values: Floats, exponent: float) -> Floats:

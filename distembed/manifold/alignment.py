@@ -20,9 +20,11 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import TransformerTags
+from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.manifold import alignment_blocks as blocks
@@ -33,6 +35,7 @@ from distembed.manifold.correspondences import (
     shared_values,
 )
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,
@@ -43,9 +46,9 @@ from distembed.manifold.graphs import (
     laplacian,
     neighbor_affinity,
     row_is_used,
-    smallest_eigenpairs,
 )
 from distembed.manifold.neighbors import search_lists
+from distembed.validation import RandomState, checked_matrix, new_matrix, seed_of, training_matrix
 
 Float64s = NDArray[np.float64]
 
@@ -70,7 +73,7 @@ class _JointGraphEstimator(BaseEstimator):
         correspondence_weight: float,
         normalization: Normalization,
         propagate: bool,
-        random_state: int,
+        random_state: RandomState,
         block_memory: int,
         checkpoint: Checkpoint,
     ) -> None:
@@ -86,7 +89,23 @@ class _JointGraphEstimator(BaseEstimator):
         self.block_memory = block_memory
         self.checkpoint = checkpoint
 
-    def _links(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse rows where their cosines are all that is needed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
+    def _takes_sparse(self) -> bool:
+        return self.metric == "cosine" and not self.propagate
+
+    def _training_sets(self, *sets: Any) -> tuple[Any, ...]:
+        """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
+        rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
+        first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
+        others = enumerate(sets[1:], start=2)
+        return first, *(checked_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
+
+    def links_for(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
         """Return the correspondences to use: those given, and those found if the estimator propagates."""
         links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
         if not links.nnz:
@@ -96,7 +115,12 @@ class _JointGraphEstimator(BaseEstimator):
         if not self.propagate:
             return links
         return propagate_correspondences(
-            X1, X2, links, metric=self.metric, random_state=self.random_state, block_memory=self.block_memory
+            X1,
+            X2,
+            links,
+            metric=self.metric,
+            random_state=seed_of(self.random_state),
+            block_memory=self.block_memory,
         ).links
 
     def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
@@ -165,7 +189,7 @@ class SemisupervisedAlignment(_JointGraphEstimator):
         correspondence_weight: float = 1.0,
         normalization: Normalization = "symmetric",
         propagate: bool = False,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -191,19 +215,21 @@ class SemisupervisedAlignment(_JointGraphEstimator):
         ValueError
             If the correspondences are none or faulty (`correspondence_matrix`), or k is not below n + m.
         """
-        self.links_ = self._links(X1, X2, correspondences)
-        self.adjacency_ = self._joint_graph((X1, X2), self.links_)
+        sets = self._training_sets(X1, X2)
+        self.links_ = self.links_for(sets[0], sets[1], correspondences)
+        self.adjacency_ = self._joint_graph(sets, self.links_)
         self.n_first_ = self.links_.shape[0]
         self.eigenvalues_, self.embedding_ = alignment_eigenpairs(
             self.adjacency_,
             self.n_components,
             normalization=self.normalization,
-            random_state=self.random_state,
+            random_state=seed_of(self.random_state),
         )
         return self
 
     def transfer(self, V1: Any, *, n_neighbors: int = 1) -> Float64s:
         """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f)."""
+        check_is_fitted(self, "embedding_")
         first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
         nearest = (
             NearestNeighbors(n_neighbors=n_neighbors).fit(first).kneighbors(second, return_distance=False)
@@ -218,23 +244,28 @@ def alignment_eigenpairs(
     normalization: Normalization = "symmetric",
     random_state: int = 0,
 ) -> tuple[Float64s, Float64s]:
-    """Return the smallest eigenvalues and eigenvectors of a graph's Laplacian after those of its parts."""
-    n_parts = int(components(adjacency).max()) + 1
-    n_wanted = n_components + n_parts
-    if n_components < 1 or n_wanted > adjacency.shape[0]:
+    """Return the smallest eigenvalues and eigenvectors of a graph's Laplacian after those of its parts.
+
+    Raises
+    ------
+    ValueError
+        If n_components exceeds the rows of the graph less its connected parts.
+    """
+    n_rows, n_parts = adjacency.shape[0], int(components(adjacency).max()) + 1
+    if not 1 <= n_components <= n_rows - n_parts:
         raise ValueError(
-            f"n_components is {n_components}, but a graph of {adjacency.shape[0]} rows in {n_parts} "
-            f"connected parts has {adjacency.shape[0] - n_parts} eigenvectors to choose from"
+            f"n_components is {n_components}, but a graph of {n_rows} rows in {n_parts} connected parts has "
+            f"{n_rows - n_parts} eigenvectors to choose from: choose 1 to {n_rows - n_parts}"
         )
-    matrix = laplacian(adjacency, normalization=normalization)
-    values, vectors = smallest_eigenpairs(matrix, n_wanted, random_state=random_state)
-    return values[n_parts:], vectors[:, n_parts:]
+    return smallest_eigenpairs(
+        adjacency, n_components, normalization=normalization, constants=False, random_state=random_state
+    )
 
 
 # ------------------------------------------------------------------------ feature-preserving embedding
 
 
-class FeaturePreservingEmbedding(_JointGraphEstimator):
+class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEstimator):
     """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
 
     Minimises over Z (n + m × k) and F (k × f)::
@@ -270,7 +301,8 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
     propagate : find further correspondences first, see `propagate_correspondences`; they count as
         correspondences with their probabilities as confidence
     max_iter, tol : rounds at most; smallest relative fall of the objective in a round
-    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most
+    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most; a round whose
+        systems are not solved to it is not the last
 
     Attributes
     ----------
@@ -279,7 +311,8 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
     features_ : Z F + v̄ for every row of X2; for every row of X in the form of one set
     mean_, variance_ : v̄, (f,), and σ², the mean over features
     objective_ : value before the first round and after each
-    converged_, n_iter_ : whether tol was reached, and in how many rounds
+    converged_, n_iter_ : whether tol was reached with systems solved to solver_tol, and in how many rounds
+    solver_residuals_ : largest relative residual of the systems of each round, (n_iter_,)
     adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
 
     References
@@ -307,7 +340,7 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         tol: float = 1e-4,
         solver_tol: float = 1e-4,
         solver_max_iter: int = 500,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -354,24 +387,29 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         Warns
         -----
         ConvergenceWarning
-            If `tol` is not reached in `max_iter` rounds.
+            If `tol` is not reached in `max_iter` rounds, or `solver_tol` not in the last of them.
         UserWarning
             If rows are joined to no known value: they get the mean.
         """
+        if X2 is None:
+            raise ValueError(
+                "FeaturePreservingEmbedding requires y to be passed, but the target y is None: call fit(X, V) or "
+                "fit(X1, X2, V1, correspondences)"
+            )
         if V1 is None:
             if correspondences is not None:
                 raise ValueError(
                     "correspondences are given without V1: call fit(X1, X2, V1, correspondences)"
                 )
-            self.sizes_: tuple[int, ...] = (X1.shape[0],)
-            values, confidence = known_values(X2, X1.shape[0])
-            return self.fit_graph(self._joint_graph((X1,), None), values, confidence, sets=(X1,))
-        self.sizes_ = (X1.shape[0], X2.shape[0])
+            sets = self._training_sets(X1)
+            values, confidence = known_values(X2, sets[0].shape[0])
+            return self._learn(self._joint_graph(sets, None), values, confidence, sets)
+        sets = self._training_sets(X1, X2)
         pairs = [] if correspondences is None else correspondences
-        given = correspondence_matrix(pairs, X1.shape[0], X2.shape[0])
-        self.links_ = self._links(X1, X2, given)
+        given = correspondence_matrix(pairs, sets[0].shape[0], sets[1].shape[0])
+        self.links_ = self.links_for(sets[0], sets[1], given)
         values, confidence = shared_values(V1, self.links_)
-        return self.fit_graph(self._joint_graph((X1, X2), self.links_), values, confidence, sets=(X1, X2))
+        return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
 
     def fit_graph(
         self, adjacency: Any, V: Any, confidence: Any = None, *, sets: tuple[Any, ...] = ()
@@ -390,23 +428,51 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         ValueError
             See `fit`.
         """
+        return self._learn(adjacency, V, confidence, self._training_sets(*sets) if sets else ())
+
+    def _learn(
+        self, adjacency: Any, V: Any, confidence: Any, sets: tuple[Any, ...]
+    ) -> FeaturePreservingEmbedding:
         self.adjacency_, self.sets_ = sp.csr_array(adjacency), sets
+        self.sizes_ = tuple(rows.shape[0] for rows in sets)
         self.confidence_, target = self._prepared(V, confidence)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         problem = _Problem(smoother, self.confidence_, target, self._unreached(), self)
         with one_blas_thread():
-            self.embedding_, self.regression_, self.objective_, self.converged_ = _alternate(problem)
-        self.n_iter_ = len(self.objective_) - 1
+            found = _alternate(problem)
+        self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
+        self.solver_residuals_, self.converged_ = found.residuals, found.converged
+        self.n_iter_ = len(self.solver_residuals_)
         inferred = self.embedding_ @ self.regression_ + self.mean_
         self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
         if not self.converged_:
-            warnings.warn(
-                f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
-                "raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=3)
         return self
+
+    def _shortfall(self) -> str:
+        """Return what did not converge, and what to do."""
+        left = self.solver_residuals_[-1] if self.n_iter_ else 0.0
+        if left > self.solver_tol:
+            return (
+                f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
+                f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter"
+            )
+        return (
+            f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
+            "raise max_iter or tol"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: embeddings of float64, and targets of several columns."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.regression_.shape[0])
 
     def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
         """Return the embedding (r × k) of new rows: the mean of their neighbours' of set 0 or 1, by nearness.
@@ -417,21 +483,36 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
         Raises
         ------
         ValueError
-            If there is no such set, or the model was fitted to a graph.
+            If there is no such set, the model was fitted to a graph, or X has other columns than the set or
+            holds NaN or infinity.
         """
+        check_is_fitted(self, "embedding_")
         if not 0 <= data_set < len(self.sets_):
             raise ValueError(
                 f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
             )
+        rows = self._new_rows(X, data_set)
         begin = sum(self.sizes_[:data_set])
         degrees = np.sqrt(np.maximum(np.asarray(self.adjacency_.sum(axis=1)).ravel(), np.finfo(float).tiny))
         scale = degrees if self.normalization == "symmetric" else np.ones_like(degrees)
         weights, indices = _nearness(
-            X, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory
+            rows, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory
         )
         near = begin + indices
         means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
         return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
+
+    def _new_rows(self, X: Any, data_set: int) -> Any:
+        """Return new rows of a set, checked, stored as the set is: sparse or dense."""
+        fitted, sparse = self.sets_[data_set], self._takes_sparse()
+        if not data_set:
+            return _stored_like(new_matrix(self, X, learnt="embedding_", sparse=sparse), fitted)
+        rows = checked_matrix(X, estimator=self, sparse=sparse)
+        if rows.shape[1] != fitted.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has {fitted.shape[1]}"
+            )
+        return _stored_like(rows, fitted)
 
     def predict(self, X: Any, *, data_set: int = 0) -> Float64s:
         """Return the features (r × f) of new rows of set 0 or 1."""
@@ -469,7 +550,7 @@ class FeaturePreservingEmbedding(_JointGraphEstimator):
 def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
     if not 1 <= model.n_components <= n_rows:
         raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
-    if model.regularization < 0:
+    if not model.regularization >= 0:
         raise ValueError(f"regularization is {model.regularization}: choose 0 or more")
     if model.smoothness < 1:
         raise ValueError(f"smoothness is {model.smoothness}: choose a whole number from 1 on")
@@ -495,25 +576,31 @@ class _Embedding(NamedTuple):
     Z: Float64s
     F: Float64s
     objective: Float64s
+    residuals: Float64s
     converged: bool
 
 
 def _alternate(problem: _Problem) -> _Embedding:
-    """Improve Z and F in turn until the objective falls by less than tol of itself."""
+    """Improve Z and F in turn until the objective falls by less than tol of itself.
+
+    A round whose systems are not solved says nothing of the objective's smallest value, however little it fell.
+    """
     options = problem.options
     known = _Known(problem.confidence, problem.target)
     if options.missing == "imputed":
         known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
     Z, F, value = _regress(problem, _start(problem), known)
-    objective = [value]
-    for number in range(1, options.max_iter + 1):
+    objective, residuals, converged = [value], list[float](), False
+    while not converged and len(residuals) < options.max_iter:
         known = _filled(problem, Z, F)
-        kept = options.checkpoint(f"embedding-{number}", _Step(problem, known, Z, F).solve)
-        Z, F, value = _regress(problem, np.asarray(compute(kept)), known)
+        step = _Step(problem, known, Z, F)
+        Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
+        residuals.append(step.residual(Z))
+        Z, F, value = _regress(problem, Z, known)
+        fallen = objective[-1] - value <= options.tol * abs(objective[-1])
+        converged = fallen and residuals[-1] <= options.solver_tol
         objective.append(value)
-        if objective[-2] - value <= options.tol * abs(objective[-2]):
-            return _Embedding(Z, F, np.array(objective), True)
-    return _Embedding(Z, F, np.array(objective), False)
+    return _Embedding(Z, F, np.array(objective), np.array(residuals), converged)
 
 
 class _Known(NamedTuple):
@@ -537,10 +624,12 @@ def _filled(problem: _Problem, Z: Float64s, F: Float64s) -> _Known:
 def _start(problem: _Problem) -> Float64s:
     options, n_rows = problem.options, problem.confidence.size
     if options.init == "random":
-        Z = np.random.default_rng(options.random_state).uniform(-1, 1, (n_rows, options.n_components))
+        Z = np.random.default_rng(seed_of(options.random_state)).uniform(
+            -1, 1, (n_rows, options.n_components)
+        )
     else:
-        smooth = laplacian(options.adjacency_)
-        Z = smallest_eigenpairs(smooth, options.n_components, random_state=options.random_state)[1]
+        seed = seed_of(options.random_state)
+        Z = smallest_eigenpairs(options.adjacency_, options.n_components, random_state=seed)[1]
     if options.missing == "masked":
         Z[problem.unreached] = 0.0
     return Z
@@ -562,6 +651,14 @@ def _roughness(problem: _Problem, Z: Float64s) -> Float64s:
     return Z.T @ blocks.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 
+class _Systems(NamedTuple):
+    """(L^p + s_i M) y_i = b_i of y = Z Q: s (k,), Q (k × k) and b (N × k)."""
+
+    shifts: Float64s
+    basis: Float64s
+    right: Float64s
+
+
 class _Step(NamedTuple):
     """Make the best Z for F: k sparse systems, solved in groups of columns."""
 
@@ -570,19 +667,24 @@ class _Step(NamedTuple):
     Z: Float64s
     F: Float64s
 
-    def solve(self) -> da.Array:
-        """Return Z, (N × k) in one chunk."""
+    def systems(self) -> _Systems:
+        """Return the systems that the step in Z falls into."""
         confidence, target = self.known
         shifts, basis = blocks.decoupling_basis(self.F)
         right = (confidence[:, None] * target) @ (self.F.T @ basis)
         right[:, shifts == 0] = 0.0
+        return _Systems(shifts, basis, right)
+
+    def solve(self) -> da.Array:
+        """Return Z, (N × k) in one chunk."""
+        shifts, basis, right = self.systems()
         width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
         solved = map_blocks(
             _solve_group,
             da.from_array(shifts[None], chunks=(1, width)),
             da.from_array(right, chunks=(-1, width)),
             da.from_array(self.Z @ basis, chunks=(-1, width)),
-            delayed((self.problem.laplacian, confidence), traverse=False),
+            delayed((self.problem.laplacian, self.known.confidence), traverse=False),
             order=self.problem.options.smoothness,
             tol=self.problem.options.solver_tol,
             max_iter=self.problem.options.solver_max_iter,
@@ -592,6 +694,15 @@ class _Step(NamedTuple):
         )
         whole = solved.rechunk((-1, -1))
         return map_blocks(np.matmul, whole, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
+
+    def residual(self, Z: Float64s) -> float:
+        """Return the largest relative residual of the systems at a solution Z."""
+        shifts, basis, right = self.systems()
+        order = self.problem.options.smoothness
+        left = blocks.system_residuals(
+            self.problem.laplacian, self.known.confidence, shifts, right, Z @ basis, order=order
+        )
+        return float(left.max())
 
 
 def _solve_group(
@@ -607,6 +718,21 @@ def _group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
     """Return the systems of one task: from the problem and the memory of a task, never from the workers."""
     fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
     return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)
+
+
+def _stored_like(rows: Any, fitted: Any) -> Any:
+    """Return rows sparse where the fitted ones are sparse, and dense where they are dense."""
+    sparse = sp.issparse(getattr(fitted, "_meta", fitted))
+    if sparse == sp.issparse(getattr(rows, "_meta", rows)):
+        return rows
+    if not isinstance(rows, da.Array):
+        return sp.csr_array(rows) if sparse else rows.toarray()
+    meta = sp.csr_array((0, 0), dtype=rows.dtype) if sparse else np.empty((0, 0), rows.dtype)
+    return map_blocks(sp.csr_array if sparse else _dense, rows, dtype=rows.dtype, meta=meta)
+
+
+def _dense(block: Any) -> Any:
+    return block.toarray()
 
 
 def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
@@ -629,49 +755,3 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
         used_fitted[lists[:, 1].astype(np.int64)],
     )
     return weights, indices
-
-
-class RegularizationChoice(NamedTuple):
-    """What `choose_regularization` found.
-
-    Attributes
-    ----------
-    regularization : the value with the smallest error
-    errors : RMSE over the rows left out, by value
-    """
-
-    regularization: float
-    errors: dict[float, float]
-
-
-def choose_regularization(
-    model: FeaturePreservingEmbedding,
-    X1: Any,
-    X2: Any,
-    V1: Any,
-    correspondences: Any,
-    *,
-    values: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0),
-    random_state: int = 0,
-) -> RegularizationChoice:
-    """Choose λ by how well half of the pairs' features are inferred from the other half.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two pairs.
-    """
-    known = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0]).tocoo()
-    if known.nnz < 2:
-        raise ValueError(f"{known.nnz} pairs cannot be halved: set regularization by hand")
-    half = np.random.default_rng(random_state).permutation(known.nnz) % 2 == 0
-    left_out = sp.coo_array((known.data[~half], (known.row[~half], known.col[~half])), shape=known.shape)
-    kept = sp.csr_array((known.data[half], (known.row[half], known.col[half])), shape=known.shape)
-    links = model._links(X1, X2, kept)
-    wanted = np.asarray(V1, np.float64)[left_out.row]
-    errors = {}
-    for value in values:
-        options = {"regularization": value, "propagate": False}
-        fitted = clone(model).set_params(**options).fit(X1, X2, V1, links)
-        errors[value] = float(np.sqrt(np.mean((fitted.features_[left_out.col] - wanted) ** 2)))
-    return RegularizationChoice(min(errors, key=lambda value: errors[value]), errors)

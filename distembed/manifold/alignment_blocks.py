@@ -85,8 +85,26 @@ def solve_shifted(
             laplacian, weights, order, preconditioner, values, residual, direction, energy
         )
         steps += 1
+    return Solution(values, _relative_lengths(residual, scale), steps)
+
+
+def system_residuals(
+    laplacian: Any,
+    confidence: Float64s,
+    shifts: Float64s,
+    targets: Float64s,
+    values: Float64s,
+    *,
+    order: int = 1,
+) -> Float64s:
+    """Return ‖b_i - (L^order + s_i M) y_i‖ / ‖b_i‖, (g,), for y (n × g); 0 where b_i is zero."""
+    misfit = targets - _shifted_product(laplacian, confidence[:, None] * shifts, values, order)
+    return _relative_lengths(misfit, np.linalg.norm(targets, axis=0))
+
+
+def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
     left = np.linalg.norm(residual, axis=0)
-    return Solution(values, np.divide(left, scale, out=np.zeros_like(left), where=scale > 0), steps)
+    return np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)
 
 
 def _conjugate_step(

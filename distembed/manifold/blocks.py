@@ -65,16 +65,6 @@ def squared_distance(x: Floats, y: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def squared_distances(X: Floats, Z: Floats) -> Float64s:
-    """Return all ‖x_i - z_j‖², shape (rows of X, rows of Z), free of cancellation."""
-    out = np.empty((X.shape[0], Z.shape[0]))
-    for i in range(X.shape[0]):
-        for j in range(Z.shape[0]):
-            out[i, j] = squared_distance(X[i], Z[j])
-    return out
-
-
-@njit(cache=True, nogil=True)
 def _insert(list_: Float64s, value: float, row: float) -> None:
     """Put (value, row) into its place of one sorted list (2, k), dropping the last; nothing if behind."""
     at = list_.shape[1] - 1

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, map_blocks, persist
 from distembed.manifold.distances import BLOCK_MEMORY, Metric
 from distembed.manifold.neighbors import nearest_neighbors
 
@@ -227,38 +227,6 @@ def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmet
         raise ValueError(f"normalization is {normalization!r}: choose 'symmetric' or 'none'")
     scale = sp.diags_array(np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
     return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - scale @ adjacency @ scale)
-
-
-def smallest_eigenpairs(
-    matrix: sp.csr_array, k: int, *, random_state: int = 0, tol: float = 1e-8
-) -> tuple[Float64s, Float64s]:
-    """Return the k smallest eigenvalues (k,) of a Laplacian and their vectors (n × k), rising.
-
-    Each vector has the sign that makes the sum of its cubes positive. Up to `DENSE_ROWS` rows by
-    numpy.linalg.eigh, above by ARPACK on the largest end of c I - L.
-    """
-    n = matrix.shape[0]
-    with one_blas_thread():
-        if n <= max(DENSE_ROWS, 3 * k):
-            values, vectors = np.linalg.eigh(matrix.toarray())
-            values, vectors = values[:k], vectors[:, :k]
-        else:
-            values, vectors = _lanczos(matrix, k, random_state, tol)
-    signs = np.where((vectors**3).sum(axis=0) < 0, -1.0, 1.0)
-    return values, vectors * signs
-
-
-DENSE_ROWS = 1000
-"""Rows up to which a dense eigendecomposition takes less than a second."""
-
-
-def _lanczos(matrix: sp.csr_array, k: int, random_state: int, tol: float) -> tuple[Float64s, Float64s]:
-    bound = float(abs(matrix).sum(axis=1).max())
-    start = np.random.default_rng(random_state).standard_normal(matrix.shape[0])
-    flipped = sp.csr_array(bound * sp.eye_array(matrix.shape[0], format="csr") - matrix)
-    values, vectors = sp.linalg.eigsh(flipped, k, which="LA", v0=start, ncv=max(2 * k + 1, k + 60), tol=tol)
-    order = np.argsort(-values)
-    return bound - values[order], vectors[:, order]
 
 
 def components(adjacency: sp.csr_array) -> NDArray[np.int32]:

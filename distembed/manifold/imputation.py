@@ -15,12 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.manifold import blocks
 from distembed.manifold.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
 from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
 from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -130,12 +132,15 @@ class LatentSemanticImputation(BaseEstimator):
             If rows to impute are joined to no known one; its `rows` names them.
         """
         self._check_options()
-        known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), len(X))  # before the long work
+        matrix = self._training_matrix(X)
+        known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])  # before the long work
+        rows = domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
         if graph is None:
-            self.fit_graph(X)
+            self._learn_graph(rows)
         else:
             self.set_graph(graph)
-        return self.fit_weights(X).fit_vectors(Y)
+        self._learn_weights(rows)
+        return self.fit_vectors(Y)
 
     def fit_graph(self, X: Any, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
@@ -146,9 +151,8 @@ class LatentSemanticImputation(BaseEstimator):
             same graph, bit for bit, without making distances again
         """
         self._check_options()
-        rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
-        with one_blas_thread():
-            self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
+        matrix = self._training_matrix(X)
+        self._learn_graph(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory), distances)
         return self
 
     def set_graph(self, graph: Any) -> LatentSemanticImputation:
@@ -160,7 +164,20 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_weights(self, X: Any) -> LatentSemanticImputation:
         """Learn `weights_` and `certificate_` on the graph: the second third of `fit`."""
         self._check_options()
-        rows = domain_rows(X, metric=self.metric, block_memory=self.block_memory)
+        check_is_fitted(self, "graph_")
+        matrix = self._training_matrix(X)
+        self._learn_weights(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory))
+        return self
+
+    def _training_matrix(self, X: Any) -> Any:
+        # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
+        return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
+
+    def _learn_graph(self, rows: da.Array, distances: da.Array | None = None) -> None:
+        with one_blas_thread():
+            self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
+
+    def _learn_weights(self, rows: da.Array) -> None:
         _check_graph(self.graph_, rows.shape[0])
         with one_blas_thread():
             self.weights_, self.certificate_ = reconstruction_weights(
@@ -171,7 +188,6 @@ class LatentSemanticImputation(BaseEstimator):
                 block_memory=self.block_memory,
                 checkpoint=self.checkpoint,
             )
-        return self
 
     def set_weights(self, weights: Any) -> LatentSemanticImputation:
         """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one."""
@@ -181,6 +197,7 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_vectors(self, Y: Any) -> LatentSemanticImputation:
         """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`."""
         self._check_options()
+        check_is_fitted(self, "weights_")
         Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
         known = known_rows(Y, self.weights_.shape[0])
         with one_blas_thread():

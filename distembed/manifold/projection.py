@@ -1,4 +1,4 @@
-"""Locality Preserving Projection of word spaces, with Laplacian eigenmaps and random projection.
+"""Locality Preserving Projection of word spaces, and random projection.
 
 D. Jurgens and K. Stevens, Capturing Nonlinear Structure in Word Spaces through Dimensionality Reduction, GEMS
 2010; X. He and P. Niyogi, Locality Preserving Projections, NIPS 2003; spectral regression: D. Cai, X. He and
@@ -14,27 +14,26 @@ from typing import Any, Literal, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist
-from distembed.linalg.eigen import filtered_eigenpairs
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
 Solver = Literal["spectral_regression", "eigen"]
 Float64s = blocks.Float64s
 
-DENSE_ROWS = 1000
-"""Vertices up to which a dense eigendecomposition takes less than a second."""
 DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
-"""Mean edges of a row from which on a threshold graph is refused: 12 GB a million rows."""
+"""Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
 DIRECT_SIDE = 8192
 """Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""
 PANEL = 512
@@ -45,7 +44,7 @@ RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
 
-class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
+class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Project rows so that neighbours stay near.
 
     .. math:: \min_w \sum_{ij} S_{ij} (w^T x_i - w^T x_j)^2 \quad\text{given}\quad w^T X^T D X w = 1
@@ -75,7 +74,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
         ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The projected rows are then off by about 5 tol (a
         word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
-    random_state : int
+    random_state : int, None, Generator or RandomState
     block_memory : int
         Bytes of one task of the search for neighbours.
     checkpoint : Checkpoint
@@ -114,7 +113,7 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         svd_components: int | None = None,
         tol: float = 1e-4,
         max_iter: int = 500,
-        random_state: int = 0,
+        random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -132,6 +131,16 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.block_memory = block_memory
         self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse input is taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
 
     def fit(self, X: Any, y: None = None, *, graph: Any = None) -> LocalityPreservingProjection:  # noqa: ARG002
         """Learn the projection.
@@ -156,23 +165,21 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
         RuntimeWarning
             If the regression does not converge.
         """
-        self._check_options(X)
-        self.zero_rows_ = _zero_rows(X)
+        rows = training_matrix(self, X, min_rows=2)
+        self._check_options(rows)
+        self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread():
-            self.graph_ = self._neighborhood(X) if graph is None else _checked_graph(graph, X.shape[0])
+            self.graph_ = self._neighborhood(rows) if graph is None else _checked_graph(graph, rows.shape[0])
             if self.solver == "eigen":
-                self._fit_eigen(X)
+                self._fit_eigen(rows)
             else:
-                self._fit_regression(X)
-        self.n_features_in_ = X.shape[1]
+                self._fit_regression(rows)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
-        if X.shape[1] != self.components_.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns; the components have {self.components_.shape[1]}")
-        projected = sparse_times(row_blocks(X), da.from_array(self.components_.T, chunks=-1))
-        return projected if isinstance(X, da.Array) else compute(projected)
+        rows = row_blocks(new_matrix(self, X, learnt="components_"))
+        return like_input(sparse_times(rows, da.from_array(self.components_.T, chunks=-1)), X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
@@ -183,6 +190,13 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
                 f"n_components is {self.n_components} for an X of {X.shape[0]} x {X.shape[1]}: "
                 f"choose 1 to {most}"
             )
+
+    def _refuse_rank(self, rank: int, n_choices: int) -> None:
+        constant = ", of which one direction is the constant vector" if n_choices < rank else ""
+        raise ValueError(
+            f"n_components is {self.n_components} but the rows joined by the graph have rank {rank}{constant}: "
+            f"choose at most {n_choices}"
+        )
 
     def _neighborhood(self, X: Any) -> sp.csr_array:
         return neighborhood_graph(
@@ -198,7 +212,10 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
 
     def _fit_regression(self, X: Any) -> None:
         maps = laplacian_eigenmaps(
-            self.graph_, self.n_components, random_state=self.random_state, checkpoint=self.checkpoint
+            self.graph_,
+            self.n_components,
+            random_state=seed_of(self.random_state),
+            checkpoint=self.checkpoint,
         )
         solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
         self.eigenvalues_ = maps.eigenvalues
@@ -215,13 +232,10 @@ class LocalityPreservingProjection(TransformerMixin, BaseEstimator):
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        span = _span(X[used], self.svd_components, self.random_state)
-        if span.left.shape[1] < self.n_components:
-            raise ValueError(
-                f"n_components is {self.n_components} but the rows joined by the graph have rank "
-                f"{span.left.shape[1]}: choose at most that"
-            )
+        span = _span(X[used], self.svd_components, seed_of(self.random_state))
         self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
+        if directions.shape[1] < self.n_components:
+            self._refuse_rank(span.left.shape[1], directions.shape[1])
         projection = span.right @ (directions / span.values[:, None])
         signs = np.where(((span.left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
@@ -286,7 +300,7 @@ def neighborhood_graph(
     ------
     ValueError
         If an option is unknown, n_neighbors is not less than the rows that are not zero, the threshold is not
-        between 0 and 1 or joins more than `MAX_EDGES` a row, or X holds NaN.
+        between 0 and 1 or joins rows by more than `MAX_EDGES` edges each in the mean, or X holds NaN.
     """
     if affinity not in ("cosine", "binary", "gaussian", "polynomial", "local"):
         raise ValueError(
@@ -326,13 +340,31 @@ def _threshold_graph(X: Any, threshold: float, block_memory: int) -> sp.csr_arra
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
     kept = np.flatnonzero(row_is_used(X, "cosine"))
-    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory)
-    found = sp.csr_array(compute(_threshold_tiles(rows, threshold)))
-    found.setdiag(0)
-    found.eliminate_zeros()
-    pairs = found.maximum(found.T).tocoo()
-    n = X.shape[0]
-    return sp.csr_array((pairs.data, (kept[pairs.row], kept[pairs.col])), shape=(n, n))
+    rows = domain_rows(X[kept], metric="cosine", block_memory=block_memory).persist()
+    pairs = _pairs_above(rows, threshold).tocoo()
+    i, j, n = kept[pairs.row], kept[pairs.col], X.shape[0]
+    upper = sp.csr_array((pairs.data, (i, j)), shape=(n, n))
+    return sp.csr_array(upper + upper.T)
+
+
+def _pairs_above(rows: da.Array, threshold: float) -> sp.csr_array:
+    """Return the cosines above a threshold of unit rows with those after them, (n × n).
+
+    The row blocks go one after the other, so that a graph too large is refused before there is more of it.
+    """
+    tiles, n_rows = _threshold_tiles(rows, threshold), rows.shape[0]
+    strips, n_edges = [], 0
+    for number, first in enumerate(np.cumsum((0, *rows.chunks[0]))[:-1]):
+        strip = sp.csr_array(compute(tiles.blocks[number, number:]))
+        strip = sp.csr_array(sp.triu(strip, 1))
+        n_edges += 2 * strip.nnz
+        if n_edges > MAX_EDGES * n_rows:
+            raise ValueError(
+                f"threshold {threshold} joins the first {first + strip.shape[0]} of {n_rows} rows by "
+                f"{n_edges // 2} pairs, a graph of more than {MAX_EDGES} edges per row: raise it, or use n_neighbors"
+            )
+        strips.append(sp.hstack([sp.csr_array((strip.shape[0], first)), strip], format="csr"))
+    return sp.csr_array(sp.vstack(strips))
 
 
 def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
@@ -352,139 +384,7 @@ def _threshold_tiles(rows: da.Array, threshold: float) -> da.Array:
 
 def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_array:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
-    return blocks.pairs_above(X[0], Z[0], threshold, MAX_EDGES * max(X[0].shape[0], Z[0].shape[0]))
-
-
-# --------------------------------------------------------------------------- its eigenvectors
-
-
-class Eigenmaps(NamedTuple):
-    """Eigenvectors of a graph.
-
-    Attributes
-    ----------
-    vectors : (n, k) float64
-        y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge.
-    eigenvalues : (k,) float64
-        λ, rising, from 0 to 2.
-    residuals : (k,) float64
-        ‖N z - (1 - λ) z‖ of the unit eigenvectors z = D^½ y of N = D^-½ S D^-½.
-    n_graph_components : int
-    """
-
-    vectors: Float64s
-    eigenvalues: Float64s
-    residuals: Float64s
-    n_graph_components: int
-
-
-def laplacian_eigenmaps(
-    graph: sp.csr_array,
-    k: int,
-    *,
-    random_state: int = 0,
-    tol: float = 1e-8,
-    checkpoint: Checkpoint = persist,
-) -> Eigenmaps:
-    """Return the k smallest solutions of L y = λ D y, the constant one left out.
-
-    A graph of c connected components has λ = 0 c times: the first c - 1 vectors tell the components apart,
-    the largest first. Up to `DENSE_ROWS` vertices by numpy.linalg.eigh, above by `filtered_eigenpairs`.
-    sklearn.manifold.SpectralEmbedding is the equivalent for connected graphs.
-
-    Parameters
-    ----------
-    graph : CSR (n × n), a symmetric affinity
-    tol : every ‖N z - (1 - λ) z‖ is to be at most 2 tol
-    checkpoint : keeps "eigenmaps": y, and λ below it; and before them the rounds "basis-1", …
-
-    Raises
-    ------
-    ValueError
-        If k is not between 1 and the number of vertices with an edge, less one.
-
-    References
-    ----------
-    Belkin & Niyogi 2003, Laplacian eigenmaps for dimensionality reduction and data representation.
-    """
-    used = np.flatnonzero(graph.sum(axis=1))
-    if not 1 <= k < used.size:
-        raise ValueError(
-            f"{k} eigenvectors are wanted but {used.size} vertices have an edge: choose 1 to {used.size - 1}"
-        )
-    inner = sp.csr_array(graph[used][:, used])
-    labels = components(inner)
-
-    normalized = blocks.normalized_graph(inner, labels)
-
-    def make() -> da.Array:
-        with one_blas_thread():
-            values, vectors = _nontrivial(normalized, k, random_state, tol, checkpoint)
-        spread = np.zeros((graph.shape[0] + 1, k))
-        spread[used], spread[-1] = vectors, values
-        return da.from_array(spread, chunks=-1)
-
-    kept = compute(checkpoint("eigenmaps", make))
-    residuals = blocks.eigenmap_residuals(normalized, kept[used], kept[-1])
-    return Eigenmaps(kept[:-1], kept[-1], residuals, int(labels.max()) + 1)
-
-
-def _nontrivial(
-    graph: blocks.NormalizedGraph, k: int, random_state: int, tol: float, checkpoint: Checkpoint
-) -> tuple[Float64s, Float64s]:
-    """Return λ (k,) and y (n × k)."""
-    first = blocks.component_vectors(graph, k)
-    others, rest = _deflated_eigenpairs(graph, k - first.shape[1], random_state, tol, checkpoint)
-    vectors = np.column_stack([first, rest]) / graph.roots[:, None]
-    signs = np.where((vectors**3).sum(axis=0) < 0, -1.0, 1.0)
-    return np.concatenate([np.zeros(first.shape[1]), others]), vectors * signs
-
-
-def _deflated_eigenpairs(
-    graph: blocks.NormalizedGraph, k: int, random_state: int, tol: float, checkpoint: Checkpoint
-) -> tuple[Float64s, Float64s]:
-    """Return the k smallest non-trivial λ, rising, and their orthonormal z (n × k)."""
-    n = graph.matrix.shape[0]
-    if k == 0:
-        return np.zeros(0), np.zeros((n, 0))
-    if n <= max(DENSE_ROWS, 3 * k):
-        values, vectors = np.linalg.eigh(blocks.deflated_product(graph, np.eye(n)))
-        return np.maximum(2 - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
-    found = filtered_eigenpairs(
-        _DeflatedGraph.of(graph),
-        k,
-        lower=0.0,
-        upper=2.0,
-        tol=tol,
-        random_state=random_state,
-        checkpoint=checkpoint,
-    )
-    return np.maximum(2 - found.values, 0.0), compute(found.vectors)
-
-
-class _DeflatedGraph(NamedTuple):
-    """N + I - 2 E Eᵀ in row blocks: the eigenvalues of N plus one, 0 to 2, and 0 for the trivial ones."""
-
-    matrix: da.Array
-    trivial: da.Array
-    transposed: da.Array
-
-    @classmethod
-    def of(cls, graph: blocks.NormalizedGraph) -> _DeflatedGraph:
-        """Cut a graph into row blocks."""
-        matrix = row_blocks(graph.matrix).persist()
-        trivial = row_blocks(graph.trivial).rechunk((matrix.chunks[0], -1)).persist()
-        return cls(matrix, trivial, row_blocks(sp.csr_array(graph.trivial.T)).persist())
-
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
-        return tuple(self.matrix.chunks[0])
-
-    def apply(self, vectors: da.Array) -> da.Array:
-        """Return the product with vectors (n × b)."""
-        constants = sparse_times(self.trivial, sparse_times(self.transposed, vectors))
-        return sparse_times(self.matrix, vectors) + vectors - 2 * constants
+    return blocks.pairs_above(X[0], Z[0], threshold)
 
 
 # --------------------------------------------------------------------------- the projection

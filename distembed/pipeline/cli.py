@@ -1,5 +1,6 @@
 """The command line: `distembed plan|run|status|verify|report|evaluate|neighbors|export`.
 
+Every command takes a job file or a workspace; those that read vectors take a vector file as well.
 Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,17 +19,34 @@ import click
 from rich.console import Console
 
 import distembed
-from distembed.pipeline.config import load_job
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.terminal import confirmed, neighbor_line, safe_scores, shown, write
+from distembed.pipeline.trust import code_of
 from distembed.pipeline.workers import TLS, Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def main() -> None:
     """Run the command line."""
+    _stop_on_signals()
     cli(prog_name="distembed")
+
+
+def _stop_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it gives the lock back and stops its workers."""
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+            signal.signal(number, _stop)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    # A second one must not interrupt what the first one lets end; Ctrl-C still does.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,7 +75,8 @@ def _one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fail(message: str, *, code: int) -> None:
-    click.echo(f"distembed: {message}", err=True)
+    sentence = " ".join(line.strip() for line in message.splitlines())
+    write(f"distembed: {shown(sentence)}", err=True)
     sys.exit(code)
 
 
@@ -71,7 +91,7 @@ def cli() -> None:
 
 
 def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its job file and the options that change it."""
+    """Give a command its job file, or the workspace that records one, and the options that change it."""
     for decorate in (
         click.option(
             "--set",
@@ -83,15 +103,18 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--workspace", metavar="DIR", help="Override the job's workspace: a folder or an fsspec URL."
         ),
-        click.argument("job_file", metavar="JOB", type=click.Path(dir_okay=False)),
+        click.argument("job_file", metavar="JOB"),
     ):
         command = decorate(command)
     return command
 
 
 def _load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
+    """Return the job in a job file, or the one that a workspace records."""
+    from distembed.pipeline.runner import open_job
+
     try:
-        return load_job(job_file, settings=settings, workspace=workspace)
+        return open_job(job_file, settings=settings, workspace=workspace)
     except FileNotFoundError as error:
         raise JobError(str(error)) from None
 
@@ -100,12 +123,21 @@ def _load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Jo
 @_job_options
 @_one_sentence
 def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run."""
-    from distembed.pipeline.runner import plan_job
+    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+
+    JOB is a job file, or a workspace, whose own job is taken.
+    """
+    from distembed.pipeline.runner import plan_job, planned_losses
 
     job = _load(job_file, settings, workspace)
     lines = plan_job(job)
-    click.echo(lines.table())
+    write(lines.table())
+    for line in code_of(job):
+        write(shown(f"{line}: run asks for --allow-code"))
+    for line in planned_losses(job):
+        write(shown(line))
+    for warning in lines.warnings():
+        write(f"warning: {warning}")
     lines.check()
 
 
@@ -123,6 +155,12 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     help="Local workers (default: the job's, else one a core).",
 )
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
+@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Compute again what changed, also where that was more than a minute of work.",
+)
 @click.option(
     "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
 )
@@ -136,11 +174,17 @@ def run(
     scheduler: str | None,
     n_workers: int | None,
     until: str | None,
+    allow_code: bool,
+    replace: bool,
     tls_ca_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
 ) -> None:
-    """Run a job, or finish one that was stopped."""
+    """Run a job, or finish one that was stopped.
+
+    JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
+    they were made from has changed.
+    """
     from distembed.pipeline.runner import run_job
 
     job = _load(job_file, settings, workspace)
@@ -152,45 +196,80 @@ def run(
         tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
     )
     try:
-        outcome = run_job(job, workers=workers, reporter=reporter, until=until)
+        outcome = run_job(
+            job,
+            workers=workers,
+            reporter=reporter,
+            until=until,
+            allow_code=allow_code or _confirmed(code_of(job)),
+            replace=replace,
+            ask=_ask_on_a_terminal,
+        )
     finally:
         reporter.close()
-    click.echo(outcome.text)
+    write(outcome.text)
+
+
+def _confirmed(sentences: list[str]) -> bool:
+    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
+    return bool(sentences) and confirmed(f"{'; '.join(sentences)}. Allow it?")
+
+
+def _ask_on_a_terminal(sentence: str) -> bool:
+    """Ask whether to go on; where nobody can answer, do not."""
+    return confirmed(f"{sentence}. Replace it now?")
 
 
 @cli.command()
 @_job_options
 @_one_sentence
 def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Say which stages of a job are done, how far the others are, and who is writing."""
+    """Print which stages of a job are done, how far the others are, and who is writing.
+
+    JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
+    the last lines say which versions made the stages that are done.
+    """
     from distembed.pipeline.runner import job_status
 
-    click.echo(job_status(_load(job_file, settings, workspace)))
+    write(job_status(_load(job_file, settings, workspace)))
 
 
 @cli.command()
 @_job_options
 @_one_sentence
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Check every block of a workspace against its digest; the last line is the digest of all content."""
-    from distembed.pipeline.runner import verify_job
+    """Check that every stage of a job is committed and every block holds its digest.
 
-    problems, digest = verify_job(_load(job_file, settings, workspace))
-    for problem in problems:
-        click.echo(problem)
+    JOB is a job file, or a workspace, whose own job is taken. What is there is judged by the settings it was made
+    with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
+    where nothing is missing.
+    """
+    from distembed.pipeline.runner import planned_losses, verify_job
+    from distembed.storage import Workspace
+
+    job = _load(job_file, settings, workspace)
+    problems, digest = verify_job(job)
+    if writer := Workspace.open(job.job.workspace).writer():
+        write(shown(f"being written by {writer}: only what that run has committed was judged"))
+    for line in [*problems, *planned_losses(job)]:
+        write(shown(line))
     if problems:
-        _fail(f"{len(problems)} damaged; distembed run {job_file} makes only these anew", code=1)
-    click.echo(f"digest {digest}")
+        word = "fault" if len(problems) == 1 else "faults"
+        _fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
+    write(f"digest {digest}")
 
 
 @cli.command()
 @_job_options
 @_one_sentence
 def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
-    """Write the HTML report of a finished job again and print where it is."""
+    """Write the HTML report of a finished job and print where it is.
+
+    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
+    """
     from distembed.pipeline.runner import report_job
 
-    click.echo(report_job(_load(job_file, settings, workspace)))
+    write(shown(report_job(_load(job_file, settings, workspace))))
 
 
 @cli.command()
@@ -213,14 +292,18 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table."""
+    """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table.
+
+    VECTORS are vector files, workspaces or job files.
+    """
     from distembed.evaluation import words as evaluation
     from distembed.pipeline.runner import load_vectors
 
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
     scores = evaluation.compare(files, sets, same_words=same_words)
     one = len(scores) == 1
-    click.echo(evaluation.format_scores(*scores.values()) if one else evaluation.format_comparison(scores))
+    safe = {shown(path): safe_scores(found) for path, found in scores.items()}
+    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
@@ -239,13 +322,12 @@ def evaluate(
 )
 @_one_sentence
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
-    """Print the nearest words by cosine. VECTORS is a vector file or a workspace."""
+    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file."""
     from distembed.pipeline.runner import load_vectors
 
     model = load_vectors(vectors)
     for word in words:
-        nearest = ", ".join(f"{other} {cosine:.3f}" for other, cosine in model.most_similar(word, n=n))
-        click.echo(f"{word}: {nearest}")
+        write(neighbor_line(word, model.most_similar(word, n=n)))
 
 
 @cli.command()
@@ -259,12 +341,12 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
 )
 @_one_sentence
 def export(workspace: str, target: str) -> None:
-    """Write the vectors of a finished workspace to one file that other tools read."""
+    """Write the vectors of a finished WORKSPACE, or of that of a job file, to one file that other tools read."""
     from distembed.pipeline.runner import load_vectors
 
     model = load_vectors(workspace)
     model.save(target)
-    click.echo(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}")
+    write(shown(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}"))
 
 
 if __name__ == "__main__":

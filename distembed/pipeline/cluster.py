@@ -6,15 +6,33 @@ Apart from `workers`, so that a run on threads need not import it: a third of a 
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
+import dask
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
 from distembed.execution import one_blas_thread
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.workers import TLS
+from distembed.storage.tasks import KilledBlockError
 
 WORKER_SECONDS = 120
+
+SILENT_SECONDS = 30.0
+"""A worker that has sent no heartbeat for so long is named: they come every half second to few seconds."""
+
+WORKER_TTL_SECONDS = 120.0
+"""A local worker that has been silent for so long is started again, and its tasks go elsewhere. (Dask: 300 s.)"""
+
+WATCH_SECONDS = 2.0
 
 
 class OneBlasThread(WorkerPlugin):
@@ -34,14 +52,17 @@ class OneBlasThread(WorkerPlugin):
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
     """Start local worker processes of one thread and return their client; `resources` stops both."""
-    cluster = LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=memory_limit,
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.ERROR,
-    )
+    # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
+    settings = {"worker-ttl": WORKER_TTL_SECONDS, "worker-saturation": 1.0}
+    with dask.config.set({f"distributed.scheduler.{name}": value for name, value in settings.items()}):
+        cluster = LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=memory_limit,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
     resources.enter_context(cluster)
     return _with_workers(resources.enter_context(Client(cluster)))
 
@@ -54,6 +75,7 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     ConnectionError
         No scheduler answers there, no worker joins it, or its workers lack distembed.
     """
+    resources.enter_context(_without_tracebacks())
     try:
         client = Client(address, security=_security(tls), timeout="20s")
     except (OSError, TimeoutError, ValueError) as error:
@@ -62,6 +84,20 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
             "start one with: dask scheduler, and workers with: dask worker ADDRESS"
         ) from None
     return _with_workers(resources.enter_context(client))
+
+
+@contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    """Keep a client from logging the tracebacks of a connection it lost: the error that is raised says it."""
+    loggers = {name: logging.getLogger(name) for name in ("distributed.client", "distributed.core")}
+    levels = {name: logger.level for name, logger in loggers.items()}
+    for logger in loggers.values():
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, logger in loggers.items():
+            logger.setLevel(levels[name])
 
 
 def _security(tls: TLS) -> Security | None:
@@ -89,3 +125,68 @@ def _with_workers(client: Client) -> Client:
     except ModuleNotFoundError as error:
         raise ConnectionError(f"a worker cannot import {error.name}; install distembed there too") from None
     return client
+
+
+@contextmanager
+def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
+    """Name the workers that fall silent, and turn what Dask raises when its processes die into one sentence.
+
+    Raises
+    ------
+    ConnectionError
+        The scheduler is gone.
+    KilledBlockError
+        A block, or another task of the stage, killed one worker after the other.
+    """
+    stop = threading.Event()
+    threading.Thread(target=_name_silent_workers, args=(client, note, stop), daemon=True).start()
+    address = client.scheduler.address
+    try:
+        yield
+    except KilledBlockError as error:
+        raise KilledBlockError(_killed(stage, error.block, error.killed), error.killed) from None
+    except KilledWorker as error:
+        raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
+    except (CancelledError, CommClosedError, RuntimeError) as error:
+        if client.status == "running":
+            raise
+        raise ConnectionError(
+            f"stage {stage}: the Dask scheduler at {address} is gone ({type(error).__name__}); start it and its "
+            "workers again and give the same command: what is finished is kept"
+        ) from None
+    finally:
+        stop.set()
+
+
+def _killed(stage: str, block: str, error: KilledWorker) -> str:
+    worker = error.last_worker
+    limit = f" with a memory limit of {format_bytes(worker.memory_limit)}" if worker.memory_limit else ""
+    return (
+        f"stage {stage}: {block} was on each of {error.allowed_failures + 1} or more workers that died, the last "
+        f"{worker.address}{limit}; most likely a block needs more memory: lower resources.block_memory, or raise "
+        "resources.memory_limit (dask worker --memory-limit), and give the same command again: what is finished is kept"
+    )
+
+
+def _name_silent_workers(client: Client, note: Callable[[str], None], stop: threading.Event) -> None:
+    """Note once each worker whose last heartbeat stays the same for `SILENT_SECONDS` of this process's clock."""
+    seen: dict[str, tuple[float, float]] = {}
+    named: set[str] = set()
+    while not stop.wait(WATCH_SECONDS):
+        with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
+            workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+            now = time.monotonic()
+            for address, worker in workers.items():
+                if address not in seen or seen[address][0] != worker["last_seen"]:
+                    seen[address] = (worker["last_seen"], now)
+                    named.discard(address)
+                elif address not in named and now - seen[address][1] >= SILENT_SECONDS:
+                    named.add(address)
+                    note(_silent(address, worker, now - seen[address][1]))
+
+
+def _silent(address: str, worker: dict[str, Any], seconds: float) -> str:
+    return (
+        f"worker {address} ({worker.get('name')} on {worker.get('host')}) has been silent for {seconds:.0f} s: it is "
+        "stopped, swapping or cut off; the scheduler gives its tasks to others once its worker-ttl has passed"
+    )

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.psdvec.config import PSDVecJob
-from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.topics.config import TopicsJob
 from distembed.pipeline.transfer.config import TransferJob
 from distembed.pipeline.wordspaces.config import WordSpacesJob
@@ -32,11 +32,12 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
     Parameters
     ----------
     path
-        A TOML file. Relative inputs are relative to its folder; the workspace to the current one.
+        A TOML file. All relative paths in it, of inputs and of workspaces, are relative to its folder, so that a job
+        means the same wherever it is started.
     settings
         `"section.key=value"` overrides, the value written as in TOML (a bare word is taken as a string).
     workspace
-        Overrides `job.workspace`.
+        Overrides `job.workspace`; a relative one is relative to the current folder.
 
     Raises
     ------
@@ -49,21 +50,38 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no job file {path}; jobs/ in the source holds examples") from None
+        raise FileNotFoundError(
+            f"there is no job file or workspace {path}; jobs/ in the source holds examples"
+        ) from None
+    return parse_job(text, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
+
+
+def parse_job(
+    text: str, *, name: str, folder: Path, settings: tuple[str, ...] = (), workspace: str | None = None
+) -> Job:
+    """Check the text of a job file; `name` is shown in errors, `folder` is where its relative paths begin.
+
+    Raises
+    ------
+    JobError
+        As `load_job`.
+    """
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise JobError(f"{path} is not valid TOML: {error}") from None
+        raise JobError(f"{name} is not valid TOML: {error}") from None
     for setting in settings:
         _override(tree, setting)
     if workspace is not None:
-        tree.setdefault("job", {})["workspace"] = workspace
+        tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
     model = _model_of(tree)
     try:
         job = model.model_validate(tree)
     except ValidationError as error:
-        raise JobError(f"{path}: {_first_fault(error, model)}") from None
-    return job.located(path.parent)
+        raise JobError(f"{name}: {_first_fault(error, model)}") from None
+    folder = folder.resolve()
+    section = job.job.model_copy(update={"workspace": locate(job.job.workspace, folder)})
+    return job.located(folder).model_copy(update={"job": section})
 
 
 def _model_of(tree: dict[str, Any]) -> type[Job]:
@@ -90,8 +108,12 @@ def _override(tree: dict[str, Any], setting: str) -> None:
 
 
 def _first_fault(error: ValidationError, job: type[Job]) -> str:
-    """Say the first fault of a job in one sentence, with the nearest key where one is unknown."""
-    fault = error.errors()[0]
+    """Say the first fault of a job in one sentence, with the nearest key where one is unknown.
+
+    An unknown key comes first: where a required one is missing, it is most likely that one misspelt.
+    """
+    faults = error.errors()
+    fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         *parents, unknown = (str(part) for part in fault["loc"])

@@ -6,11 +6,9 @@ the `Stage` of the workspace write every block; everything it does is redone by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
-
-from fsspec.core import url_to_fs
 
 from distembed.execution import compute
 from distembed.pipeline.progress import Reporter
@@ -35,13 +33,23 @@ class Context(NamedTuple):
         return partial(self.reporter.advance, task)
 
 
+def nothing(job: Any) -> tuple[str, ...]:  # noqa: ARG001
+    """Return the paths that a stage reads which reads none."""
+    return ()
+
+
 class StageSpec(NamedTuple):
-    """A stage: its name, the stages it reads, the parameters that decide its content, and what runs it."""
+    """A stage: its name, the stages it reads, the parameters that decide its content, and what runs it.
+
+    `reads` returns the paths outside the workspace that it reads: files, globs, folders or other workspaces. The
+    runner stamps them and puts the stamps among the parameters.
+    """
 
     name: str
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
+    reads: Callable[[Any], tuple[str, ...]] = nothing
 
 
 def makes_only_temporaries(manifest: StageManifest) -> bool:
@@ -56,17 +64,6 @@ def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
         return {name: getattr(job, name).model_dump(mode="json") for name in names}
 
     return parameters
-
-
-def file_stamps(urls: Iterable[str]) -> list[list[Any]]:
-    """Return the URL, size in bytes and version (ETag or time) of each file."""
-    found = []
-    for url in dict.fromkeys(urls):
-        fs, path = url_to_fs(url)
-        info = fs.info(path)
-        version = next((str(info[key]) for key in ("ETag", "etag", "mtime") if info.get(key)), "")
-        found.append([url, int(info["size"]), version])
-    return found
 
 
 def read_vectors(workspace: Workspace) -> WordVectors:

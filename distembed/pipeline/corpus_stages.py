@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,8 @@ from distembed.corpus import (
     read_corpus,
     tokenize_split,
 )
+from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.parts import SKIPPED_SCHEMA, read_part
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
@@ -30,11 +35,18 @@ from distembed.counting.cooccurrence import (
     merge_partials,
 )
 from distembed.execution import compute
-from distembed.pipeline.context import Context, file_stamps, sections
+from distembed.pipeline.context import Context, sections
+from distembed.pipeline.inputs import code_file
 from distembed.pipeline.psdvec.config import PSDVecJob
 from distembed.pipeline.topics.config import TopicsJob
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
+
+ENTRY_BYTES = 200
+"""Bytes an entry of a dictionary takes while the counts of equal words are added, measured."""
+
+LEAST_ENTRIES = 2**18
+"""Entries that the vocabulary adds up at a time, however small a block is: fewer would only make more files."""
 
 TOKENIZER_OPTIONS = tuple(option.name for option in fields(Tokenizer))
 
@@ -50,9 +62,9 @@ def corpus_of(job: PSDVecJob | TopicsJob) -> Corpus:
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-def corpus_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
-    """Return the section of the corpus and, for each file, its size and what tells one version from another."""
-    return {**sections("corpus")(job), "files": file_stamps(split.url for split in corpus_of(job).splits)}
+def corpus_files(job: PSDVecJob | TopicsJob) -> tuple[str, ...]:
+    """Return the paths of the corpus, and the source file of a tokenizer that the job brings."""
+    return (*job.corpus.paths, *code_file(job.corpus.pattern))
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
@@ -60,7 +72,29 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     corpus = corpus_of(ctx.job)
     make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
     parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))
-    return _totals(part.summary for part in parts)
+    if ctx.job.corpus.bad_records == "skip":
+        ctx.stage.store_table("bad_records", _bad_records(parts))
+    totals = _totals(part.summary for part in parts)
+    if omitted := left_out(totals):
+        ctx.reporter.note(f"tokens: left out {omitted}")
+    return totals
+
+
+def _bad_records(parts: Sequence[FileItem]) -> pa.Table:
+    """Return file, place and reason of each bad record that the parts list."""
+    suffix = ".skipped.parquet"
+    prefixes = (path.removesuffix(suffix) for part in parts for path in part.paths if path.endswith(suffix))
+    return pa.concat_tables([SKIPPED_SCHEMA.empty_table(), *(read_part(p, "skipped") for p in prefixes)])
+
+
+def left_out(tokens: Mapping[str, Any]) -> str:
+    """Return what of a corpus could not be read, from the facts of the tokens stage; "" where all could."""
+    kinds = {
+        "n_bad_records": "bad records (see the table bad_records)",
+        "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
+        "n_replaced": "bytes that are not UTF-8",
+    }
+    return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
 
 
 def _tokenize_part(
@@ -80,6 +114,12 @@ def _totals(summaries: Any) -> dict[str, Any]:
     return totals
 
 
+def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a report shows of a corpus that could not be read whole: one entry, or none."""
+    omitted = left_out(tokens)
+    return {"left out": omitted} if omitted else {}
+
+
 def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
     """Return the token parts of a workspace."""
     return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
@@ -94,11 +134,17 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all parts; keep the list of documents beside."""
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
-    vocabulary = build_vocabulary(
-        tokens, min_count=options.min_count, max_size=options.max_size, keep=options.keep
-    )
+    with local_scratch(ctx.workspace) as scratch:
+        vocabulary = build_vocabulary(
+            tokens,
+            min_count=options.min_count,
+            max_size=options.max_size,
+            keep=options.keep,
+            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
     table = {
-        "word": pa.array(vocabulary.words, pa.string()),
+        "word": vocabulary.array,
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
@@ -107,12 +153,35 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
+@contextmanager
+def local_scratch(workspace: Workspace) -> Iterator[str | None]:
+    """Yield a folder in a local workspace for temporary files, removed after; None for one at a URL.
+
+    What a killed run left there is removed first.
+    """
+    if "://" in workspace.url:
+        yield None
+        return
+    folder = workspace.path("scratch")
+    shutil.rmtree(folder, ignore_errors=True)
+    Path(folder).mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def words_in_memory(block_memory: int) -> int:
+    """Return how many entries of dictionaries the vocabulary may add up at a time: what a block takes."""
+    return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
+
+
 def documents_of(tokens: Tokens) -> pa.Table:
     """Return id, title, label and tokens of every document."""
     tables = []
     for prefix in tokens.parts:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
-        tables.append(pq.read_table(path, filesystem=fs))
+        tables.append(pq.read_table(path, filesystem=fs, page_checksum_verification=True))
     return pa.concat_tables(tables)
 
 
@@ -120,7 +189,7 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
     table = workspace.table("vocabulary")
     return Vocabulary(
-        table["word"].to_pylist(), table["count"].to_numpy(), table["document_count"].to_numpy()
+        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
     )
 
 
@@ -140,9 +209,8 @@ def counting_parameters(job: PSDVecJob | TopicsJob) -> dict[str, Any]:
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
     """Count each part of the tokens of a name into sorted runs, cut by row block."""
     options = counting_options(ctx.job)
-    vocabulary = vocabulary_of(ctx.workspace)
     blocks = cooccurrence_row_blocks(
-        vocabulary.counts,
+        ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
         direction=options.direction,
         block_memory=options.block_memory,

@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from distembed.pipeline.terminal import shown, write
+
 PLAIN_LINE_SECONDS = 10.0
 
 
@@ -56,7 +58,10 @@ class TerminalReporter:
 
     def note(self, message: str) -> None:
         """Print one line."""
-        self._console.print(message, highlight=False, markup=False)
+        if self._bars is None:
+            write(shown(message), file=self._console.file)
+        else:
+            self._console.print(shown(message), highlight=False, markup=False)
 
     def advance(self, task: str, done: int, total: int) -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
@@ -75,7 +80,7 @@ class TerminalReporter:
     def _move_bar(self, task: str, done: int, total: int) -> None:
         if self._bars is None:
             self._bars = Progress(
-                TextColumn("  {task.description}"),
+                TextColumn("  {task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
@@ -86,7 +91,7 @@ class TerminalReporter:
             )
             self._bars.start()
         if task not in self._tasks:
-            self._tasks[task] = self._bars.add_task(task, total=total)
+            self._tasks[task] = self._bars.add_task(shown(task), total=total)
         self._bars.update(self._tasks[task], completed=done, total=total)  # type: ignore[arg-type]
 
     def _print_line(self, task: str, done: int, total: int) -> None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
 import tomli_w
 
-import distembed
-from distembed.pipeline import systems
+from distembed.pipeline import provenance, systems
+from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import Context, StageSpec, makes_only_temporaries, read_vectors
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.standing import (
+    ReplaceError,
+    Standing,
+    loss_lines,
+    losses,
+    refusal,
+    seconds_of,
+    standings,
+)
+from distembed.pipeline.terminal import shown
+from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
+from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -25,7 +36,8 @@ if TYPE_CHECKING:
 
 JOB_FILE = "job.toml"
 REPORT = "report/index.html"
-RECORDED_PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow")
+REPORT_SEAL = "report/index.json"
+"""What the report was made from and its digest, written after it: a report without it is not kept."""
 
 
 class Outcome(NamedTuple):
@@ -36,43 +48,112 @@ class Outcome(NamedTuple):
     text: str
 
 
+class Run(NamedTuple):
+    """What all stages of a run share; `standings` are of every stage that it runs or skips."""
+
+    job: Job
+    workspace: Workspace
+    reporter: Reporter
+    crew: Workers
+    standings: Mapping[str, Standing]
+
+
+def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
+    """Return the job in a job file, or the one that a workspace records.
+
+    Raises
+    ------
+    JobError, FileNotFoundError
+        As `load_job`; a workspace may also hold no job.
+    """
+    if not Workspace.exists(source):
+        return load_job(source, settings=settings, workspace=workspace)
+    place = Workspace.open(source)
+    text = place.read_file(JOB_FILE)
+    if text is None:
+        raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
+    return parse_job(
+        text.decode(),
+        name=place.path(JOB_FILE),
+        folder=Path(),
+        settings=settings,
+        workspace=workspace or place.url,
+    )
+
+
 def run_job(
-    job: Job, *, workers: Workers | None = None, reporter: Reporter | None = None, until: str | None = None
+    job: Job,
+    *,
+    workers: Workers | None = None,
+    reporter: Reporter | None = None,
+    until: str | None = None,
+    allow_code: bool = False,
+    replace: bool = False,
+    ask: Callable[[str], bool] | None = None,
 ) -> Outcome:
     """Run a job, or finish it; with `until`, stop when that stage is done, and write no report.
 
     Every stage that is committed with the same parameters and inputs, and whose blocks all hold their digest, is
-    skipped; of a stage that was interrupted or damaged, only the missing blocks are made.
+    skipped; of a stage that was interrupted or damaged, only the missing blocks are made. A stage whose parameters
+    or inputs changed is computed again, with all that rests on it. The old blocks of a stage go when it begins
+    again; those of a later stage when the earlier one is committed.
+
+    Parameters
+    ----------
+    job : Job
+    workers : Workers, optional
+        Default: threads of this process.
+    reporter : Reporter, optional
+        Hears what happens; default nobody.
+    until : str, optional
+        The last stage to run.
+    allow_code : bool
+        Let the job call the Python functions that it names.
+    replace : bool
+        Compute again what changed, whatever it took to make.
+    ask : callable, optional
+        Called with a sentence where more than a minute of finished work would be replaced; True goes on.
 
     Raises
     ------
     JobError
-        The job has no stage `until`.
+        The job has no stage `until`, or names a Python function and `allow_code` is False.
+    ReplaceError
+        More than a minute of finished work would be replaced, unasked.
+    FileNotFoundError
+        A stage has to read files that are not there.
     MemoryError
         The plan does not fit the memory limit.
     OSError
         The workspace is locked by another run, or cannot be written.
     """
     reporter = reporter or Silent()
-    plan_job(job).check()
-    system = systems.of(job)
+    check_code(job, allow_code=allow_code)
+    system, plan = systems.of(job), plan_job(job)
     specs = _stages_until(until, system.stages)
-    with Workspace.create(job.job.workspace, owner=job.job.title) as workspace, workers or Workers() as crew:
-        _record(job, workspace)
-        ran = [
-            spec.name
-            for spec in specs
-            if _run_stage(spec, Context(job, workspace, _open(spec, job, workspace), reporter, crew))
-        ]
+    names = {spec.name for spec in specs}
+    plan.check(names)
+    workers = workers or Workers()
+    for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
+        reporter.note(f"warning: {warning}")
+    with _writing(job, reporter) as workspace, workers as crew:
+        reporter.note(f"workspace {workspace.url}")
+        found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
+        run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
+        if not all(standing.is_kept for standing in found):
+            crew.start()
+        _check_inputs(run)
+        _check_losses(run, (lambda _: True) if replace else ask)
+        ran = [standing.spec.name for standing in found if _run_stage(standing, run)]
         reporter.close()
-        if len(specs) < len(system.stages):
-            text = f"stopped after {specs[-1].name}; the same command without --until goes on"
-        else:
-            where = _write_report(job, workspace) if ran else _existing_report(job, workspace)
-            text = system.closing_text(job, workspace, where)
+        text = _closing_text(run, system, until=until)
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _writing(job: Job, reporter: Reporter) -> Workspace:
+    return Workspace.create(job.job.workspace, owner=job.job.title, watching=reporter.note)
 
 
 def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
@@ -84,124 +165,268 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
     return stages[: names.index(until) + 1]
 
 
-def _run_stage(spec: StageSpec, context: Context) -> bool:
+# --- before anything runs ------------------------------------------------------------------------------------
+
+
+def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
+    """Read every file of a stage that is done, and note what does not hold its digest."""
+    if not standing.is_done:
+        return standing
+    stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
+    return standing._replace(damaged=tuple(stage.damaged_blocks()))
+
+
+def _check_inputs(run: Run) -> None:
+    """Refuse to compute a stage without its files; say where a stage is kept although they are gone."""
+    for standing in run.standings.values():
+        if not standing.absent:
+            continue
+        paths = ", ".join(standing.absent)
+        if not standing.is_kept:
+            raise FileNotFoundError(
+                f"stage {standing.spec.name} has to read {paths}, but there is no file and no distembed workspace "
+                "there: bring it back, or correct the path"
+            )
+        run.reporter.note(f"{standing.spec.name}: {paths} is not there and not needed, the stage is done")
+
+
+def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
+    """Say what this run replaces, and go on only if that is little or asked for."""
+    made_with = provenance.made_with(run.crew.client)
+    every = list(run.standings.values())
+    _note_other_versions(run, made_with)
+    lost = losses(every, run.workspace, made_with)
+    for line in loss_lines(lost):
+        run.reporter.note(line)
+    sentence = refusal(lost)
+    if sentence and not (ask is not None and ask(sentence)):
+        raise ReplaceError(sentence)
+
+
+def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
+    """Say which stages other versions have made; they are kept."""
+    by_difference: dict[str, list[str]] = {}
+    for name, standing in run.standings.items():
+        if standing.is_kept and standing.before is not None:
+            words = provenance.differences(standing.before.made_with, made_with)
+            by_difference.setdefault(words, []).append(name)
+    for words, names in by_difference.items():
+        if words:
+            run.reporter.note(f"kept, though made with other versions: {', '.join(names)} ({words})")
+
+
+# --- the stages ----------------------------------------------------------------------------------------------
+
+
+def _run_stage(standing: Standing, run: Run) -> bool:
     """Run a stage unless it is done and whole; tell whether it ran."""
-    stage, reporter = context.stage, context.reporter
+    spec, workspace, reporter = standing.spec, run.workspace, run.reporter
+    stage = _open(standing, run)
+    if stage.is_committed and not standing.damaged:
+        return False
+    _record(run.job, workspace)
     if stage.is_committed:
-        damaged = stage.damaged_blocks()
-        if not damaged:
-            return False
-        reporter.note(f"{spec.name}: {len(damaged)} damaged or missing, made anew")
-        stage.reopen(damaged)
-    context.workers.start()
-    _restore_inputs(spec, context)
-    with Meter(context.workers) as meter:
+        reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
+        stage.reopen(standing.damaged)
+    plan_job(run.job).check({spec.name})  # by what earlier stages have counted
+    context = Context(run.job, workspace, stage, reporter, run.crew)
+    with run.crew.watched(spec.name, reporter.note), Meter(run.crew) as meter:
+        _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()
-    spent = meter.spent
-    stage.commit({**facts, **spent._asdict()})
+    spent = meter.spent._asdict()
+    stage.commit({**facts, **spent, **_earlier_work(standing)})
+    workspace.remove_file(REPORT_SEAL)
+    workspace.remove_file(REPORT)
     for name in spec.inputs:
-        context.workspace.drop_temporary(name)
-    reporter.note(f"{spec.name:<16}{_spent(spent._asdict())}")
+        workspace.drop_temporary(name)
+    reporter.note(f"{spec.name:<16}{_spent(spent)}")
     return True
 
 
-def _restore_inputs(spec: StageSpec, context: Context) -> None:
+def _earlier_work(standing: Standing) -> dict[str, float]:
+    """Return the seconds of work that a resumed or repaired stage kept, as a fact beside its wall time."""
+    before = standing.before
+    if before is None or before.fingerprint != standing.fingerprint:
+        return {}
+    return {"earlier_seconds": round(seconds_of(before), 3)}
+
+
+def _restore_inputs(spec: StageSpec, run: Run) -> None:
     """Make the temporary outputs of input stages again where they were dropped and are needed once more."""
-    done = context.workspace.stages()
-    for needed in systems.of(context.job).stages:
-        if needed.name in spec.inputs and makes_only_temporaries(done[needed.name]):
-            stage = _open(needed, context.job, context.workspace)
-            facts = done[needed.name].facts
-            if any(output.dropped for output in done[needed.name].outputs.values()):
-                stage.reopen([])
-                needed.run(context._replace(stage=stage))
-                stage.commit(facts)
+    done = run.workspace.stages()
+    for name in spec.inputs:
+        dropped = any(output.dropped for output in done[name].outputs.values())
+        if dropped and makes_only_temporaries(done[name]):
+            needed = run.standings[name]
+            stage = _open(needed, run)
+            stage.reopen([])
+            needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
+            stage.commit(done[name].facts)
 
 
-def _spent(facts: dict[str, Any]) -> str:
+def _spent(facts: Mapping[str, Any]) -> str:
     return (
         f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} a process, "
         f"{format_bytes(facts['peak_total_bytes'])} together"
     )
 
 
-def _open(spec: StageSpec, job: Job, workspace: Workspace) -> Stage:
-    done = workspace.stages()
-    inputs = {name: done[name].fingerprint for name in spec.inputs}
-    return workspace.stage(spec.name, parameters=spec.parameters(job), inputs=inputs)
+def _open(standing: Standing, run: Run) -> Stage:
+    return run.workspace.stage(
+        standing.spec.name,
+        parameters=standing.parameters,
+        inputs=standing.inputs,
+        made_with=provenance.made_with(run.crew.client),
+    )
 
 
 def _record(job: Job, workspace: Workspace) -> None:
-    """Write the job as it is run, defaults resolved, with the versions that decide its bits."""
-    versions = {name: version(name) for name in RECORDED_PACKAGES}
-    record = {
-        **job.model_dump(mode="json", exclude_none=True),
-        "made_with": {
-            "distembed": distembed.__version__,
-            "python": platform.python_version(),
-            "processor": platform.processor() or platform.machine(),
-            **versions,
-        },
-    }
-    with fsspec.open(workspace.path(JOB_FILE), "w", encoding="utf-8") as file:
-        file.write(tomli_w.dumps(record))
+    """Write the job as it is run, defaults resolved; what made each stage is in its manifest."""
+    text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)).encode()
+    if workspace.read_file(JOB_FILE) != text:
+        workspace.write_file(JOB_FILE, text)
+
+
+# --- the report ----------------------------------------------------------------------------------------------
+
+
+def _closing_text(run: Run, system: systems.System, *, until: str | None) -> str:
+    """Return the last lines of a run; the report of a whole one is written unless it is there and whole."""
+    where = f"workspace  {run.workspace.url}"
+    if len(run.standings) < len(system.stages):
+        return f"stopped after {until}; the same command without --until goes on\n{where}"
+    report = _write_report(run.job, run.workspace)
+    return f"{system.closing_text(run.job, run.workspace, report)}\n{where}"
+
+
+def _write_report(job: Job, workspace: Workspace) -> str:
+    """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
+    page = workspace.read_file(REPORT)
+    made_from = _made_from(job, workspace)
+    if page is None or workspace.read_file(REPORT_SEAL) != _report_seal(made_from, page):
+        page = systems.of(job).page(job, workspace).encode()
+        _record(job, workspace)
+        workspace.write_file(REPORT, page)
+        workspace.write_file(REPORT_SEAL, _report_seal(made_from, page))
+    return workspace.path(REPORT)
+
+
+def _made_from(job: Job, workspace: Workspace) -> str:
+    """Return the digest of what a report shows: its section, the stages with what they took, the code that draws."""
+    done = workspace.stages()
+    shown = [job.job.title, job.report.model_dump(mode="json")]
+    stages = {spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in systems.of(job).stages}
+    return digest_of_json([shown, stages, provenance.source_digest()])
+
+
+def _report_seal(made_from: str, page: bytes) -> bytes:
+    return seal({"made_from": made_from, "content": new_digest(page).hexdigest()})
+
+
+def report_job(job: Job) -> str:
+    """Write the report of a finished job if it is not there, and return where it is.
+
+    Raises
+    ------
+    ValueError
+        A stage of the job is not done.
+    """
+    Workspace.open(job.job.workspace)
+    with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
+        for standing in standings(job, systems.of(job).stages, workspace):
+            if not standing.is_done:
+                state = _state(standing, workspace)
+                raise ValueError(
+                    f"there is no report yet: stage {standing.spec.name} is {state}; run the job first"
+                )
+        return _write_report(job, workspace)
+
+
+# --- looking at a workspace ----------------------------------------------------------------------------------
 
 
 def plan_job(job: Job) -> Plan:
     """Return what a job would take; sizes that committed stages know are exact."""
-    return systems.of(job).plan(job, _existing(job))
+    workspace = _existing(job)
+    system = systems.of(job)
+    current = standings(job, system.stages[:1], workspace)[0].is_done
+    return system.plan(job, workspace if current else None)
+
+
+def planned_losses(job: Job) -> list[str]:
+    """Return a line for each finished stage that a run of the job would compute again: why, and what it took."""
+    workspace = _existing(job)
+    if workspace is None:
+        return []
+    found = standings(job, systems.of(job).stages, workspace)
+    return loss_lines(losses(found, workspace, provenance.made_with()))
 
 
 def job_status(job: Job) -> str:
-    """Return a line for each stage: done with its time and memory, or not finished."""
+    """Return a line for each stage: done with its time and memory, how far it is, or why it is done again."""
     workspace = _existing(job)
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: distembed run"
-    done = workspace.stages()
     owner = workspace.writer()
-    lines = [f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}"]
-    for spec in systems.of(job).stages:
-        manifest = done.get(spec.name)
-        lines.append(f"  {spec.name:<16}{_spent(dict(manifest.facts)) if manifest else 'not finished'}")
-    return "\n".join(lines)
+    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
+    found = standings(job, systems.of(job).stages, workspace)
+    lines += [shown(f"  {standing.spec.name:<16}{_state(standing, workspace)}") for standing in found]
+    return "\n".join([*lines, *map(shown, _provenance_lines(found))])
+
+
+def _state(standing: Standing, workspace: Workspace) -> str:
+    if standing.is_done and isinstance(standing.before, StageManifest):
+        return _spent(standing.before.facts)
+    if standing.changes:
+        return f"not finished: will be computed again because {standing.why}"
+    if standing.before is None:
+        return "not finished: not begun"
+    progress = workspace.progress(standing.spec.name)
+    parts = (f"{name} {done} of {n} blocks" for name, (done, n) in progress.items())
+    return f"not finished: {', '.join(parts) or 'begun'}"
+
+
+def _provenance_lines(found: Sequence[Standing]) -> list[str]:
+    """Return what made the stages that are done, a line for each set of versions."""
+    stages: dict[str, list[str]] = {}
+    for standing in found:
+        if standing.is_done and standing.before is not None:
+            words = ", ".join(f"{key} {value}" for key, value in standing.before.made_with.items())
+            stages.setdefault(words or "versions that were not recorded", []).append(standing.spec.name)
+    return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()]
 
 
 def verify_job(job: Job) -> tuple[list[str], str]:
-    """Return a sentence for each damaged, missing or unexpected file, and the digest of all content."""
+    """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
+
+    What is on disk is judged, by the settings it was made with: `planned_losses` tells where the job asks for others.
+    """
     workspace = Workspace.open(job.job.workspace)
-    problems = workspace.verify()
     sentences = [
-        f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})" for p in problems
+        f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
+        for p in workspace.verify()
     ]
     # a job whose stages differ from run to run leaves others' stages where they are
-    stages = [spec.name for spec in systems.of(job).stages]
-    return sentences, "" if problems else workspace.digest(stages)
+    specs, done = systems.of(job).stages, workspace.stages()
+    sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]
+    return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)
 
 
-def _write_report(job: Job, workspace: Workspace) -> str:
-    """Write the report of a finished workspace as one HTML file; return where it is."""
-    target = workspace.path(REPORT)
-    page = systems.of(job).page(job, workspace)  # before the last report is opened for writing, and so lost
-    with fsspec.open(target, "w", encoding="utf-8", auto_mkdir=True) as file:
-        file.write(page)
-    return str(target)
-
-
-def _existing_report(job: Job, workspace: Workspace) -> str:
-    """Return where the report is; write it if it is not there."""
-    target = workspace.path(REPORT)
-    fs, path = fsspec.url_to_fs(target)
-    return target if fs.exists(path) else _write_report(job, workspace)
-
-
-def report_job(job: Job) -> str:
-    """Write the report of a workspace and return where it is."""
-    return _write_report(job, Workspace.open(job.job.workspace))
+def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
+    """Return why a stage does not count as committed, "" where it does."""
+    if spec.name not in done:
+        return f"stage {spec.name} is not committed: it has no manifest"
+    for name, known in done[spec.name].inputs.items():
+        if name in done and done[name].fingerprint != known:
+            return f"stage {spec.name} rests on a stage {name} that was replaced"
+    return ""
 
 
 def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
-    """Read word vectors from a vector file or from a workspace."""
+    """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
+    if source.endswith(".toml"):
+        source = load_job(source).job.workspace
     if not Workspace.exists(source):
         return WordVectors.load(source, max_words=max_words)
     vectors = read_vectors(Workspace.open(source))

@@ -43,11 +43,13 @@ class CorpusSection(Section):
     format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto"
     layout: Literal["line", "blocks"] = "line"
     encoding: str = "utf-8"
-    errors: Literal["strict", "replace", "ignore"] = "strict"
+    errors: Literal["strict", "replace"] = "strict"
+    bad_records: Literal["error", "skip"] = "error"
     namespaces: tuple[int, ...] = (0,)
     redirects: bool = False
     text_field: str | tuple[str, ...] = "text"
     pattern: str = "unicode"
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False
@@ -106,7 +108,7 @@ class ResourcesSection(Section):
 
 
 class Job(Section):
-    """What every job file has; `made_with` is what a run writes into the copy in its workspace, and is not read."""
+    """What every job file has; `made_with` is what older runs wrote into the copy in a workspace, and is not read."""
 
     job: JobSection
     report: ReportSection = ReportSection()
@@ -121,13 +123,21 @@ class Job(Section):
 def locate(path: str, folder: Path) -> str:
     """Return where an input is: `{package}/file` in a package, a URL as it is, else in `folder`.
 
+    A package is looked up and not imported, so it is one of the top level: to find another, Python would
+    import those that hold it.
+
     Raises
     ------
     JobError
-        The package is not installed.
+        The package is not installed, or is not one of the top level.
     """
     if path.startswith("{"):
         package, _, rest = path[1:].partition("}")
+        if not package.isidentifier():
+            raise JobError(
+                f"{path}: {{{package}}} is not the name of a top-level package; "
+                f"write {{{package.partition('.')[0]}}} and the folders below it as part of the path"
+            )
         spec = find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise JobError(
@@ -137,4 +147,4 @@ def locate(path: str, folder: Path) -> str:
         return str(Path(spec.submodule_search_locations[0]) / rest.lstrip("/"))
     if "://" in path or Path(path).is_absolute():
         return path
-    return str(folder / path)
+    return os.path.normpath(folder / path)

@@ -9,19 +9,30 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import dask
 import psutil
 from dask import threaded
+from dask.system import CPU_COUNT
+
+from distembed.pipeline.quantities import format_bytes
 
 if TYPE_CHECKING:
     from distributed import Client
 
 SAMPLE_SECONDS = 0.2
+
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Where a container finds the limit of its memory: a number, or `max`."""
+
+JOIN_SECONDS = 2.0
+"""Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +94,7 @@ class Workers:
         from distembed.execution import one_blas_thread
 
         self._resources.enter_context(one_blas_thread())
-        n_workers = self.n_workers or os.cpu_count() or 1
+        n_workers = self.n_local
         if self.scheduler in {None, "threads"}:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
             self._resources.enter_context(dask.config.set(scheduler=threaded.get, num_workers=n_workers))
@@ -94,6 +105,45 @@ class Workers:
             self.client = cluster.start_processes(self._resources, n_workers, self.memory_limit)
         else:
             self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
+
+    @property
+    def n_local(self) -> int:
+        """Return how many local threads or processes do the work where no cluster does."""
+        return self.n_workers or os.cpu_count() or 1
+
+    def warnings(self, process_bytes: Callable[[int], int]) -> tuple[str, ...]:
+        """Return a sentence for each way in which there are more local workers than the machine has room for.
+
+        Parameters
+        ----------
+        process_bytes : callable
+            Peak bytes of a process that runs so many threads.
+        """
+        if self.scheduler not in {None, "threads", "processes"}:
+            return ()
+        n, has, found = self.n_local, memory_of_machine(), []
+        if n > CPU_COUNT:
+            found.append(
+                f"{n} workers for {CPU_COUNT} cores only take turns: --workers {CPU_COUNT} is as fast"
+            )
+        processes = self.scheduler == "processes"
+        needed = n * self.memory_limit if processes else process_bytes(n)
+        if needed > has:
+            what = f"{n} processes of up to" if processes else f"{n} threads that together need up to"
+            each = f" {format_bytes(self.memory_limit)} each" if processes else f" {format_bytes(needed)}"
+            found.append(
+                f"{what}{each} are more than the {format_bytes(has)} of this machine: "
+                "use fewer --workers, or lower resources.memory_limit and resources.block_memory"
+            )
+        return tuple(found)
+
+    def watched(self, stage: str, note: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Return a context in which the failures of a cluster are one sentence each, and silent workers are named."""
+        if self.client is None:
+            return nullcontext()
+        from distembed.pipeline import cluster
+
+        return cluster.watched(self.client, stage, note)
 
     def memory_limits(self) -> list[int]:
         """Return the bytes that each worker process of a cluster may use; none where threads do the work."""
@@ -112,6 +162,14 @@ class Workers:
             return []
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
         return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
+
+
+def memory_of_machine() -> int:
+    """Return the bytes of memory that this process may use: the machine's, or its container's."""
+    limits = [int(psutil.virtual_memory().total)]
+    with suppress(OSError, ValueError):
+        limits.append(int(CGROUP_LIMIT.read_text()))
+    return min(limits)
 
 
 def _process_memory() -> list[int]:
@@ -152,13 +210,15 @@ class Meter:
     def __exit__(self, *_: object) -> None:
         """Stop both."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(JOIN_SECONDS)
         self._wall = time.perf_counter() - self._begin
 
     def _sample(self) -> None:
         while True:
-            largest, total = self._workers.memory()
-            self._largest, self._total = max(self._largest, largest), max(self._total, total)
+            # A cluster that does not answer is the stage's failure, not its meter's: a figure less.
+            with suppress(Exception):
+                largest, total = self._workers.memory()
+                self._largest, self._total = max(self._largest, largest), max(self._total, total)
             if self._stop.wait(SAMPLE_SECONDS):
                 return
 

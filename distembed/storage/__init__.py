@@ -10,6 +10,7 @@ from distembed.storage.schema import (
     ManifestError,
     Output,
     OutputRecord,
+    OutsideError,
     Problem,
     StageManifest,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "ManifestError",
     "Output",
     "OutputRecord",
+    "OutsideError",
     "Problem",
     "Stage",
     "StageManifest",

@@ -1,14 +1,31 @@
-"""The single writer of a workspace: a lock file with an owner, taken over when its process is gone."""
+"""The single writer of a workspace: a lock file with an owner, taken over when its owner is gone.
+
+Whether the owner is gone is asked in two ways, and neither compares the clocks of two machines:
+
+- Where it ran under the same kernel and in the same namespace of processes as the asking one, its process
+  number and the tick at which it started tell. A host name tells nothing: two containers may share one, and
+  one machine may change its own.
+- Anywhere else its heartbeat tells: a small file beside the lock that a thread of the owner writes again every
+  `BEAT_SECONDS`. Whoever wants the lock watches it, and takes the lock over when the heartbeat has stood
+  still for `STALE_SECONDS` of its own watching.
+
+A run that was only paused may wake up after that. So the owner looks at the lock again before every record
+and every commit, and stops when it is not its own any more.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import socket
+import sys
+import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -23,15 +40,90 @@ except ImportError:  # Windows
 
 ATTEMPTS = 5
 """Times the lock is asked for while others take over the same dead one."""
+BEAT_SECONDS = 10.0
+"""Time from one heartbeat to the next."""
+STALE_SECONDS = 120.0
+"""Time of watching after which a still heartbeat means that its run is gone. It must be well above the 60
+seconds for which a client of NFS may go on showing an old file, and above the longest time for which a busy
+interpreter keeps a thread waiting."""
+POLL_SECONDS = 1.0
+"""Time between two looks at a heartbeat."""
+ENDED = -1.0
+"""Start of a process that has ended and waits for its parent to notice."""
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
-def acquire(folder: Folder, job: str) -> str:
-    """Take the lock of a workspace and return its token.
+class Lock:
+    """The lock of a workspace that this process holds, and the thread that shows it is alive."""
+
+    def __init__(self, folder: Folder, token: str) -> None:
+        self._folder = folder
+        self._token = token
+        self._released = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="distembed-heartbeat", daemon=True)
+        self._beats.start()
+
+    def check(self) -> None:
+        """Make sure that the lock is still ours.
+
+        Raises
+        ------
+        LockedError
+            If another run has taken it over, or somebody removed it.
+        """
+        if self._is_ours():
+            return
+        owner = owner_of(self._folder)
+        by = f"was taken over by {owner}" if owner else "is gone"
+        raise LockedError(
+            f"The lock of {self._folder.url} {by}: this run stops here and commits nothing more. "
+            "Run the same command again when no other run is writing."
+        )
+
+    def release(self) -> None:
+        """Give the lock back if it is still ours."""
+        self._released.set()
+        self._beats.join()
+        self._folder.remove(beat_file(self._token))
+        if self._is_ours():
+            self._folder.remove(LOCK_FILE)
+
+    def is_own_file(self, name: str) -> bool:
+        """Return whether a file of the workspace is this lock or its heartbeat."""
+        return name in {LOCK_FILE, beat_file(self._token)}
+
+    def _is_ours(self) -> bool:
+        return _read_owner(self._folder).get("token") == self._token
+
+    def _beat(self) -> None:
+        count = 0
+        while not self._released.is_set():
+            # A store that does not answer is asked again at the next beat.
+            with contextlib.suppress(Exception):
+                if count and not self._is_ours():
+                    return
+                self._folder.write(beat_file(self._token), f"{count}\n".encode())
+            count += 1
+            self._released.wait(BEAT_SECONDS)
+
+
+def acquire(folder: Folder, job: str, *, watching: Callable[[str], None] | None = None) -> Lock:
+    """Take the lock of a workspace.
+
+    Parameters
+    ----------
+    folder : Folder
+        The workspace.
+    job : str
+        What the run is called, for whoever finds the workspace locked.
+    watching : callable, optional
+        Called with a sentence when the heartbeat of an owner elsewhere is going to be watched, which takes
+        up to `STALE_SECONDS`.
 
     Raises
     ------
     LockedError
-        If a living process, or one on another host, holds it. The sentence names it and the remedy.
+        If a living process holds it. The sentence names it and the remedy.
     """
     token = uuid.uuid4().hex
     mine = canonical_json({**_me(job), "token": token})
@@ -39,36 +131,37 @@ def acquire(folder: Folder, job: str) -> str:
         try:
             folder.create(LOCK_FILE, mine)
         except FileExistsError:
-            _clear_if_stale(folder)
+            _clear_or_refuse(folder, watching)
         else:
-            return token
+            return Lock(folder, token)
     raise LockedError(f"Several runs ask for {folder.path(LOCK_FILE)} at once: run again.")
-
-
-def release(folder: Folder, token: str) -> None:
-    """Give the lock back if it is still ours."""
-    with contextlib.suppress(FileNotFoundError):
-        if _owner(folder).get("token") == token:
-            folder.remove(LOCK_FILE)
 
 
 def owner_of(folder: Folder) -> str:
     """Return who writes the workspace now, in words; "" if nobody does."""
-    try:
-        owner = _owner(folder)
-    except FileNotFoundError:
-        return ""
-    if _is_dead(owner):
+    owner = _read_owner(folder)
+    if not owner or _runs(owner) is False:
         return ""
     return f"{owner.get('job')} (process {owner.get('pid')} of {owner.get('user')} on {owner.get('host')})"
+
+
+def beat_file(token: str) -> str:
+    """Return the file that a run with this token writes again and again."""
+    return f"lock-{token}.beat"
+
+
+def is_beat_file(name: str) -> bool:
+    """Return whether a file of a workspace is somebody's heartbeat."""
+    return name.startswith("lock-") and name.endswith(".beat")
 
 
 def _me(job: str) -> dict[str, Any]:
     process = psutil.Process()
     return {
         "host": socket.gethostname(),
-        "pid": process.pid,
-        "started": process.create_time(),
+        "kernel": _kernel(),
+        "pid": os.getpid(),
+        "started": _start_of(os.getpid()),
         "user": _user(process),
         "job": job,
         "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -82,29 +175,106 @@ def _user(process: psutil.Process) -> str:
         return "unknown"
 
 
-def _owner(folder: Folder) -> dict[str, Any]:
+def _kernel() -> str:
+    """Return what processes that can see each other by number share: a boot of a kernel, and a namespace."""
+    if sys.platform != "linux":  # elsewhere a machine is one space of processes
+        return f"{socket.gethostname()} {sys.platform}"
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # a sandbox that does not tell: equal to no other, so that the heartbeat decides
+        return f"unknown {uuid.uuid4().hex}"
+
+
+def _start_of(pid: int) -> float | None:
+    """Return when a process started, in ticks since the boot where there are such; None if that is not known."""
+    if not Path("/proc/self/stat").exists():
+        with contextlib.suppress(psutil.Error):
+            return float(psutil.Process(pid).create_time())
+        return None
+    if Path("/proc/self").readlink().name != str(os.getpid()) and pid != os.getpid():
+        return None  # this /proc is that of another namespace, with other numbers
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        place = "self" if pid == os.getpid() else str(pid)
+        state, *fields = Path(f"/proc/{place}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return ENDED if state == "Z" else float(fields[18])
+    return None
+
+
+def _exists(pid: int) -> bool:
+    if os.name != "posix":
+        return bool(psutil.pid_exists(pid))
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _runs(owner: dict[str, Any]) -> bool | None:
+    """Return whether the owner's process runs; None if that cannot be seen from here."""
+    pid, started = owner.get("pid"), owner.get("started")
+    if owner.get("kernel") != _kernel() or not isinstance(pid, int) or pid < 1:
+        return None
+    if not _exists(pid):
+        return False
+    now = _start_of(pid)
+    if now is None or not isinstance(started, int | float):
+        return None
+    return abs(now - started) < 1  # a number that was given again belongs to a later start
+
+
+def _read_owner(folder: Folder) -> dict[str, Any]:
+    """Return what the lock says of its owner; nothing if there is no lock, or it is unreadable."""
     try:
         owner = json.loads(folder.read(LOCK_FILE))
-    except ValueError:
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return owner if isinstance(owner, dict) else {}
 
 
-def _clear_if_stale(folder: Folder) -> None:
-    """Remove the lock of a dead process; refuse if its owner may be alive."""
-    with _guard(folder):
-        try:
-            owner = _owner(folder)
-        except FileNotFoundError:
+def _read_beat(folder: Folder, token: str) -> bytes:
+    try:
+        return folder.read(beat_file(token))
+    except FileNotFoundError:
+        return b""
+
+
+def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> None:
+    """Remove the lock of a run that is gone; refuse if its owner may be alive."""
+    owner = _read_owner(folder)
+    runs = _runs(owner)
+    token = owner.get("token")
+    if runs is None and isinstance(token, str) and _TOKEN.fullmatch(token) and "kernel" in owner:
+        if watching is not None:
+            watching(_announcement(folder, owner))
+        runs = _shows_life(folder, token)
+    if runs is not False:
+        if not folder.exists(LOCK_FILE):
             return
-        if not _is_dead(owner):
-            raise LockedError(_refusal(folder, owner))
-        folder.remove(LOCK_FILE)
+        raise LockedError(_refusal(folder, _read_owner(folder)))
+    with _guard(folder):
+        if token is not None and _read_owner(folder).get("token") == token:
+            folder.remove(LOCK_FILE)
+            folder.remove(beat_file(token))
+
+
+def _shows_life(folder: Folder, token: str) -> bool:
+    """Watch until a heartbeat moves or the lock changes hands; return whether that happened in time."""
+    first = _read_beat(folder, token)
+    # Looks are counted, not the time between two readings of a clock: this process may be paused as well.
+    for _ in range(round(STALE_SECONDS / POLL_SECONDS)):
+        time.sleep(POLL_SECONDS)
+        if _read_owner(folder).get("token") != token or _read_beat(folder, token) != first:
+            return True
+    return False
 
 
 @contextlib.contextmanager
 def _guard(folder: Folder) -> Iterator[None]:
-    """Let one process of this host at a time judge and remove a dead lock."""
+    """Let one process of this host at a time compare and remove a dead lock."""
     if fcntl is None or not folder.is_local:
         yield
         return
@@ -118,25 +288,21 @@ def _guard(folder: Folder) -> Iterator[None]:
         os.close(handle)
 
 
-def _is_dead(owner: dict[str, Any]) -> bool:
-    """Tell whether the owner was a process of this host that runs no more (a reused pid started later)."""
-    if owner.get("host") != socket.gethostname() or not isinstance(owner.get("pid"), int):
-        return False
-    try:
-        process = psutil.Process(owner["pid"])
-        # One second: the clock that start times are derived from is coarse and may be adjusted.
-        started_then = abs(process.create_time() - float(owner.get("started", 0))) < 1
-        return not started_then or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.Error:
-        return False
+def _who(owner: dict[str, Any]) -> str:
+    known = {key: owner.get(key, "unknown") for key in ("pid", "user", "host", "job", "since")}
+    return "process {pid} of {user} on {host} (job {job}, since {since})".format(**known)
+
+
+def _announcement(folder: Folder, owner: dict[str, Any]) -> str:
+    return (
+        f"{folder.url} is locked by {_who(owner)}, which cannot be seen from here: watching its heartbeat; if it "
+        f"stands still for {STALE_SECONDS:.0f} s, that run is gone and this one goes on"
+    )
 
 
 def _refusal(folder: Folder, owner: dict[str, Any]) -> str:
-    who = "process {pid} of {user} on {host} (job {job}, since {since})"
-    known = {key: owner.get(key, "unknown") for key in ("pid", "user", "host", "job", "since")}
-    return (
-        f"Workspace {folder.url} is being written by {who.format(**known)}: wait for it, or, if that "
-        f"run is gone, remove {folder.path(LOCK_FILE)} and run again."
-    )
+    if "kernel" in owner:
+        remedy = f"a run that is gone is taken over after {STALE_SECONDS:.0f} s without a heartbeat"
+    else:
+        remedy = f"or, if that run is gone, remove {folder.path(LOCK_FILE)} and run again"
+    return f"Workspace {folder.url} is being written by {_who(owner)}: wait for it; {remedy}."

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
-    RESERVED,
     VERSION,
+    Begun,
     BlockRecord,
     FileRecord,
     ManifestError,
     Output,
     OutputRecord,
     StageManifest,
+    begun_from_json,
     block_from_json,
     block_to_json,
-    check_name,
+    check_output,
+    files_from_json,
     fingerprint,
     manifest_from_json,
     manifest_to_json,
@@ -75,12 +78,13 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
     body = read_sealed(folder, manifest_file(stage))
     if body is None:
         return None
-    if body["version"] > VERSION:
+    version = body.get("version")
+    if isinstance(version, int) and version > VERSION:
         raise ManifestError(
-            f"{folder.path(manifest_file(stage))} has format version {body['version']}, this distembed reads "
+            f"{folder.path(manifest_file(stage))} has format version {version}, this distembed reads "
             f"up to {VERSION}: install a newer distembed."
         )
-    return manifest_from_json(body)
+    return manifest_from_json(body, stage)
 
 
 def write_manifest(folder: Folder, manifest: StageManifest) -> None:
@@ -120,20 +124,56 @@ def tolerant(read: Any, *arguments: Any) -> Any:
         return None
 
 
-def write_begun(folder: Folder, stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
-    """Note what a stage is being computed from."""
+def write_begun(
+    folder: Folder,
+    stage: str,
+    *,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    made_with: Mapping[str, str],
+) -> None:
+    """Note what a stage is being computed from, and by which versions."""
     body = {
         "fingerprint": fingerprint(stage, parameters, inputs),
         "parameters": dict(parameters),
         "inputs": dict(inputs),
+        "made_with": dict(made_with),
     }
     folder.write(begun_file(stage), seal(body))
 
 
 def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
-    """Return fingerprint, parameters and inputs of a stage that has begun, None if none or damaged."""
-    body: dict[str, Any] | None = tolerant(read_sealed, folder, begun_file(stage))
-    return body
+    """Return fingerprint, parameters, inputs and versions of a stage that has begun, None if none or damaged."""
+    body = tolerant(read_sealed, folder, begun_file(stage))
+    return None if body is None else tolerant(begun_from_json, body, stage)
+
+
+def interrupted(folder: Folder) -> dict[str, Begun]:
+    """Return what every stage was begun from that has begun and is not committed."""
+    bodies = {
+        stage: body
+        for stage in set(begun_names(folder.find(MANIFEST))) - committed(folder).keys()
+        if (body := read_begun(folder, stage)) is not None
+    }
+    return {
+        stage: Begun(
+            body["fingerprint"],
+            body["parameters"],
+            body["inputs"],
+            body.get("made_with", {}),
+            _seconds_between_records(folder, stage),
+        )
+        for stage, body in bodies.items()
+    }
+
+
+def _seconds_between_records(folder: Folder, stage: str) -> float:
+    """Return the seconds from the oldest record of a stage to the newest, 0 where the store tells no times."""
+    infos = folder.fs.find(folder.inside(f"{MANIFEST}/{stage}"), detail=True).values()
+    times = [info.get("mtime") or info.get("LastModified") or info.get("updated") for info in infos]
+    seconds = [t.timestamp() if isinstance(t, datetime) else t for t in times]
+    known = [float(t) for t in seconds if isinstance(t, int | float)]
+    return max(known) - min(known) if known else 0.0
 
 
 def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]) -> None:
@@ -145,10 +185,14 @@ def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]
 def read_output(folder: Folder, name: str) -> OutputRecord | None:
     """Return an announced output without its blocks from its file, None if absent or damaged."""
     body = tolerant(read_sealed, folder, name)
-    if body is None:
-        return None
-    files = {file: FileRecord(*record) for file, record in body["files"].items()}
-    return OutputRecord(output_from_json(body["spec"]), (), files)
+    return None if body is None else tolerant(_announced_output, body, name)
+
+
+def _announced_output(body: Mapping[str, Any], name: str) -> OutputRecord:
+    spec = output_from_json(body.get("spec", {}))
+    if output_file(spec) != name:
+        raise ManifestError(f"{name} announces output {spec.name!r} of stage {spec.stage!r}.")
+    return OutputRecord(spec, (), files_from_json(body.get("files", {}), spec.location))
 
 
 def write_block_record(folder: Folder, output: Output, block: BlockRecord) -> None:
@@ -158,11 +202,17 @@ def write_block_record(folder: Folder, output: Output, block: BlockRecord) -> No
 
 def read_blocks(folder: Folder, output: Output) -> dict[int, BlockRecord]:
     """Return the readable records of an output's blocks by index."""
-    known = {block_file(output, index) for index in range(len(output.row_blocks))}
-    bodies = (
-        tolerant(read_sealed, folder, name) for name in sorted(known & set(folder.find(output.records)))
-    )
-    return {body["index"]: block_from_json(body) for body in bodies if body is not None}
+    there = folder.find(output.records)
+    found = {}
+    for index in range(len(output.row_blocks)):
+        if block_file(output, index) in there:
+            found[index] = tolerant(_read_block, folder, output, index)
+    return {index: block for index, block in found.items() if block is not None}
+
+
+def _read_block(folder: Folder, output: Output, index: int) -> BlockRecord | None:
+    body = read_sealed(folder, block_file(output, index))
+    return None if body is None else block_from_json(body, output, index)
 
 
 def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
@@ -192,10 +242,9 @@ def remove_stage(folder: Folder, stage: str) -> None:
 
 def dependents(folder: Folder, stage: str) -> list[str]:
     """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
-    inputs = {name: set(manifest.inputs) for name, manifest in committed(folder).items()}
-    for name in begun_names(folder.find(MANIFEST)):
-        begun = read_begun(folder, name)
-        inputs.setdefault(name, set(begun["inputs"]) if begun else set())
+    done = committed(folder)
+    names = {*done, *begun_names(folder.find(MANIFEST))}
+    inputs = {name: set(_inputs_of(folder, name, done)) for name in names}
     found: list[str] = []
     front = {stage}
     while front:
@@ -206,6 +255,40 @@ def dependents(folder: Folder, stage: str) -> list[str]:
     return found[::-1]
 
 
+def outdated(folder: Folder) -> list[str]:
+    """Return every stage that rests on a commit which has been replaced, before those it depends on itself.
+
+    Such a stage names an input by another fingerprint than that of the input's commit, or depends on one that does.
+    """
+    done = committed(folder)
+    found: dict[str, None] = {}
+    for name in begun_names(folder.find(MANIFEST)):
+        inputs = _inputs_of(folder, name, done)
+        if any(stage in done and done[stage].fingerprint != known for stage, known in inputs.items()):
+            found.update(dict.fromkeys([*dependents(folder, name), name]))
+    return list(found)
+
+
+def _inputs_of(folder: Folder, stage: str, done: Mapping[str, StageManifest]) -> Mapping[str, str]:
+    """Return the fingerprints of the inputs that a committed or begun stage was computed from."""
+    if stage in done:
+        return done[stage].inputs
+    begun = read_begun(folder, stage)
+    return {} if begun is None else begun["inputs"]
+
+
+def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
+    """Return how many blocks of each announced output of a stage are recorded, and of how many."""
+    files = folder.find(f"{MANIFEST}/{stage}")
+    return {
+        name: (
+            sum(file.startswith(f"{record.spec.records}/blocks/") for file in files),
+            len(record.spec.row_blocks),
+        )
+        for name, record in announced(folder, stage).items()
+    }
+
+
 def check_place(folder: Folder, spec: Output) -> None:
     """Refuse an output whose place is taken, inside another's, or the workspace's own.
 
@@ -214,11 +297,7 @@ def check_place(folder: Folder, spec: Output) -> None:
     ValueError
         If so; it names the other output.
     """
-    check_name(spec.name, "Output name")
-    if not spec.is_array and spec.location.split("/", maxsplit=1)[0] in RESERVED:
-        raise ValueError(
-            f"Output {spec.name!r} would lie among the workspace's own files: give it another name."
-        )
+    check_output(spec)
     for stage in begun_names(folder.find(MANIFEST)):
         for other in announced(folder, stage).values():
             same = stage == spec.stage and other.spec.name == spec.name

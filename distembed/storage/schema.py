@@ -20,10 +20,12 @@ like one in the data.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import ntpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -38,6 +40,7 @@ MANIFEST = "manifest"
 ARRAYS = "arrays.zarr"
 RESERVED = (WORKSPACE_FILE, LOCK_FILE, MANIFEST, ARRAYS)
 """Places at the top of a workspace that no plain output may take."""
+KINDS = ("dense", "csr", "table", "bytes", "files")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 
 
@@ -51,6 +54,10 @@ class DamagedError(OSError):
 
 class LockedError(OSError):
     """Another run is writing the workspace."""
+
+
+class OutsideError(OSError):
+    """A name, or a symbolic link on the way to it, leads out of the workspace."""
 
 
 class Problem(NamedTuple):
@@ -148,7 +155,11 @@ class OutputRecord:
 
 @dataclass(frozen=True)
 class StageManifest:
-    """The commit of one stage. ``facts`` (seconds, bytes of memory) take no part in any digest."""
+    """The commit of one stage.
+
+    ``facts`` (seconds, bytes of memory) and ``made_with`` (the versions and the processor that computed it) take
+    no part in any digest.
+    """
 
     stage: str
     fingerprint: str
@@ -156,12 +167,23 @@ class StageManifest:
     inputs: Mapping[str, str]
     outputs: Mapping[str, OutputRecord]
     facts: Mapping[str, Any]
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """Return the digest of the content of all outputs that are not temporary."""
         kept = {name: record.digest for name, record in self.outputs.items() if not record.spec.temporary}
         return digest_of_json(kept)
+
+
+class Begun(NamedTuple):
+    """What an interrupted stage was begun from, and the seconds between its first record and its last."""
+
+    fingerprint: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    made_with: Mapping[str, str]
+    seconds: float
 
 
 def check_name(name: str, what: str) -> str:
@@ -172,9 +194,44 @@ def check_name(name: str, what: str) -> str:
     ValueError
         If it is empty, absolute, climbs to a parent or holds unusual characters.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"{what} {name!r} must be made of letters, digits, '_', '-', '.' and inner '/'.")
     return name
+
+
+def check_inside(name: str) -> str:
+    """Return `name` if it is a relative path with ``/`` that climbs nowhere.
+
+    Raises
+    ------
+    OutsideError
+        If it is empty, absolute, or has a part that is empty, ``.`` or ``..``.
+    """
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts) or "\\" in name or "\0" in name or ntpath.splitdrive(name)[0]:
+        raise OutsideError(
+            f"{name!r} could lead out of the workspace: names inside are relative, without '..'."
+        )
+    return name
+
+
+def check_output(output: Output) -> Output:
+    """Return `output` if its names can be used and its place is not one of the workspace's own.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    check_stage(output.stage)
+    check_name(output.name, "Output name")
+    if output.kind not in KINDS:
+        raise ValueError(f"Output {output.name!r} is of kind {output.kind!r}, which is none of {KINDS}.")
+    if not output.is_array and output.location.split("/", maxsplit=1)[0] in RESERVED:
+        raise ValueError(
+            f"Output {output.name!r} would lie among the workspace's own files: give it another name."
+        )
+    return output
 
 
 def check_stage(name: str) -> str:
@@ -185,9 +242,9 @@ def check_stage(name: str) -> str:
     ValueError
         If not.
     """
-    if "/" in name:
+    if "/" in check_name(name, "Stage name"):
         raise ValueError(f"Stage name {name!r} must hold no '/'.")
-    return check_name(name, "Stage name")
+    return name
 
 
 def canonical_json(value: object, what: str = "value") -> bytes:
@@ -233,7 +290,7 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(data)
         found = body.pop("seal")
         whole = found == digest_of_json(body) and seal(body) == data
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         whole = False
     if not whole:
         raise ManifestError(f"{file} is damaged (its seal does not fit): run the job again to repair it.")
@@ -251,9 +308,21 @@ def output_to_json(output: Output) -> dict[str, Any]:
 
 
 def output_from_json(body: Mapping[str, Any]) -> Output:
-    """Return the `Output` that `output_to_json` wrote."""
-    lists = {key: tuple(body[key]) for key in ("row_blocks", "shape", "dims")}
-    return Output(**{**body, **lists})
+    """Return the `Output` that `output_to_json` wrote.
+
+    Raises
+    ------
+    ManifestError
+        If it is not what `output_to_json` writes, or one of its names could lead out of its place.
+    """
+    with _as_written("an output"):
+        lists = {key: tuple(body[key]) for key in ("row_blocks", "shape", "dims")}
+        output = check_output(Output(**{**body, **lists}))
+        sizes = (*output.row_blocks, *output.shape)
+        texts = (output.dtype, *output.dims, output.units, output.meaning)
+        _demand(all(_is_size(size) for size in sizes), "a size")
+        _demand(all(isinstance(text, str) for text in texts), "a text")
+        return output
 
 
 def block_to_json(block: BlockRecord) -> dict[str, Any]:
@@ -262,9 +331,21 @@ def block_to_json(block: BlockRecord) -> dict[str, Any]:
     return {"index": block.index, "digest": block.digest, "files": files, "summary": dict(block.summary)}
 
 
-def block_from_json(body: Mapping[str, Any]) -> BlockRecord:
-    """Return the `BlockRecord` that `block_to_json` wrote."""
-    return BlockRecord(body["index"], body["digest"], _files_from_json(body["files"]), body["summary"])
+def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> BlockRecord:
+    """Return the `BlockRecord` that `block_to_json` wrote for block `index` of an output.
+
+    Raises
+    ------
+    ManifestError
+        If it is not what `block_to_json` writes, or a file of it does not lie in the place of its block.
+    """
+    with _as_written(f"block {index} of output {output.name!r}"):
+        _demand(body["index"] == index, "the number of the block")
+        _demand(
+            isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary"
+        )
+        files = files_from_json(body["files"], output.block_location(index))
+        return BlockRecord(index, body["digest"], files, body["summary"])
 
 
 def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:
@@ -278,15 +359,72 @@ def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:
         "inputs": dict(manifest.inputs),
         "outputs": outputs,
         "facts": dict(manifest.facts),
+        "made_with": dict(manifest.made_with),
     }
 
 
-def manifest_from_json(body: Mapping[str, Any]) -> StageManifest:
-    """Return the `StageManifest` that `manifest_to_json` wrote."""
-    outputs = {name: _record_from_json(record) for name, record in body["outputs"].items()}
-    return StageManifest(
-        body["stage"], body["fingerprint"], body["parameters"], body["inputs"], outputs, body["facts"]
-    )
+def manifest_from_json(body: Mapping[str, Any], stage: str) -> StageManifest:
+    """Return the `StageManifest` that `manifest_to_json` wrote for a stage.
+
+    Raises
+    ------
+    ManifestError
+        If it is not what `manifest_to_json` writes, or a name in it could lead out of its place.
+    """
+    with _as_written(f"stage {stage!r}"):
+        _demand(check_stage(body["stage"]) == stage, "the name of the stage")
+        outputs = {name: _record_from_json(record) for name, record in body["outputs"].items()}
+        for name, record in outputs.items():
+            _demand((record.spec.stage, record.spec.name) == (stage, name), "the name of an output")
+        begun = begun_from_json(body, stage)
+        _demand(isinstance(body["facts"], dict), "the facts")
+        return StageManifest(
+            stage,
+            begun["fingerprint"],
+            begun["parameters"],
+            begun["inputs"],
+            outputs,
+            body["facts"],
+            begun["made_with"],
+        )
+
+
+def begun_from_json(body: Mapping[str, Any], stage: str) -> dict[str, Any]:
+    """Return the fingerprint, parameters, inputs and versions that a stage has been begun with.
+
+    Raises
+    ------
+    ManifestError
+        If one is missing or of another kind.
+    """
+    with _as_written(f"stage {stage!r}"):
+        _demand(isinstance(body["fingerprint"], str), "the fingerprint")
+        _demand(isinstance(body["parameters"], dict) and isinstance(body["inputs"], dict), "the parameters")
+        for name in body["inputs"]:
+            check_stage(name)
+        made_with = body.get("made_with", {})  # absent before stages recorded it
+        _demand(
+            isinstance(made_with, dict) and all(isinstance(v, str) for v in made_with.values()),
+            "the versions",
+        )
+        return {key: body[key] for key in ("fingerprint", "parameters", "inputs")} | {"made_with": made_with}
+
+
+def files_from_json(files: Mapping[str, Any], place: str) -> dict[str, FileRecord]:
+    """Return the records of files that all lie in one place: a file, a folder, or a prefix no digit follows.
+
+    Raises
+    ------
+    ManifestError
+        If one lies elsewhere, or has no size and digest.
+    """
+    with _as_written(f"the files of {place}"):
+        records = {name: FileRecord(*record) for name, record in files.items()}
+        for name, record in records.items():
+            lies_there = check_inside(name).startswith(place) and not name[len(place) :][:1].isdigit()
+            _demand(lies_there, f"the file {name!r}")
+            _demand(_is_size(record.size) and isinstance(record.digest, str), "a size or digest")
+        return records
 
 
 def _record_to_json(record: OutputRecord) -> dict[str, Any]:
@@ -299,11 +437,27 @@ def _record_to_json(record: OutputRecord) -> dict[str, Any]:
 
 
 def _record_from_json(body: Mapping[str, Any]) -> OutputRecord:
-    blocks = tuple(block_from_json(block) for block in body["blocks"])
-    return OutputRecord(
-        output_from_json(body["spec"]), blocks, _files_from_json(body["files"]), body["dropped"]
-    )
+    spec = output_from_json(body["spec"])
+    _demand(len(body["blocks"]) == len(spec.row_blocks), "the number of blocks")
+    blocks = tuple(block_from_json(block, spec, index) for index, block in enumerate(body["blocks"]))
+    return OutputRecord(spec, blocks, files_from_json(body["files"], spec.location), bool(body["dropped"]))
 
 
-def _files_from_json(files: Mapping[str, Any]) -> dict[str, FileRecord]:
-    return {name: FileRecord(*record) for name, record in files.items()}
+@contextlib.contextmanager
+def _as_written(what: str) -> Iterator[None]:
+    """Raise one kind of error for a record whose seal fits but which this package did not write."""
+    try:
+        yield
+    except ManifestError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OutsideError) as error:
+        raise ManifestError(f"The record of {what} cannot be used: {error}. Run the job again.") from error
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{what} is not what this package writes")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and value >= 0

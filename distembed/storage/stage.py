@@ -52,12 +52,11 @@ class FileItem(NamedTuple):
 class Stage:
     """The writing of one stage of a workspace. Made by `Workspace.stage`.
 
-    A stage is committed when its manifest is there and was made from equal parameters and inputs; storing to
-    a
-    committed stage computes nothing. An interrupted stage keeps every recorded block whose digests still
-    hold. A
-    stage whose parameters or inputs changed is discarded, with every stage that depends on it, before it
-    writes.
+    A stage is committed when its manifest is there and was made from equal parameters and inputs; storing to a
+    committed stage computes nothing. An interrupted stage keeps every recorded block whose digests still hold, if
+    it was begun with the same `made_with`; otherwise it starts again, so that no stage ever holds blocks of two
+    versions. A stage whose parameters or inputs changed removes its own old blocks when it begins to write, and the
+    stages that rest on them when it is committed: until then they stay as they were.
     """
 
     def __init__(
@@ -67,12 +66,14 @@ class Stage:
         *,
         parameters: Mapping[str, Any],
         inputs: Mapping[str, str],
+        made_with: Mapping[str, str],
         check_writable: Callable[[], None],
     ) -> None:
         self._folder = folder
         self.name = check_stage(name)
         self.parameters = dict(parameters)
         self.inputs = dict(inputs)
+        self.made_with = dict(made_with)
         self.fingerprint = fingerprint(name, parameters, inputs)
         self._check_writable = check_writable
         self._manifest: StageManifest | None = records.tolerant(records.read_manifest, folder, name)
@@ -88,6 +89,14 @@ class Stage:
     def is_committed(self) -> bool:
         """Tell whether the stage is done with these parameters and inputs; reads no data."""
         return self._manifest is not None and self._manifest.fingerprint == self.fingerprint
+
+    @property
+    def begun_with(self) -> Mapping[str, str] | None:
+        """Return the versions that began this stage and did not finish it, None where it has not begun."""
+        begun = None if self.is_committed else records.read_begun(self._folder, self.name)
+        return (
+            None if begun is None or begun["fingerprint"] != self.fingerprint else begun.get("made_with", {})
+        )
 
     def store(
         self,
@@ -138,7 +147,7 @@ class Stage:
             missing = self._missing(spec, progress)
             if missing:
                 work = arrays.store_blocks(self._folder, spec, whole, missing)
-                tasks.run_blocks(work, self._recorder(spec, progress))
+                tasks.run_blocks(work, self._recorder(spec, progress), name=_names(spec, missing))
         return self.array(name)
 
     def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
@@ -157,7 +166,7 @@ class Stage:
     def store_table(self, name: str, table: pa.Table) -> None:
         """Store a table as ``<name>.parquet``."""
         buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd")
+        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
         spec = Output(self.name, name, "table", (table.num_rows,), (table.num_rows, table.num_columns))
         self._store_one_file(spec, buffer.getvalue())
 
@@ -190,7 +199,7 @@ class Stage:
             self._announce(spec)
             missing = self._missing(spec, progress)
             work = partial(_make_item, folder=self._folder, spec=spec, make=make)
-            tasks.run_each(work, missing, self._recorder(spec, progress))
+            tasks.run_each(work, missing, self._recorder(spec, progress), name=_names(spec, missing))
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
@@ -234,6 +243,8 @@ class Stage:
     def reopen(self, damaged: Sequence[Problem] | None = None) -> None:
         """Take back the commit, so that storing again computes the damaged blocks and only those.
 
+        Where other versions made the stage (`made_with`), all its blocks are computed again.
+
         Parameters
         ----------
         damaged : sequence of Problem, optional
@@ -244,7 +255,7 @@ class Stage:
         bad = {(problem.output, problem.block) for problem in found}
         for record in self._committed_outputs().values():
             self._reopen_output(record, {index for output, index in bad if output == record.spec.name})
-        records.write_begun(self._folder, self.name, self.parameters, self.inputs)
+        self._write_begun()
         self._folder.remove(records.manifest_file(self.name))
         self._before, self._manifest = self._manifest, None
         # What this object knew from before the damage counts no more.
@@ -264,10 +275,18 @@ class Stage:
         outputs = {name: self._record(name) for name in sorted(self._outputs)}
         self._forget_others(set(outputs))
         manifest = StageManifest(
-            self.name, self.fingerprint, self.parameters, self.inputs, outputs, dict(facts or {})
+            self.name,
+            self.fingerprint,
+            self.parameters,
+            self.inputs,
+            outputs,
+            dict(facts or {}),
+            self.made_with,
         )
+        self._folder.sync(verify.lasting_files(manifest))
+        self._check_writable()
         records.write_manifest(self._folder, manifest)
-        self._warn_if_changed(manifest)
+        self._remove_outdated(manifest)
         self._manifest = manifest
         return manifest
 
@@ -276,6 +295,10 @@ class Stage:
         self._check_writable()
         for stage in [*records.dependents(self._folder, self.name), self.name]:
             records.remove_stage(self._folder, stage)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing of a commit or of blocks."""
         self._manifest, self._begun = None, False
         self._outputs, self._good, self._sound = {}, {}, set()
 
@@ -297,16 +320,25 @@ class Stage:
 
     def _resumes(self) -> bool:
         """Tell whether an interrupted run of this very stage left records."""
-        begun = records.read_begun(self._folder, self.name)
-        return begun is not None and begun["fingerprint"] == self.fingerprint
+        return self.begun_with == self.made_with
+
+    def _write_begun(self) -> None:
+        records.write_begun(
+            self._folder,
+            self.name,
+            parameters=self.parameters,
+            inputs=self.inputs,
+            made_with=self.made_with,
+        )
 
     def _begin(self) -> None:
         if self._begun:
             return
         self._check_writable()
         if not self._resumes():
-            self.discard()
-            records.write_begun(self._folder, self.name, self.parameters, self.inputs)
+            records.remove_stage(self._folder, self.name)
+            self._forget()
+            self._write_begun()
         self._begun = True
 
     def _announce(self, spec: Output) -> None:
@@ -347,6 +379,7 @@ class Stage:
         good = self._good.setdefault(spec.name, {})
 
         def record(block: BlockRecord) -> None:
+            self._check_writable()
             records.write_block_record(self._folder, spec, block)
             good[block.index] = block
             if progress is not None:
@@ -384,7 +417,8 @@ class Stage:
     def _reopen_output(self, record: OutputRecord, damaged: set[int]) -> None:
         """Restore the records of an output from the manifest, without its damaged blocks."""
         spec = record.spec
-        if record.dropped:
+        others_made_it = self._manifest is not None and self._manifest.made_with != self.made_with
+        if record.dropped or others_made_it:
             records.remove_output(self._folder, spec)
             return
         records.write_output(self._folder, spec, record.files)
@@ -400,15 +434,20 @@ class Stage:
             if name not in kept:
                 records.remove_output(self._folder, record.spec)
 
-    def _warn_if_changed(self, manifest: StageManifest) -> None:
+    def _remove_outdated(self, manifest: StageManifest) -> None:
+        """Remove the stages that rest on what this commit replaced."""
+        outdated = records.outdated(self._folder)
         before = self._before
         if before is not None and before.digest != manifest.digest:
+            outdated = records.dependents(self._folder, self.name)
             warnings.warn(
-                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} "
-                f"became {manifest.digest}): another processor or library version? Later stages rest on old "
-                "content; discard this stage to compute all of them again.",
+                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} became "
+                f"{manifest.digest}): another processor or library version? The stages that rest on it "
+                f"({', '.join(outdated) or 'none'}) are removed: run the job again to compute them.",
                 stacklevel=3,
             )
+        for stage in outdated:
+            records.remove_stage(self._folder, stage)
 
 
 def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
@@ -451,11 +490,16 @@ def _array_spec(
     return Output(stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary)
 
 
+def _names(spec: Output, blocks: Sequence[int]) -> Callable[[int], str]:
+    """Return what to call the task of a number: it makes that block of these."""
+    return lambda number: f"block {blocks[number]} of {spec.name}"
+
+
 def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> BlockRecord:
     prefix = spec.block_location(index)
     for name in folder.beginning(prefix):
         folder.remove(name)
-    folder.fs.makedirs(folder.inside(spec.location), exist_ok=True)
+    folder.make_folder(spec.location)
     summary = dict(make(index, folder.path(prefix)))
     files: dict[str, FileRecord] = {name: folder.record(name) for name in sorted(folder.beginning(prefix))}
     if not files:

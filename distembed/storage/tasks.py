@@ -7,13 +7,17 @@ flight.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.array as da
 import numpy as np
+from dask import threaded
 from dask.callbacks import Callback
+from dask.system import CPU_COUNT
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,19 +26,41 @@ RETRIES = 3
 """Times a block is tried again after its worker died."""
 
 
-def run_each(function: Callable[[Any], Any], items: Iterable[Any], done: Callable[[Any], None]) -> None:
+class KilledBlockError(OSError):
+    """A block that killed each worker that computed it; `killed` is what the scheduler said of the last."""
+
+    def __init__(self, block: str, killed: Any) -> None:
+        super().__init__(block)
+        self.block, self.killed = block, killed
+
+
+def run_each(
+    function: Callable[[Any], Any],
+    items: Iterable[Any],
+    done: Callable[[Any], None],
+    *,
+    name: Callable[[int], str] = "block {}".format,
+) -> None:
     """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes."""
     boxes = boxed_all(list(items))
     if boxes.size:
         todo = da.from_array(boxes, chunks=1, name=False)
-        run_blocks(todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done)
+        run_blocks(
+            todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done, name=name
+        )
 
 
-def run_blocks(results: da.Array, done: Callable[[Any], None]) -> None:
+def run_blocks(
+    results: da.Array, done: Callable[[Any], None], *, name: Callable[[int], str] = "block {}".format
+) -> None:
     """Compute an object array of one-element chunks and call ``done(element)`` here as each completes.
+
+    `name` says, for an error, what a block of a number is.
 
     Raises
     ------
+    KilledBlockError
+        A block killed each worker of a cluster that computed it.
     Exception
         Whatever the first failing task raised. Results that came before it have been handed to `done`.
     """
@@ -42,7 +68,7 @@ def run_blocks(results: da.Array, done: Callable[[Any], None]) -> None:
     if client is None:
         _run_here(results, done)
     else:
-        _run_on(client, results, done)
+        _run_on(client, results, done, name)
 
 
 def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
@@ -88,19 +114,48 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
         if key in keys:
             done(result.flat[0])
 
-    with Callback(posttask=finished):
+    with Callback(posttask=finished), _own_threads() as options:
         # compute() would fuse a lone block into its own last task, whose key is none of these.
-        results.persist()
+        results.persist(**options)
 
 
-def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
+@contextmanager
+def _own_threads() -> Iterator[dict[str, Any]]:
+    """Give the option of `persist` for threads that have all ended when the block is left, also by an error.
+
+    Dask's own threads would go on with their tasks after Ctrl-C, and write after the lock is given back.
+    """
+    chosen = dask.config.get("scheduler", None)
+    if chosen not in (None, "threads", "threading", threaded.get) or dask.config.get("pool", None):
+        yield {}
+        return
+    pool = ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT)
+    try:
+        yield {"pool": pool}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _run_on(
+    client: Client, results: da.Array, done: Callable[[Any], None], name: Callable[[int], str]
+) -> None:
     from distributed import as_completed, futures_of
+    from distributed.scheduler import KilledWorker
 
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
         for batch in as_completed(futures, with_results=True).batches():
             for _, result in batch:
+                if isinstance(result, BaseException):  # of a block that was cancelled it is given, not raised
+                    raise result
                 done(result.flat[0])
+    except KilledWorker as error:
+        fused, *place = error.task if isinstance(error.task, tuple) else (error.task,)
+        if not str(fused).endswith(results.name):
+            raise  # the task makes what blocks are made from
+        raise KilledBlockError(name(int(np.ravel_multi_index(place, results.numblocks))), error) from error
     finally:
-        # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded.
-        client.cancel(futures)
+        # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded. A client
+        # that has lost its scheduler would wait for it.
+        if client.status == "running":
+            client.cancel(futures)

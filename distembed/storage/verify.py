@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from distembed.files import PARTIAL
 from distembed.storage import manifest as records
 from distembed.storage.arrays import content_digest, read_block
-from distembed.storage.files import PARTIAL, Folder
+from distembed.storage.files import Folder
+from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
     ARRAYS,
     MANIFEST,
@@ -85,7 +87,12 @@ def run_checks(todo: list[Check], progress: Progress | None = None) -> list[Prob
 
 
 def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
-    """Return everything that is wrong with the committed outputs of a workspace, sorted."""
+    """Return everything that is wrong with the committed outputs of a workspace, sorted.
+
+    While a run is writing, only what is committed before and after is judged: the run may have taken a stage
+    back, or dropped what was temporary, and what it is about to commit has no record yet.
+    """
+    writing = bool(owner_of(folder))
     files = folder.find()
     stages = records.committed(folder)
     kept = [r for m in stages.values() for r in m.outputs.values() if not r.dropped]
@@ -93,7 +100,18 @@ def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
     found = run_checks(todo, progress)
     found += _damaged_records(folder, files, stages)
     found += _unexpected(folder, files, stages)
-    return sorted(found)
+    return sorted(_still_so(folder, found, stages) if writing or owner_of(folder) else found)
+
+
+def _still_so(
+    folder: Folder, found: Iterable[Problem], before: Mapping[str, StageManifest]
+) -> Iterator[Problem]:
+    """Yield the problems of stages whose commit is now what it was, readable or not."""
+    now = records.committed(folder)
+    for problem in found:
+        stage = problem.stage
+        if stage and before.get(stage) == now.get(stage) and (stage in now or folder.exists(problem.file)):
+            yield problem
 
 
 def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
@@ -146,6 +164,17 @@ def _record_files(stage: StageManifest) -> dict[str, bytes]:
     return expected
 
 
+def lasting_files(stage: StageManifest) -> list[str]:
+    """Return the files that a commit must find on the disk: its records, and all outputs but temporary ones."""
+    kept = [record for record in stage.outputs.values() if not record.spec.temporary]
+    data = [name for record in kept for files in _files_of(record) for name in files]
+    return sorted({*data, *_record_files(stage)})
+
+
+def _files_of(record: OutputRecord) -> list[Mapping[str, FileRecord]]:
+    return [record.files, *(block.files for block in record.blocks)]
+
+
 def _block_bytes(block: BlockRecord) -> bytes:
     return seal(block_to_json(block))
 
@@ -178,7 +207,7 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
         for record in stage.outputs.values():
             owners[f"{record.spec.location}/"] = record.spec
             if not record.dropped:
-                known.update(record.files, *(block.files for block in record.blocks))
+                known.update(*_files_of(record))
     return known, owners
 
 

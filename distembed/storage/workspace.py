@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -13,14 +13,18 @@ import dask.array as da
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distembed.display import html_view
+from distembed.files import PARTIAL
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
-from distembed.storage.files import PARTIAL, Folder
+from distembed.storage.files import Folder
 from distembed.storage.schema import (
     FORMAT,
     LOCK_FILE,
+    RESERVED,
     VERSION,
     WORKSPACE_FILE,
+    Begun,
     ManifestError,
     OutputRecord,
     Problem,
@@ -44,9 +48,9 @@ class Workspace:
         Absolute path, or URL, of the workspace.
     """
 
-    def __init__(self, folder: Folder, token: str | None = None) -> None:
+    def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
         self._folder = folder
-        self._token = token
+        self._lock = held
         self.url = folder.url
 
     @classmethod
@@ -71,7 +75,12 @@ class Workspace:
 
     @classmethod
     def create(
-        cls, url: str | os.PathLike[str], *, owner: str, storage_options: Mapping[str, Any] | None = None
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        owner: str,
+        storage_options: Mapping[str, Any] | None = None,
+        watching: Callable[[str], None] | None = None,
     ) -> Workspace:
         """Open a workspace for writing, making it if need be, and take its lock.
 
@@ -83,6 +92,9 @@ class Workspace:
             Name of the job, shown to whoever finds the workspace locked.
         storage_options : mapping, optional
             Options of the fsspec file system.
+        watching : callable, optional
+            Called with a sentence before the heartbeat of a run on another machine or in another container
+            is watched, which takes up to `lock.STALE_SECONDS`: it may be alive, or gone without a word.
 
         Raises
         ------
@@ -99,11 +111,11 @@ class Workspace:
         _check_place(folder)
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
-            token = lock.acquire(folder, owner)
+            held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
             message = f"Workspace {folder.url} cannot be written: {error.strerror}. Choose another folder."
             raise PermissionError(error.errno, message) from error
-        workspace = cls(folder, token)
+        workspace = cls(folder, held)
         try:
             workspace._prepare()
         except BaseException:
@@ -120,6 +132,24 @@ class Workspace:
         """Return who writes the workspace now, in words; "" if nobody does."""
         return lock.owner_of(self._folder)
 
+    def __repr__(self) -> str:
+        return f"Workspace({self.url!r}, open for {'reading' if self._lock is None else 'writing'})"
+
+    def _repr_html_(self) -> str:
+        records = [record for stage in self.stages().values() for record in stage.outputs.values()]
+        rows = [
+            (
+                record.spec.name,
+                record.spec.stage,
+                record.spec.kind,
+                record.spec.shape or "",
+                record.spec.meaning,
+            )
+            for record in records
+            if not record.dropped
+        ]
+        return html_view(f"Workspace {self.url}", ("output", "stage", "kind", "shape", "meaning"), rows)
+
     def __enter__(self) -> Workspace:
         return self
 
@@ -130,26 +160,74 @@ class Workspace:
 
     def close(self) -> None:
         """Give the lock back; the workspace can still be read through this object."""
-        if self._token is not None:
-            lock.release(self._folder, self._token)
-            self._token = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def path(self, name: str) -> str:
         """Return the full path or URL of a plain file inside."""
         return self._folder.path(name)
 
-    def stage(self, name: str, *, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
+    def stage(
+        self,
+        name: str,
+        *,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        made_with: Mapping[str, str] | None = None,
+    ) -> Stage:
         """Return the stage `name` as computed from `parameters` and the fingerprints of its input stages.
 
-        Nothing is written until it stores.
+        `made_with` are the versions that compute it: a stage that others began is started again. Nothing is
+        written until it stores.
         """
         return Stage(
-            self._folder, name, parameters=parameters, inputs=inputs, check_writable=self._check_writable
+            self._folder,
+            name,
+            parameters=parameters,
+            inputs=inputs,
+            made_with=made_with or {},
+            check_writable=self._check_writable,
         )
+
+    def progress(self, stage: str) -> dict[str, tuple[int, int]]:
+        """Return how many blocks of each output of a begun stage are recorded, and of how many."""
+        return records.blocks_done(self._folder, stage)
 
     def stages(self) -> dict[str, StageManifest]:
         """Return the committed stages by name."""
         return records.committed(self._folder)
+
+    def begun(self) -> dict[str, Begun]:
+        """Return the stages that have begun and are not committed, by name."""
+        return records.interrupted(self._folder)
+
+    def read_file(self, name: str) -> bytes | None:
+        """Read a plain file that belongs to no stage, None if it is not there."""
+        try:
+            return self._folder.read(name)
+        except FileNotFoundError:
+            return None
+
+    def write_file(self, name: str, data: bytes) -> None:
+        """Write a plain file that belongs to no stage, in one step that either happened or did not.
+
+        Raises
+        ------
+        ValueError
+            If the name is one of the workspace's own.
+        OutsideError
+            If the name or a symbolic link leads out of the workspace.
+        """
+        self._check_writable()
+        if name.split("/", maxsplit=1)[0] in RESERVED:
+            raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
+        self._folder.write(name, data)
+
+    def remove_file(self, name: str) -> None:
+        """Remove a plain file that belongs to no stage, if it is there."""
+        self._check_writable()
+        self._folder.remove(name)
 
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
@@ -168,6 +246,12 @@ class Workspace:
     def array(self, name: str) -> da.Array:
         """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
 
+        Dask's own reductions call NumPy on each chunk, and SciPy's sparse arrays refuse that: ``sum``, ``mean``,
+        ``max`` and products along an axis raise TypeError or ValueError where chunks are sparse. Sums of rows and
+        columns are `distembed.weighting.pmi.marginals`; anything else is a function of one block, as in
+        ``counts.map_blocks(lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=counts.dtype,
+        meta=np.empty(0))``.
+
         Raises
         ------
         KeyError
@@ -184,7 +268,8 @@ class Workspace:
 
     def table(self, name: str) -> pa.Table:
         """Read a committed table."""
-        return pq.read_table(io.BytesIO(self._folder.read(self._committed(name).spec.location)))
+        data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
+        return pq.read_table(data, page_checksum_verification=True)
 
     def read_bytes(self, name: str) -> bytes:
         """Read a committed plain file."""
@@ -226,17 +311,20 @@ class Workspace:
         return record
 
     def _check_writable(self) -> None:
-        if self._token is None:
+        """Refuse to write without the lock, or with one that another run has taken over."""
+        if self._lock is None:
             raise PermissionError(
                 f"{self.url} is open for reading only: open it with Workspace.create to write."
             )
+        self._lock.check()
 
     def _prepare(self) -> None:
         """Write the format file and finish what an interrupted run left half done."""
+        assert self._lock is not None
         if not _check_format(self._folder):
             self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}))
         for name in self._folder.find():
-            if name.endswith(PARTIAL):
+            if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
                 self._folder.remove(name)
         for manifest in self.stages().values():
             for record in manifest.outputs.values():
@@ -249,7 +337,8 @@ def _check_place(folder: Folder) -> None:
         raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
     if folder.exists("") and not folder.exists(WORKSPACE_FILE):
         names = {entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
-        others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and PARTIAL not in n]
+        others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and not n.endswith(PARTIAL)]
+        others = [n for n in others if not lock.is_beat_file(n)]
         if others:
             raise FileExistsError(
                 f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
@@ -261,9 +350,10 @@ def _check_format(folder: Folder) -> bool:
     body = records.read_sealed(folder, WORKSPACE_FILE)
     if body is None:
         return False
-    if body.get("format") != FORMAT or body.get("version", 0) > VERSION:
+    version = body.get("version")
+    if body.get("format") != FORMAT or not isinstance(version, int) or version > VERSION:
         raise ManifestError(
-            f"{folder.path(WORKSPACE_FILE)} has format version {body.get('version')}, this distembed "
+            f"{folder.path(WORKSPACE_FILE)} has format version {version}, this distembed "
             f"reads up to {VERSION}: install a newer distembed."
         )
     return True

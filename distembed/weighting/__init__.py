@@ -1,1 +1,1 @@
-"""Counts to association: PMI and its kin, tf-idf, log-entropy."""
+"""Counts to association: PMI, PPMI, tf-idf, log-entropy."""

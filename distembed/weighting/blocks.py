@@ -112,42 +112,13 @@ def pmi(
     return result
 
 
-def smoothed_excess(x: Floats, row_totals: Floats, unigram: Floats, smoothing: float) -> Floats:
-    """Return D = G - log(kappa), what a count adds to the smoothed PMI of an unseen pair.
-
-    ``D = log(1 + (1 - kappa) x / (kappa n_i u_j))``, zero where `x` is zero (PSDVec, section 2).
-
-    Parameters
-    ----------
-    x, row_totals, unigram : (m,) float64
-        The count, n_i and u_j of each pair.
-    smoothing : float
-        kappa, between 0 and 1.
-
-    Returns
-    -------
-    (m,) float64
-    """
-    out = np.empty(len(x))
-    _fill_excess(x, row_totals, unigram, smoothing, out)
-    return out
-
-
 @numba.njit(cache=True, nogil=True)
 def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped-def]
-    """Return D of one pair of words; see `smoothed_excess`."""
+    """Return D = G - log(kappa), what a count of one pair adds to the smoothed PMI of an unseen pair.
+
+    ``D = log(1 + (1 - kappa) x / (kappa n_i u_j))``, zero where `x` is zero (PSDVec, section 2); float64.
+    """
     return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
-
-
-@numba.njit(cache=True, nogil=True)
-def _fill_excess(x, row_totals, unigram, smoothing, out):  # type: ignore[no-untyped-def]
-    for p in range(len(x)):
-        out[p] = excess_of_pair(x[p], row_totals[p], unigram[p], smoothing)
-
-
-def truncated_root(x: Floats, cutoff: float) -> Floats:
-    """Return the weights f(x) = min(sqrt(x), cutoff) of counts, float64."""
-    return np.minimum(np.sqrt(x, dtype=np.float64), cutoff)
 
 
 def count_at_least(block: object, thresholds: Floats) -> NDArray[np.int64]:

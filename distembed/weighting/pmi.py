@@ -1,9 +1,8 @@
-"""Counts to association: PMI and its kin, PSDVec's smoothed target and weights.
+"""Counts to association: PMI, PPMI and the cut-off of PSDVec's weights.
 
 Counts are a Dask array of row blocks (csr_array or NumPy chunks, all columns in each), a SciPy sparse matrix
 or a NumPy array; row = left word, column = right word. What comes back is of the same kind; from a Dask array
-it is lazy. A pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in
-PPMI for 0, in the smoothed target for the constant log(smoothing).
+it is lazy. A pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in PPMI for 0.
 """
 
 from __future__ import annotations
@@ -37,21 +36,6 @@ class Marginals(NamedTuple):
 
     rows: Floats
     columns: Floats
-
-
-class SmoothedTarget(NamedTuple):
-    """PSDVec's target ``G = constant + excess``.
-
-    Attributes
-    ----------
-    constant : float
-        log(smoothing), the value of a pair that was never seen.
-    excess : sparse, same kind as the counts
-        D >= 0, on the support of the counts.
-    """
-
-    constant: float
-    excess: Any
 
 
 def marginals(counts: Any) -> Marginals:
@@ -124,47 +108,6 @@ def pmi(
 def ppmi(counts: Any, **options: Any) -> Any:
     """Return positive PMI: `pmi` with ``positive=True``."""
     return pmi(counts, positive=True, **options)
-
-
-def smoothed_target(counts: Any, row_totals: Floats, unigram: Floats, *, smoothing: float) -> SmoothedTarget:
-    """Return PSDVec's target, PMI with Jelinek-Mercer smoothing.
-
-    ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``, a constant plus a sparse part.
-
-    Parameters
-    ----------
-    counts : Dask array, sparse matrix or array (n, m)
-    row_totals : (n,) array
-        n_i, before the vocabulary was cut.
-    unigram : (m,) array
-        u_j, of sum 1 over the vocabulary.
-    smoothing : float
-        kappa, above 0 and below 1.
-
-    Returns
-    -------
-    SmoothedTarget
-
-    Raises
-    ------
-    ValueError
-        If `smoothing` is not between 0 and 1.
-    """
-    check_smoothing(smoothing)
-    options = {"smoothing": smoothing}
-    if isinstance(counts, da.Array):
-        excess = _lift(_excess, counts, row_totals, unigram, options)
-    else:
-        found = _excess(counts, np.asarray(row_totals, float), np.asarray(unigram, float), **options)
-        excess = blocks.as_same_kind(found, counts)
-    return SmoothedTarget(float(np.log(smoothing)), excess)
-
-
-def weights(counts: Any, *, cutoff: float = np.inf, scale: float = 1.0) -> Any:
-    """Return PSDVec's weights ``min(sqrt(x), cutoff) / scale`` on the support of counts, float32."""
-    if isinstance(counts, da.Array):
-        return map_blocks(_weights, counts, cutoff=cutoff, scale=scale, dtype=np.float32, meta=_empty())
-    return blocks.as_same_kind(_weights(counts, cutoff=cutoff, scale=scale), counts)
 
 
 def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:
@@ -263,18 +206,6 @@ def _block_corner(block: Any) -> float:
 
 def _block_largest(block: Any, *, size: int) -> Floats:
     return blocks.largest_values(blocks.canonical_csr(block).data, size)
-
-
-def _excess(block: Any, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
-    counts = blocks.canonical_csr(block)
-    totals, probabilities = row_totals[blocks.rows_of(counts)], unigram[counts.indices]
-    values = blocks.smoothed_excess(counts.data.astype(float), totals, probabilities, smoothing)
-    return blocks.with_values(counts, values)
-
-
-def _weights(block: Any, *, cutoff: float, scale: float) -> csr_array:
-    counts = blocks.canonical_csr(block)
-    return blocks.with_values(counts, blocks.truncated_root(counts.data, cutoff) / scale)
 
 
 def _checked(counts: da.Array) -> da.Array:

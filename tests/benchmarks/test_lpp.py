@@ -21,10 +21,10 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 import distembed as de
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.neighbors import nearest_neighbors
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
 )
 from distembed.weighting.documents import log_entropy

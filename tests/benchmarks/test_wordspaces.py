@@ -22,9 +22,9 @@ import distembed as de
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import AssociationSet
 from distembed.factorization.lsa import LSA
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
 )
 from distembed.vectors import WordVectors

@@ -6,16 +6,19 @@ from __future__ import annotations
 import bz2
 import collections
 import gzip
+import itertools
 import re
 import time
 import tracemalloc
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import mwparserfromhell
 import pytest
 
 from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_split
-from distembed.corpus.parts import total
+from distembed.corpus.parts import read_part, total
+from distembed.corpus.readers import documents_of
 
 
 def texts(path, **options):
@@ -57,6 +60,89 @@ def test_multistream_with_pages_across_streams(tmp_path, dump, stream_bytes):
     assert len(corpus.splits) > 3
     assert [(d.id, d.title, d.text) for d in corpus.documents()] == texts(plain)
     assert total(corpus.tokenize().summaries).n_documents == 24
+
+
+def joined(dump: str) -> bytes:
+    """Return two exports in one file: that of `dump`, and one with other titles and ids."""
+    other = re.sub(r"<id>(\d+)</id>\n(\s+<r|\n)", r"<id>10\1</id>\n\2", dump).replace("A &amp; B", "C")
+    return (dump + other).encode()
+
+
+def multistream(data: bytes, n_pages: int) -> list[bytes]:
+    """Return an export as Wikimedia compresses it: its head, some pages at a time, its end."""
+    head, *pages = data.replace(b"</mediawiki>", b"  <page></mediawiki>").split(b"  <page>")
+    pages = [b"  <page>" + page for page in pages]
+    pages[-1] = pages[-1].removeprefix(b"  <page>")
+    groups = [pages[k : k + n_pages] for k in range(0, len(pages) - 1, n_pages)]
+    groups[-1] = [page for page in groups[-1] if page is not pages[-1]]
+    return [bz2.compress(part) for part in (head, *map(b"".join, groups), pages[-1])]
+
+
+JOINS = {
+    "plain.xml": lambda a, b: a + b,
+    "one.xml.bz2": lambda a, b: bz2.compress(a + b),
+    "two.xml.bz2": lambda a, b: bz2.compress(a) + bz2.compress(b),
+    "multi.xml.bz2": lambda a, b: b"".join(multistream(a, 4) + multistream(b, 4)),
+    "inside.xml.bz2": lambda a, b: b"".join(
+        bz2.compress((a + b)[k : k + 700]) for k in range(0, len(a + b), 700)
+    ),
+}
+
+
+def test_malformed_pages_are_skipped_and_listed(tmp_path, dump):
+    damaged = dump.replace("<comment>", "<comment", 1).replace("<ns>0</ns>", f"<ns>{'9' * 5000}</ns>", 3)
+    path = tmp_path / "x.xml"
+    path.write_text(damaged, encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"x\.xml, (line \d+|byte \d+), is malformed XML"):
+        read_corpus(path).tokenize()
+    tokens = read_corpus(path, bad_records="skip").tokenize()
+    assert tokens.documents(tokens.parts[0])["id"].to_pylist()[:2] == ["4", "5"]
+    skipped = read_part(tokens.parts[0], "skipped").to_pylist()
+    assert [record["place"] for record in skipped][1:] == ["page 1", "page 2"]
+    assert "namespace '99999999999999999999', which is no number" in skipped[1]["reason"]
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_joined_exports_lose_no_page(tmp_path, dump, name):
+    data = joined(dump)
+    middle = data.index(b"</mediawiki>") + len(b"</mediawiki>\n")
+    path = tmp_path / name
+    path.write_bytes(JOINS[name](data[:middle], data[middle:]))
+    numbers = [k for k in range(30) if k % 10 not in {3, 7}]
+    whole = texts(path)
+    assert [page for page, _, _ in whole] == [*map(str, numbers), *(f"10{k}" for k in numbers)]
+    assert texts(path, split_bytes=1000) == texts(path, split_bytes=90) == whole
+
+
+def pages_between(path, bounds):
+    """Return the ids of the pages of each split of a file that is cut at `bounds`."""
+    (split,) = read_corpus(path, split_bytes=1 << 30).splits
+    ranges = zip([0, *bounds], [*bounds, None], strict=True)
+    return [[d.id for d in documents_of(replace(split, start=a, stop=b))] for a, b in ranges]
+
+
+def test_export_cut_in_two_anywhere_around_its_end(tmp_path, dump):
+    data = joined(dump)
+    path = tmp_path / "x.xml"
+    path.write_bytes(data + b"\n")
+    middle = data.index(b"</mediawiki>")
+    for border in [*range(middle - 10, middle + 30), *range(len(data) - 20, len(data) + 1)]:
+        first, second = pages_between(path, [border])
+        assert len(first + second) == 48
+        assert len(first) == (24 if border < middle + 100 else 48)
+
+
+@pytest.mark.parametrize("shift", [-1, 0, 1])
+def test_bz2_streams_belong_to_the_split_they_begin_in(tmp_path, dump, shift):
+    streams = multistream(dump.encode(), 4)
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(b"".join(streams))
+    bounds = list(itertools.accumulate(len(stream) for stream in streams[:-1]))
+    found = pages_between(path, [bound + shift for bound in bounds])
+    whole = pages_between(path, [])[0]
+    assert [page for pages in found for page in pages] == whole
+    # A stream that begins before the border, if only by a byte, is read by the split before.
+    assert found[1] == [str(k) for k in (range(4, 8) if shift > 0 else range(4)) if k % 10 not in {3, 7}]
 
 
 def test_utf_16_and_declared_encodings(tmp_path, dump):
@@ -127,7 +213,7 @@ def test_large_page_in_bounded_memory(tmp_path, head, make_page):
         (lambda dump: dump.replace("</mediawiki>", ""), "no </mediawiki>"),
         (
             lambda dump: dump.replace("<id>5</id>", "<id>5</idd>"),
-            r"line 71: malformed XML \(mismatched tag\)",
+            r"line 71, is malformed XML \(mismatched tag\)",
         ),
         (lambda dump: '<!DOCTYPE m [<!ENTITY a "b">]>' + dump, 'declares the entity "a"'),
         (lambda dump: "some text", "not a MediaWiki export"),
@@ -148,6 +234,8 @@ def test_malformed_export(tmp_path, dump, damage, message):
         ("a }} b ]] c", "a  b  c"),
         ("[[Datei:x.jpg|thumb|a [[b|c]] d]] e", " e"),
         ("[[Kategorie:X]][[category:Y]][[:Kategorie:X]]", "Kategorie:X"),
+        ("A\n=[[= |\n]]b", "A\n\nb"),
+        ("== a [[b|= =\nc]] ==\nd", " a\nc ==\nd"),
         ("[[fr:Paris]] [[fr:Paris|Stadt]]", " Stadt"),
         ("[http://x.y text here] [http://x.y] [not] [[open\nlink]]", " text here  [not] open\nlink"),
         ("{|\n| a\n{|\n| b\n|}\n|}\nc", "\nc"),

@@ -8,7 +8,9 @@ import codecs
 import gzip
 import json
 import lzma
+import re
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import dask
@@ -19,8 +21,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.corpus import Corpus, CorpusError, Tokenizer, build_vocabulary, read_corpus, tokenize_split
-from distembed.corpus.parts import total
+from distembed.corpus import (
+    Corpus,
+    CorpusError,
+    Tokenizer,
+    build_vocabulary,
+    documents,
+    read_corpus,
+    tokenize_split,
+)
+from distembed.corpus.parts import read_part, total
 from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import Split
 from tests.references.tokens import ids_of
@@ -246,7 +256,7 @@ def test_split_inside_a_line_reads_no_further_than_itself(tmp_path):
     split = read_corpus(path, split_bytes=1000).splits[5]
     summary = tokenize_split(split, Tokenizer(), str(tmp_path / "part"))
     assert (summary.n_documents, summary.n_tokens) == (0, 0)
-    assert summary.n_bytes_read <= 3 * 1000 + 1 << 20
+    assert summary.n_bytes_read == 1001
     assert summary.n_bytes_text == 0
 
 
@@ -312,13 +322,82 @@ def test_glob_without_files(tmp_path):
         (b'{"body": "x"}', r'line 3, has no field "text" \(it has body\); give text_field='),
         (b'{"text": 5}', r'line 3, holds int in "text"'),
         (b"[1]", r"line 3, is a JSON list"),
+        (b'{"text": "a", "key": "\\ud800"}', r"line 3, holds \\ud800, half of a character"),
+        (b'{"text": "a \\udfff"}', r"line 3, holds \\udfff, half of a character"),
+        (b'{"text": "a", "name": "\\ud8ff"}', r"line 3, holds \\ud8ff, half of a character"),
+        (b'{"text": "a", "class": "\\ud8ff"}', r"line 3, holds \\ud8ff, half of a character"),
+        (b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", r"line 3, is nested too deeply"),
+        (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", r"line 3, holds an integer of over 4300 digits"),
+        (b'{"text": "na\xefve"}', r"line 3, is not UTF-8 \(byte 0xef at column 13\)"),
     ],
 )
 def test_bad_json(tmp_path, line, message):
     path = write(tmp_path / "t.jsonl", b'{"text": "a b"}\n{"text": "c"}\n' + line + b"\n")
+    options = {"id_field": "key", "title_field": "name", "label_field": "class"}
     for split_bytes in (1 << 20, 20):
         with pytest.raises(CorpusError, match=message):
-            read_corpus(path, split_bytes=split_bytes).tokenize()
+            read_corpus(path, split_bytes=max(split_bytes, len(line)), **options).tokenize()
+    tokens = read_corpus(path, bad_records="skip", **options).tokenize()
+    assert (total(tokens.summaries).n_documents, total(tokens.summaries).n_bad_records) == (2, 1)
+    (skipped,) = read_part(tokens.parts[0], "skipped").to_pylist()
+    assert (skipped["file"], skipped["place"]) == (path, "byte 30")
+    assert re.search(message.partition(", ")[2], skipped["reason"])
+
+
+def test_null_text_is_an_empty_document_everywhere(tmp_path):
+    records = [{"text": None, "id": "a"}, {"text": "two", "id": None}]
+    write(tmp_path / "t.jsonl", "\n".join(map(json.dumps, records)).encode())
+    pq.write_table(pa.table({"text": [None, "two"], "id": ["a", None]}), tmp_path / "t.parquet")
+    for name, place in (("t.jsonl", "t.jsonl:26"), ("t.parquet", "t.parquet:0.1")):
+        corpus = read_corpus(tmp_path / name, id_field="id", title_field="id")
+        assert list(corpus.documents()) == [("a", "a", None, ""), (place, "", None, "two")]
+
+
+def test_json_line_too_long_to_be_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "MAX_JSON_LINE_BYTES", 50)
+    lines = [b'{"text": "one"}', b'{"text": "' + b"long " * 40 + b'"}', b'{"text": "two"}']
+    path = write(tmp_path / "t.jsonl", b"\n".join(lines))
+    split = replace(read_corpus(path, bad_records="skip").splits[0], piece_bytes=16)
+    assert [document.text for document in documents_of(split)] == ["one", "two"]
+    with pytest.raises(CorpusError, match="line 2, has over"):
+        list(documents_of(replace(split, bad_records="error")))
+
+
+def test_parquet_rows_that_are_not_utf_8(tmp_path):
+    raw = pa.array([b"one", b"tw\xff", None, b"\xfe", b"five"])
+    text = pa.StringArray.from_buffers(5, *(raw.buffers()[k] for k in (1, 2, 0)))
+    path = str(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"text": text, "name": text}), path, row_group_size=2)
+    with pytest.raises(CorpusError, match=r't\.parquet, row 2, is not UTF-8 in column "text"'):
+        read_corpus(path).tokenize()
+    corpus = read_corpus(path, bad_records="skip")
+    assert [(d.id, d.text) for d in corpus.documents()] == [
+        ("t.parquet:0.0", "one"),
+        ("t.parquet:1.0", ""),
+        ("t.parquet:2.0", "five"),
+    ]
+    tokens = corpus.tokenize()
+    places = read_part(tokens.parts[0], "skipped")["place"].to_pylist()
+    assert places == ["row 2", "row 4"]
+    replaced = read_corpus(path, errors="replace", title_field="name")
+    assert [d.title for d in replaced.documents()] == ["one", "tw\ufffd", "", "\ufffd", "five"]
+    assert total(replaced.tokenize().summaries).n_replaced == 2
+
+
+def test_parquet_without_row_groups_has_no_documents(tmp_path):
+    empty, full = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.ParquetWriter(empty, pa.schema([("text", pa.string())])).close()
+    pq.write_table(pa.table({"text": ["one"]}), full)
+    assert [d.text for d in read_corpus([empty, full]).documents()] == ["one"]
+    with pytest.raises(CorpusError, match=r"a\.parquet: no document found"):
+        read_corpus(empty).tokenize()
+
+
+def test_a_name_that_the_locale_cannot_spell(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsencode", lambda name: name.encode("ascii"))
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(OSError, match=r"cannot be spelt in ascii.*set PYTHONUTF8=1"):
+        read_corpus(tmp_path / "ä*.txt")
 
 
 def test_parquet_without_the_column(tmp_path):
@@ -331,7 +410,14 @@ def test_parquet_without_the_column(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("format", "pdf"), ("layout", "page"), ("errors", "ignore"), ("split_bytes", 0)]
+    ("option", "value"),
+    [
+        ("format", "pdf"),
+        ("layout", "page"),
+        ("errors", "ignore"),
+        ("bad_records", "drop"),
+        ("split_bytes", 0),
+    ],
 )
 def test_options(tmp_path, option, value):
     with pytest.raises(ValueError, match=f"{option} is"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,14 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus import blocks
+from distembed.corpus import tokenizer as module
 from distembed.corpus.documents import without_cut
+from distembed.corpus.normalization import Normalizer
 from distembed.corpus.streams import Batch, CorpusError
 from distembed.corpus.tokenizer import CallableScanner, Tokenizer, WordScanner, scanner
-from tests.references.tokens import ids_of
+from tests.references.tokens import ids_of, tokens_of
 
 TEXT = st.text(
     st.one_of(
         st.sampled_from("aab cdefgXYZ'’._\n\r019\"éßİΣσςष्टिहд中。²Ⅳ\u0301"),
+        st.sampled_from(
+            'aeו\u05b6אל\ufb2a"״׳·\u0387\u2027\u00ad\u200c\u200d\u200b\u200e\ufeff\u0301\u0323ﬁ각\u1100\u1161'
+        ),
         st.characters(exclude_categories=["Cs"]),
     ),
     max_size=120,
@@ -71,13 +78,20 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
     lowercase=st.booleans(),
     numbers=st.booleans(),
     apostrophes=st.booleans(),
+    normalization=st.sampled_from(["nfc", "nfkc", "none"]),
     piece=st.sampled_from([4, 7, 1000]),
 )
 @settings(max_examples=300, deadline=None)
 def test_scanner_equals_regular_expression(
-    documents, pattern, border, minimum, lowercase, numbers, apostrophes, piece
+    documents, pattern, border, minimum, lowercase, numbers, apostrophes, normalization, piece
 ):
-    options = {"pattern": pattern, "lowercase": lowercase, "numbers": numbers, "apostrophes": apostrophes}
+    options = {
+        "pattern": pattern,
+        "lowercase": lowercase,
+        "numbers": numbers,
+        "apostrophes": apostrophes,
+        "normalization": normalization,
+    }
     tokenizer = Tokenizer(border=border, min_border_tokens=minimum, **options)
     expected = ids_of(documents, border=border, minimum=minimum, **options)
     assert scanned([text.encode() for text in documents], tokenizer, piece) == expected
@@ -96,6 +110,7 @@ def test_scanner_equals_regular_expression(
         ("one\ntwo", [["one"], ["two"]]),
         ("他来。她走。", [["他来"], ["她走"]]),
         ("यह है। वह था।", [["यह", "है"], ["वह", "था"]]),
+        ("Здесь Й. Иванов. Там", [["здесь", "й", "иванов"], ["там"]]),
     ],
 )
 def test_sentences(text, expected):
@@ -104,6 +119,93 @@ def test_sentences(text, expected):
         assert "".join("|" if k < 0 else f" {words[k]} " for k in ids[0]) == "|".join(
             "".join(f" {word} " for word in sentence) for sentence in expected
         )
+
+
+@pytest.mark.parametrize("callable_", [False, True], ids=["compiled", "callable"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("می‌خواهم ශ්‍රී", "می‌خواهم ශ්‍රී"),
+        ("Donau\u00addampf\u00adschiff \u200eabc\u200f", "donaudampfschiff abc"),
+        ("col·legi L·lull · a· b", "col·legi l·lull a b"),
+        ('צה"ל ד״ר ג\'ירפה צ׳ק וכו׳ "שלום" \'שלום\' x"y ש"x', "צה\"ל ד״ר ג'ירפה צ׳ק וכו׳ שלום שלום x y ש x"),
+        ("zero\u200bwidth cafe\u0301 \u1112\u1161\u11ab", "zero width café 한"),
+    ],
+)
+def test_words_of_annex_29(text, expected, callable_):
+    pattern = tokens_of if callable_ else "unicode"
+    for piece in (4, 5, 1000):
+        _, words, _, _ = scanned([text.encode()], Tokenizer(pattern=pattern), piece)
+        assert sorted(words) == sorted(set(expected.split()))
+
+
+def test_normalization_forms():
+    text = "cafe\u0301 café ﬁn fin".encode()
+    for form, words in (("nfc", ["café", "ﬁn", "fin"]), ("nfkc", ["café", "fin"])):
+        assert scanned([text], Tokenizer(normalization=form), 1000)[1] == words
+    assert len(scanned([text], Tokenizer(normalization="none"), 1000)[1]) == 4
+
+
+JOINING = st.text(st.sampled_from("ae \u0301\u0323ᄀ\u1161\u11a8か\u3099क\u093cﬁ"), max_size=12)
+
+
+@given(
+    documents=st.lists(JOINING, max_size=4), piece=st.integers(1, 5), form=st.sampled_from(["NFC", "NFKC"])
+)
+@settings(max_examples=150, deadline=None)
+def test_pieces_are_normalized_as_the_whole(documents, piece, form):
+    change = Normalizer(form)
+    for text in documents:
+        found = b""
+        for first in range(0, max(len(text), 1), piece):
+            data = text[first : first + piece].encode()
+            batch = change(batch_of(data, [0], [len(data)], int(first + piece >= len(text))))
+            found += batch.data[batch.starts[0] : batch.stops[0]].tobytes()
+        assert found.decode() == unicodedata.normalize(form, text)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe0\x80\x80"]
+)
+@pytest.mark.parametrize("normalization", ["nfc", "none"])
+def test_surrogates_and_overlong_bytes_are_not_utf_8(data, normalization):
+    tokenizer = Tokenizer(normalization=normalization)
+    machine = WordScanner(tokenizer, url="f.txt")
+    text = b"e\xcc\x81 " + data
+    with pytest.raises(CorpusError, match=f"byte 0x{data[0]:02x} at offset 4 "):
+        machine.scan(batch_of(text, [0], [len(text)], 1))
+    lenient = WordScanner(tokenizer, errors="replace")
+    lenient.scan(batch_of(text, [0], [len(text)], 1))
+    assert lenient.skipped()[2] == len(data)
+
+
+SENTENCES = st.text(st.sampled_from("aBé中 .!?…。\n\"')-9"), max_size=40)
+
+
+@given(
+    documents=st.lists(SENTENCES, max_size=3), minimum=st.integers(1, 2), piece=st.sampled_from([4, 7, 1000])
+)
+@settings(max_examples=300, deadline=None)
+def test_callable_ends_sentences_where_the_compiled_scanner_does(documents, minimum, piece):
+    data = [text.encode() for text in documents]
+    options = {"border": "sentence", "min_border_tokens": minimum}
+    theirs = scanned(data, Tokenizer(pattern=tokens_of, **options), piece)
+    assert theirs == scanned(data, Tokenizer(**options), piece)
+
+
+def test_callable_gets_no_half_word(monkeypatch):
+    monkeypatch.setattr(module, "CALLABLE_PIECE", 10)
+    text = "several words that are short " * 3
+    _, words, _, _ = scanned([text.encode()], Tokenizer(pattern=str.split), 1000)
+    assert words == ["several", "words", "that", "are", "short"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"), [(len, "returned int, not an iterable"), (lambda _: [5], "word 5, which is int")]
+)
+def test_callable_that_gives_no_words(function, message):
+    with pytest.raises(TypeError, match=message):
+        scanned([b"some text"], Tokenizer(pattern=function), 1000)
 
 
 def test_words_where_python_differs():
@@ -182,6 +284,7 @@ def test_callable_gives_what_the_compiled_scanner_gives(piece, border):
     [
         ({"pattern": "[a-z]+"}, '"module:function"'),
         ({"border": "page"}, "'sentence'"),
+        ({"normalization": "nfd"}, "'nfkc'"),
         ({"min_border_tokens": 0}, "1 or more"),
     ],
 )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import collections
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.corpus import CorpusError, Vocabulary, build_vocabulary, read_corpus
+from distembed.corpus import CorpusError, Tokenizer, Tokens, Vocabulary, build_vocabulary, parts, read_corpus
+from distembed.corpus import vocabulary as module
+from distembed.counting import count_cooccurrences, count_document_terms
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,57 @@ def test_counts_are_exact(corpus, split_bytes, words_in_memory):
     kept = {everything[-1][0], everything[3][0], "absent"}
     assert build(max_size=5, keep=kept) == [*everything[:4], everything[-1]]
     assert build(min_count=50, keep=kept) == [row for row in everything if row[1] >= 50 or row[0] in kept]
+
+
+def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeypatch):
+    docs = read_corpus(corpus, split_bytes=3000)
+    most = []
+    deal_out = module.deal_out
+
+    def watched(slices, n_buckets, folder, *, seed):
+        assert tmp_path in folder.parents
+        paths = deal_out(slices, n_buckets, folder, seed=seed)
+        most.append((n_buckets, seed))
+        return paths
+
+    monkeypatch.setattr(module, "MAX_BUCKETS", 4)
+    monkeypatch.setattr(module, "deal_out", watched)
+    assert rows(build_vocabulary(docs, words_in_memory=40, scratch=tmp_path)) == expected(corpus)
+    assert max(n for n, _ in most) == 4
+    assert {seed for _, seed in most} == {0, 1, 2}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_of_one_bucket_are_dealt_out_evenly_by_another_seed():
+    words = pa.array([f"word{k}" for k in range(64_000)])
+    first, second = (module.buckets_of(words, 64, seed=seed) for seed in (0, 1))
+    sizes = np.bincount(second[first == 5], minlength=64)
+    assert sizes.sum() > 800
+    assert sizes.max() < 5 * sizes.mean()
+
+
+@pytest.mark.parametrize("pattern", ["unicode", "tests.corpus.test_vocabulary:tokens_of_line"])
+def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern):
+    options = {"border": "line", "min_border_tokens": 2}
+    docs = read_corpus(corpus, tokenizer=Tokenizer(pattern=pattern, **options))
+    split = replace(docs.splits[0], piece_bytes=2000)
+    summaries = []
+    for limit in (10**6, 64):
+        monkeypatch.setattr(parts, "DICTIONARY_WORDS", limit)
+        summaries.append(parts.tokenize_split(split, docs.tokenizer, str(tmp_path / f"part-{limit}")))
+    whole, many = (Tokens((summary.part,)) for summary in summaries)
+    assert summaries[1].n_words > 2 * summaries[0].n_words
+    assert summaries[1]._replace(part="", n_words=0) == summaries[0]._replace(part="", n_words=0)
+    assert many.documents(many.parts[0]) == whole.documents(whole.parts[0])
+    vocabulary = build_vocabulary(many)
+    assert rows(vocabulary) == rows(build_vocabulary(whole))
+    for count in (count_cooccurrences, count_document_terms):
+        counted = [count(tokens, vocabulary).compute() for tokens in (whole, many)]
+        assert abs(counted[0] - counted[1]).sum() == 0
+
+
+def tokens_of_line(text):
+    return text.split()
 
 
 def test_index_and_membership():

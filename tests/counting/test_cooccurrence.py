@@ -27,7 +27,9 @@ from distembed.counting import (
     merge_row_block,
 )
 from distembed.counting import cooccurrence as module
-from tests.counting.parts import vocabulary_of, write_part
+from distembed.counting.blocks import Run
+from distembed.counting.runs import RunWriter, read_runs
+from tests.counting.parts import vocabulary_of, write_part, write_tables
 from tests.references import counting as plain
 
 WORDS = ["the", "of", "cat", "mat", "sat"]
@@ -107,6 +109,20 @@ def test_random_choices_do_not_depend_on_cutting(tmp_path):
     assert (whole != cut).nnz == 0
     assert (whole != count(tmp_path, [text], vocabulary, **{**options, "draw": 4})).nnz > 0
     assert (whole != count(tmp_path, [text], vocabulary, **{**options, "seed": 8})).nnz > 0
+
+
+@pytest.mark.parametrize("options", [{"draw": 3}, {"subsample": 0.05}])
+def test_each_part_draws_numbers_of_its_own(tmp_path, options):
+    """Two parts of one text are thinned out, and have their windows drawn, independently."""
+    text = [list(np.random.default_rng(0).choice(WORDS, 300))]
+    part, vocabulary = write_part(f"{tmp_path}/p", text), vocabulary_of(WORDS, [60, 30, 10, 5, 1])
+    chosen = CooccurrenceOptions(weighting="dynamic", **options)
+    first, second, again = (
+        merge_row_block([count_part(part, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)], 0)
+        for number in (0, 1, 0)
+    )
+    assert (first != second).nnz > 0
+    assert (first != again).nnz == 0
 
 
 def test_drawn_windows_average_to_the_expectation(tmp_path):
@@ -225,6 +241,18 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").iterdir())
 
 
+def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
+    run = Run(np.array([0, 1], np.int64), np.array([2], np.int32), np.array([7], np.int32))
+    target = str(tmp_path / "0.counts")
+    with RunWriter(target) as slow:
+        slow.append(0, run)
+        with pytest.raises(MemoryError), RunWriter(target):
+            raise MemoryError
+    [found] = read_runs(target, 0)
+    assert found.values.tolist() == [7]
+    assert [path.name for path in tmp_path.iterdir()] == ["0.counts"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -278,9 +306,28 @@ def test_from_text_to_counts(tmp_path):
     np.testing.assert_array_equal(terms.sum(axis=0), vocabulary.counts)
 
 
+@pytest.mark.parametrize("direction", ["left", "symmetric"])
+@pytest.mark.parametrize(("weighting", "weight"), [("flat", 5), ("ramp", 15)])
+def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, weight):
+    """Also where that is above 32 bits; a word outside the vocabulary does not count."""
+    options = CooccurrenceOptions(direction=direction, weighting=weighting)
+
+    def partial(count):
+        part = {"documents": [0], "rows": [[0, 1]], "words": ["the", "x"], "lengths": [2]}
+        write_tables(f"{tmp_path}/p", **part, counts=[count, 2**62])
+        return count_part(f"{tmp_path}/p", vocabulary_of(WORDS), options, (0, 5), f"{tmp_path}/c")
+
+    sides = 2 if direction == "symmetric" else 1
+    assert partial(2**30).largest_cell == weight * sides * 2**30
+    with pytest.raises(OverflowError, match="a count could reach"):
+        partial(2**61)
+
+
 def test_counts_that_could_overflow_are_refused():
     partial = module.PartialCounts("a", 5, (0, 5), 1, 2**62, 9, 1)
     assert module.count_type([partial]) == np.int64
+    assert module.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
+    assert module.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
     with pytest.raises(OverflowError, match="A count over all parts"):
         module.count_type([partial, partial])
 
@@ -330,13 +377,52 @@ def test_sorted_keys_are_summed_exactly_even_where_their_running_sum_outgrows_32
     rows = np.repeat(np.arange(7), np.diff(run.indptr))
     found = dict(zip(zip(rows.tolist(), run.indices.tolist(), strict=True), run.values.tolist(), strict=True))
     assert found == sums_of(keys, 7, units)
-    assert kind in (np.int32, run.values.dtype)
+    assert run.values.dtype == kind
     none = blocks.sum_sorted_keys(keys[:0], 7, units)
     assert len(none.indices) == 0
     assert none.indptr.tolist() == [0] * 8
 
 
+@pytest.mark.parametrize(("n_words", "kind"), [(65_536, np.uint32), (65_537, np.uint64), (92_681, np.uint64)])
+def test_the_last_pair_of_a_vocabulary_keeps_its_place(n_words, kind):
+    """Keys of 65,537 words and more do not fit 32 bits."""
+    keys = np.empty(1, blocks.key_type(n_words, 1))
+    last = np.array([n_words - 2, n_words - 1], np.int32)
+    assert blocks.emit_pairs(last, np.empty(0, np.int32), 1, 2, 1, n_words, blocks.LEFT, 1, keys, 0) == 1
+    run = blocks.sum_sorted_keys(keys, n_words, np.ones(1, np.int64))
+    assert keys.dtype == kind
+    assert (run.indices.tolist(), run.values.tolist()) == ([n_words - 1], [1])
+    assert np.flatnonzero(np.diff(run.indptr)).tolist() == [n_words - 2]
+
+
+def run_of(values, indices=None):
+    indices = np.arange(len(values), dtype=np.int32) if indices is None else np.array(indices, np.int32)
+    kind = np.int32 if max(values) < 2**31 else np.int64
+    return blocks.Run(np.array([0, len(values)]), indices, np.array(values, kind))
+
+
+@pytest.mark.parametrize("n_runs", [2, 9])
+def test_merged_runs_outgrow_32_bits_where_only_their_sum_does(n_runs):
+    merged = blocks.merge_runs([run_of([2**30, 1])] * n_runs, 2)
+    assert merged.values.tolist() == [n_runs * 2**30, n_runs]
+    mirrored = blocks.mirror_rows(run_of([2**30]), 0, 1)
+    assert mirrored.values.tolist() == [2**31]
+
+
+@pytest.mark.parametrize("largest", [2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**40])
+def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
+    written = run_of([1, largest], [0, min(largest, 2**31 - 1)])
+    with RunWriter(f"{tmp_path}/r") as writer:
+        writer.append(0, written)
+    [read] = read_runs(f"{tmp_path}/r", 0)
+    for expected, found in zip(written, read, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert read.values.dtype == written.values.dtype
+
+
 def test_a_vocabulary_whose_pairs_have_no_exact_key_is_refused():
-    assert blocks.key_type(80_000, 10) == np.uint64
+    assert blocks.key_type(2**25, 2) == np.uint64
+    with pytest.raises(OverflowError, match="smaller vocabulary"):
+        blocks.key_type(2**25 + 1, 2)
     with pytest.raises(OverflowError, match="smaller vocabulary"):
         blocks.key_type(20_000_000, 22)

@@ -62,6 +62,24 @@ def test_a_perfect_method_finds_the_truth_and_a_constant_one_does_not():
     assert rows["constant"]["median_rank"] > 3
 
 
+@pytest.mark.parametrize("filling", [0.0, np.nan, np.inf])
+def test_a_vector_without_direction_is_no_answer(filling):
+    """It is as near to one known vector as to the next: the truth ranks in the middle of them."""
+    X, Y = problem()
+    (score,) = evaluation.hold_out(X, Y, {"none": lambda _, __: np.full_like(Y, filling)}, seeds=[0])
+    assert score.cosine == 0.0
+    assert score.median_rank == 20.5
+    assert score.reciprocal_rank == pytest.approx(1 / 20.5)
+
+
+def test_a_truth_that_is_there_twice_ranks_between_first_and_second():
+    X, Y = problem(n=20)
+    X, Y = np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0)
+    (score,) = evaluation.hold_out(X, Y, {"truth": lambda _, __: Y}, seeds=[0])
+    assert score.cosine == pytest.approx(1.0)
+    assert (score.median_rank, score.reciprocal_rank) == (1.5, pytest.approx(2 / 3))
+
+
 def test_hidden_rows_are_nan_and_the_same_for_every_method():
     X, Y = problem()
     seen = []

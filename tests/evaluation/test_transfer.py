@@ -96,6 +96,22 @@ def test_ties_count_half():
     assert score_retrieval(np.ones((3, 2)), np.ones((1, 2)), [1]).ranks.tolist() == [2.0]
 
 
+def test_a_tie_for_the_last_place_that_counts_is_no_hit():
+    twins = score_retrieval(np.eye(3)[[0, 0, 1]], np.eye(3)[:1], [0])
+    assert (twins.ranks.tolist(), twins.hits_1, twins.hits_10) == ([1.5], 0.0, 1.0)
+    # Nine rows are nearer, two are level with each other: places 10 and 11.
+    angles = np.concatenate([np.linspace(0, 0.8, 9), [1.0, 1.0], np.linspace(1.2, 1.5, 4)])
+    first = np.column_stack([np.cos(angles), np.sin(angles)])
+    tenth = score_retrieval(first, [[1.0, 0.0]], [9])
+    assert (tenth.ranks.tolist(), tenth.hits_10) == ([10.5], 0.0)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
+def test_a_row_without_direction_finds_nothing(value):
+    scores = score_retrieval(np.eye(5), np.full((1, 5), value), [2])
+    assert (scores.ranks.tolist(), scores.hits_1) == ([3.0], 0.0)
+
+
 @pytest.mark.parametrize("counterparts", [[0], [0, 5], [-1, 0]])
 def test_bad_counterparts(counterparts):
     with pytest.raises(ValueError, match="counterparts"):

@@ -55,6 +55,41 @@ def test_float32_is_close_on_a_falling_spectrum():
     np.testing.assert_allclose(ours.singular_values_, np.linalg.svd(X)[1][:10], rtol=1e-4)
 
 
+def steep(shape, seed=0):
+    """Return a matrix of one large singular value above forty small ones, and its values."""
+    rng = np.random.default_rng(seed)
+    values = np.concatenate([[1.0], 3e-4 * np.linspace(1, 0.5, 39)])
+    left, right = (np.linalg.qr(rng.standard_normal((size, 40)))[0] for size in shape)
+    return left * values @ right.T, values
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (200, 300)])
+def test_residuals_own_up_to_what_float32_loses(shape):
+    """XᵀX has the squared condition: 3e-4 squared is rounding error of float32 beside one."""
+    X, true = steep(shape)
+    with pytest.warns(
+        RuntimeWarning, match=r"from number 2 on, .* float32 cannot lower: use dtype=np.float64"
+    ):
+        single = LSA(12).fit(X)
+    errors = np.abs(single.singular_values_ / true[:12] - 1)
+    assert errors[0] < 1e-5
+    assert errors[1:].max() > 0.05
+    assert single.residuals_[0] < 1e-5
+    assert single.residuals_[1:].max() > errors.max() / 2
+    double = LSA(12, dtype=np.float64).fit(X)
+    np.testing.assert_allclose(double.singular_values_, true[:12], rtol=1e-8)
+    assert double.residuals_.max() < 1e-6
+
+
+def test_residuals_follow_their_formula():
+    X = sparse_matrix(70, 50)
+    ours = LSA(6, dtype=np.float64, n_passes=1).fit(X)  # not converged
+    V, squares = ours.components_.T, ours.singular_values_**2
+    expected = np.linalg.norm(X.T @ (X @ V) - V * squares, axis=0) / squares
+    np.testing.assert_allclose(ours.residuals_, expected, rtol=1e-9)
+    assert ours.residuals_.min() > 1e-3
+
+
 def test_fewer_directions_than_components():
     X = sp.csr_array(np.outer(np.arange(1.0, 9), np.ones(7)))
     ours = LSA(3, dtype=np.float64)
@@ -82,5 +117,5 @@ def test_bad_input():
     X = sparse_matrix(8, 5)
     with pytest.raises(ValueError, match="n_components is 6 but the matrix is 8 x 5: choose 1 to 5"):
         LSA(6).fit(X)
-    with pytest.raises(ValueError, match="X has 8 columns; the components have 5"):
+    with pytest.raises(ValueError, match="X has 8 features, but LSA is expecting 5 features"):
         LSA(2).fit(X).transform(X.T)

@@ -197,6 +197,22 @@ def test_planted_topics_are_found(kind, init):
         assert len({word[0] for word in column}) == 1
 
 
+@pytest.mark.parametrize("kind", [NMF, SemanticNMF])
+def test_labels_are_the_largest_share_of_columns_of_unit_length(kind):
+    """The scale of a topic is shared out between its two factors at will, so that it must not decide."""
+    rng = np.random.default_rng(0)
+    X, M = rng.random((40, 12)), rng.random((12, 12))
+    options = {"init": "random", "n_iter": 50, "tol": 0.0, "random_state": 0}
+    model = kind(4, **options).fit(X) if kind is NMF else kind(4, **options).fit(X, M + M.T)
+    Z = model.document_factors_ * [1.0, 30.0, 0.1, 5.0]
+    shares = model.document_factors_ / np.linalg.norm(model.document_factors_, axis=0)
+    np.testing.assert_array_equal(model.labels_, shares.argmax(axis=1))
+    norms = np.linalg.norm(Z, axis=0, keepdims=True)
+    np.testing.assert_array_equal(blocks.column_shares(Z, norms)[:, 0], model.labels_)
+    assert (Z.argmax(axis=1) != model.labels_).any()
+    assert (model.document_factors_.argmax(axis=1) != model.labels_).any()
+
+
 def test_orthogonal_factors_approach_orthogonality():
     X, _, _ = planted()
 
@@ -316,7 +332,7 @@ def test_products_with_the_documents_are_summed_in_float64():
 
 def test_a_large_matrix_in_memory_is_cut_into_blocks():
     X, _, _ = planted()
-    cut = row_blocks.row_blocks(X, name="X", block_memory=4000)
+    cut = row_blocks.row_blocks(X, block_memory=4000)
     assert cut.numblocks[0] > 2
     np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
@@ -473,10 +489,10 @@ def test_bad_options_are_refused(model, message):
 def test_bad_shapes_are_refused():
     X, _, _ = planted()
     model = NMF(3, n_iter=5, tol=0).fit(X)
-    for bad in (X.toarray()[0], np.empty((0, 4)), [[1.0]]):
-        with pytest.raises(ValueError, match=r"^X "):
+    for bad, message in ((X.toarray()[0], "Expected 2D array"), (np.empty((0, 4)), r"0 sample\(s\)")):
+        with pytest.raises(ValueError, match=message):
             NMF(1).fit(bad)
-    with pytest.raises(ValueError, match="X has 39 words and the factorisation 40"):
+    with pytest.raises(ValueError, match="X has 39 features, but NMF is expecting 40 features"):
         model.transform(X[:, :39])
     with pytest.raises(ValueError, match="2 words were given for 40 rows"):
         model.top_words(3, ["a", "b"])

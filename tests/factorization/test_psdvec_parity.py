@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from distembed.factorization.psdvec import PSDVec
+from distembed.factorization import blocks
+from distembed.factorization.psdvec import PSDVec, weighting_of
 from distembed.linalg.operators import row_blocks
 from distembed.weighting import pmi
 
@@ -54,16 +55,31 @@ def core(program, totals):
 
 
 def test_target_and_weights_agree(program, core):
+    """G and W as PSDVec makes them from its pairs, in both orders of each pair."""
     counts, unigram, row_totals = core
-    target = pmi.smoothed_target(counts, row_totals, unigram, smoothing=0.02)
-    corner = target.constant + target.excess[:60, :60].toarray()
-    np.testing.assert_allclose(corner, program["G_corner"], atol=1e-5)
     lazy = row_blocks(counts)
     cutoff = pmi.weight_cutoff(lazy, "halving", corner=pmi.corner_count(lazy))
     assert cutoff == pytest.approx(np.sqrt(counts[0, 0]) / 4)
-    weights = pmi.weights(counts, cutoff=cutoff, scale=cutoff).toarray()
-    np.fill_diagonal(weights, 0)
-    np.testing.assert_allclose(weights, sparse(program, "weights", (1200, 1200)).toarray(), atol=1e-5)
+    off = blocks.without_core_diagonal(counts, 0)
+    weighting = weighting_of(0.02, cutoff, off.max())
+    sides = (row_totals, unigram)
+    whole = blocks.weigh_pairs(counts, csr_array(counts.T), *sides, *sides, weighting=weighting)
+    target, backward = (
+        dense(whole, values, np.log(0.02))[:60, :60] for values in (whole.targets, whole.backward_targets)
+    )
+    np.testing.assert_allclose(target, program["G_corner"], atol=1e-5)
+    np.testing.assert_allclose(backward.T, program["G_corner"], atol=1e-5)
+    pairs = blocks.weigh_pairs(off, csr_array(off.T), *sides, *sides, weighting=weighting)
+    theirs = sparse(program, "weights", (1200, 1200)).toarray()
+    np.testing.assert_allclose(dense(pairs, pairs.weights, 0), theirs, atol=1e-5)
+    np.testing.assert_allclose(dense(pairs, pairs.backward_weights, 0).T, theirs, atol=1e-5)
+
+
+def dense(pairs, values, elsewhere):
+    """Return values on the support of pairs as a dense array, with one value where there is no count."""
+    out = np.full(pairs.support.shape, elsewhere, np.float32)
+    out[pairs.support.nonzero()] = values
+    return out
 
 
 def test_objective_agrees_and_the_solvers_agree(program, core):

@@ -7,31 +7,63 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 from zarr.storage import LocalStore
 
-from distembed.storage import Workspace
+import distembed.files
+from distembed.storage import Workspace, files
 from distembed.storage.files import Folder
 from tests.storage.examples import Calls, store_all
 
 
-def job(root: Path) -> tuple[str, list[int], list[Any]]:
+def job(root: Path, scale: int = 1) -> tuple[str, list[int], list[Any]]:
     """Run one stage to its end; return the digest, the blocks computed and what verify finds."""
     calls = Calls()
     with Workspace.create(root, owner="killed") as workspace, dask.config.set(scheduler="sync"):
-        if not workspace.stage("a", parameters={"scale": 1}, inputs={}).is_committed:
-            stage = store_all(workspace, calls=calls)
+        stage = workspace.stage("a", parameters={"scale": scale}, inputs={})
+        if damaged := stage.damaged_blocks():
+            stage.reopen(damaged)
+        if not stage.is_committed:
+            stage = store_all(workspace, scale=scale, calls=calls)
             stage.checkpoint("round_1", lambda: stage.array("dense"))
             stage.commit()
         workspace.drop_temporary("a")
         return workspace.digest(), calls.blocks, workspace.verify()
+
+
+def damage(root: Path) -> None:
+    """Spoil a block of each kind of a finished workspace, and the file of a whole array."""
+    (root / "arrays.zarr/dense/000001/c/0/0").write_bytes(b"spoilt")
+    (root / "arrays.zarr/sparse/zarr.json").unlink()
+    (root / "words.parquet").unlink()
+    (root / "tokens/part-000002.txt").write_bytes(b"")
+
+
+def nothing(root: Path) -> None:
+    """Leave a workspace as it is."""
+
+
+class Scenario(NamedTuple):
+    """What a workspace was before the run that is killed: the scale it was made with (None: none), and its damage."""
+
+    before: int | None
+    spoil: Callable[[Path], None] = nothing
+    scale: int = 1
+
+
+SCENARIOS = {
+    "fresh": Scenario(None),
+    "changed parameters": Scenario(1, scale=2),
+    "reopened": Scenario(1, damage),
+}
 
 
 def die_at(point: int) -> Callable[[], None]:
@@ -48,13 +80,20 @@ def die_at(point: int) -> Callable[[], None]:
 
 
 def arm(point: int) -> None:
-    """Put a kill point before and after every write, link and removal below the workspace."""
+    """Put a kill point before and after every write, sync, link, rename and removal below the workspace."""
     tick = die_at(point)
-    chunk, whole, remove, create = LocalStore.set, Folder.write, Folder.remove, Folder.create
+    chunk, new = LocalStore.set, files._write_new
 
     async def set_chunk(self: LocalStore, key: str, value: Any) -> None:
         tick()
         await chunk(self, key, value)
+        tick()
+
+    def write_new(path: str, data: bytes) -> None:
+        new(path, data[: len(data) // 2])
+        tick()
+        Path(path).unlink()
+        new(path, data)
         tick()
 
     def around(real: Any) -> Any:
@@ -66,8 +105,10 @@ def arm(point: int) -> None:
 
         return call
 
-    LocalStore.set = set_chunk
-    Folder.write, Folder.remove, Folder.create = around(whole), around(remove), around(create)
+    LocalStore.set, files._write_new = set_chunk, write_new
+    Folder.remove, Folder.sync = around(Folder.remove), around(Folder.sync)
+    distembed.files.sync = around(distembed.files.sync)
+    os.replace, os.link = around(os.replace), around(os.link)
 
 
 def in_child(work: Callable[[], Any], out: Path) -> int:
@@ -84,22 +125,37 @@ def in_child(work: Callable[[], Any], out: Path) -> int:
     return os.WTERMSIG(os.waitpid(pid, 0)[1])
 
 
-def main(root: Path, step: int) -> None:
-    """Kill at every `step`-th point until a run survives."""
-    out, reports, point = root / "out.json", [], 1
+def kill_in(root: Path, scenario: Scenario, step: int) -> list[dict[str, Any]]:
+    """Kill at every `step`-th point until a run survives; return what became of each rerun."""
+    out, before, reports, point = root / "out.json", root / "before", [], 1
+    root.mkdir()
+    if scenario.before is not None:
+        in_child(lambda: job(before, scenario.before), out)
+        scenario.spoil(before)
     while True:
         place = root / f"at-{point}"
-        killed = in_child(lambda at=point, to=place: (arm(at), job(to))[1], out)
+        if before.exists():
+            shutil.copytree(before, place)
+        killed = in_child(lambda at=point, to=place: (arm(at), job(to, scenario.scale))[1], out)
         recorded = len(list(place.glob("manifest/a/dense/blocks/*.json")))
-        in_child(lambda to=place: job(to), out)
+        in_child(lambda to=place: job(to, scenario.scale), out)
         digest, computed, problems = json.loads(out.read_text())
         out.unlink()
         reports.append({"point": point, "digest": digest, "recorded": recorded, "computed": len(computed)})
         reports[-1] |= {"problems": problems, "killed": killed}
         if not killed:
-            break
+            return reports
         point += step
-    print(json.dumps(reports))
+
+
+def main(root: Path, step: int) -> None:
+    """Print the reports of every scenario, and the digest of a run that nobody disturbed."""
+    found = {name: kill_in(root / name, scenario, step) for name, scenario in SCENARIOS.items()}
+    undisturbed = {}
+    for name, scenario in SCENARIOS.items():
+        in_child(lambda to=root / f"{name} whole", with_=scenario.scale: job(to, with_), root / "out.json")
+        undisturbed[name] = json.loads((root / "out.json").read_text())[0]
+    print(json.dumps([found, undisturbed]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from distembed.storage import Workspace
+from distembed.storage import Workspace, lock
 
 N_BLOCKS = 60
 
@@ -33,5 +33,6 @@ def write(workspace: Workspace, *, pause: float) -> list[int]:
 
 
 if __name__ == "__main__":
+    lock.BEAT_SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else lock.BEAT_SECONDS
     with Workspace.create(sys.argv[1], owner="killed writer") as ws:
         write(ws, pause=float(sys.argv[2]))

@@ -217,11 +217,24 @@ def test_cone_weights_may_all_be_zero():
     np.testing.assert_array_equal(blocks.raise_to_floor(w, 0.1, 0.0), 0.5)
 
 
-@given(hnp.arrays(float, st.integers(1, 9), elements=st.sampled_from([0.0, 0.25, 1.0])))
-def test_floor_makes_every_weight_positive(w):
-    raised = blocks.raise_to_floor(w, 0.1, 0.0)
+@given(
+    hnp.arrays(float, st.integers(1, 9), elements=st.sampled_from([0.0, 1e-12, 0.25, 1.0])),
+    st.sampled_from([0.0, 1e-6, 0.5]),
+)
+def test_floor_makes_every_weight_positive(w, least):
+    raised = blocks.raise_to_floor(w, 0.1, least)
     assert (raised > 0).all()
-    np.testing.assert_allclose(raised, oracle.with_floor(w, 0.1))
+    np.testing.assert_allclose(raised, oracle.with_floor(w, 0.1, least), rtol=1e-12)
+
+
+def test_a_tiny_weight_does_not_make_the_floor_tiny():
+    """The last of three neighbours hardly counts: a floor of its weight would let I - W grow singular."""
+    X = np.array([[0.0, 0.0], [1.0, 1e-13], [-1.0, 1e-13], [1.0, -3.0]])
+    structure = np.array([0]), np.array([0, 3]), np.array([1, 2, 3])
+    weights, _ = blocks.reconstruction_weights(X, *structure, 0.1, True)
+    plain = blocks.reconstruction_weights(X, *structure, 0.0, True)[0]
+    assert 0 < plain[2] < 1e-9
+    assert weights.min() == pytest.approx(0.1 * blocks.LEAST_FLOOR / 3, rel=1e-3)
 
 
 def chain(n):

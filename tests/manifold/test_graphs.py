@@ -9,12 +9,10 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
 from distembed.manifold.graphs import (
-    DENSE_ROWS,
     components,
     joint_adjacency,
     laplacian,
     neighbor_affinity,
-    smallest_eigenpairs,
 )
 
 
@@ -158,15 +156,6 @@ def test_isolated_vertices_cost_nothing(normalization):
     assert not matrix[10:].any()
     assert np.linalg.eigvalsh(matrix).min() > -1e-12
     assert laplacian(sp.csr_array((3, 3)), normalization=normalization).nnz == 0
-
-
-@pytest.mark.parametrize("n", [40, DENSE_ROWS + 200])
-def test_smallest_eigenpairs_match_numpy(n):
-    matrix = laplacian(neighbor_affinity(rows(n), 8))
-    values, vectors = smallest_eigenpairs(matrix, 5)
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix.toarray())[:5], atol=1e-8)
-    np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-6)
-    assert np.all((vectors**3).sum(axis=0) >= 0)
 
 
 def test_components_are_numbered():

@@ -7,17 +7,14 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.manifold import SpectralEmbedding
 
 from distembed.manifold import projection as module
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
     random_projection,
 )
+from distembed.manifold.projection_blocks import pairs_above
 from tests.references import projection as plain
 
 TIGHT = {"tol": 1e-12, "max_iter": 5000}
@@ -76,6 +73,30 @@ def test_threshold_graph_for_any_chunks(chunks):
     np.testing.assert_allclose(lazy.toarray(), neighborhood_graph(X, threshold=0.75).toarray(), atol=1e-12)
 
 
+@pytest.mark.parametrize("block_memory", [2**27, 2**12])
+def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memory):
+    """Blocks of 60 and 16 rows: small tiles have few edges each, all of them together too many."""
+    X = sp.csr_array(some_rows())
+    limits = {"threshold": 0.1, "block_memory": block_memory}
+    n_edges = neighborhood_graph(X, **limits).nnz
+    monkeypatch.setattr(module, "MAX_EDGES", n_edges // 60 + 1)
+    assert neighborhood_graph(X, **limits).nnz == n_edges
+    monkeypatch.setattr(module, "MAX_EDGES", (n_edges - 1) // 60)
+    with pytest.raises(
+        ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise it"
+    ):
+        neighborhood_graph(X, **limits)
+
+
+def test_tiles_after_too_many_edges_are_not_made(monkeypatch):
+    done = []
+    monkeypatch.setattr(module, "MAX_EDGES", 5)
+    monkeypatch.setattr(module.blocks, "pairs_above", lambda *given: done.append(0) or pairs_above(*given))
+    with pytest.raises(ValueError, match="joins the first"):
+        neighborhood_graph(sp.csr_array(some_rows()), threshold=0.1, block_memory=2**6)
+    assert len(done) < 200
+
+
 def test_zero_rows_have_no_edge():
     X = some_rows()
     X[[3, 59]] = 0
@@ -83,57 +104,6 @@ def test_zero_rows_have_no_edge():
         graph = neighborhood_graph(sp.csr_array(X), **limit)
         assert graph.shape == (60, 60)
         assert graph[[3, 59]].nnz == graph[:, [3, 59]].nnz == 0
-
-
-# ------------------------------------------------------------------------------------------ its eigenvectors
-
-
-@pytest.mark.parametrize("dense_rows", [1000, 5])
-def test_eigenmaps_equal_the_oracle(monkeypatch, dense_rows):
-    monkeypatch.setattr(module, "DENSE_ROWS", dense_rows)
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    found = laplacian_eigenmaps(graph, 6)
-    values, vectors = plain.eigenmaps(graph.toarray(), 6)
-    np.testing.assert_allclose(found.eigenvalues, values, atol=1e-10)
-    same_up_to_sign(found.vectors, vectors, 1e-7)
-    assert found.residuals.max() <= 2e-8
-    assert found.n_graph_components == 1
-
-
-def test_eigenmaps_equal_scikit_learn():
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    theirs = SpectralEmbedding(3, affinity="precomputed", random_state=0).fit_transform(graph.toarray())
-    ours = laplacian_eigenmaps(graph, 3).vectors
-    same_up_to_sign(ours / np.linalg.norm(ours, axis=0), theirs / np.linalg.norm(theirs, axis=0), 1e-6)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.lists(st.integers(2, 7), min_size=1, max_size=5), st.data())
-def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
-    rng = np.random.default_rng(seed)
-    parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
-    S = sp.block_diag([part + part.T for part in parts], format="csr").toarray()
-    n = len(S)
-    k = data.draw(st.integers(1, n - 1))
-    found = laplacian_eigenmaps(sp.csr_array(S), k)
-    D = np.diag(S.sum(axis=1))
-    np.testing.assert_allclose((D - S) @ found.vectors, D @ found.vectors * found.eigenvalues, atol=1e-9)
-    np.testing.assert_allclose(found.vectors.T @ D @ found.vectors, np.eye(k), atol=1e-9)
-    np.testing.assert_allclose(found.vectors.T @ D.sum(axis=1), 0, atol=1e-9)
-    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(S, k)[0], atol=1e-9)
-    assert found.n_graph_components == len(sizes)
-
-
-def test_filtered_blocks_find_every_component(monkeypatch):
-    monkeypatch.setattr(module, "DENSE_ROWS", 5)
-    islands = neighborhood_graph(
-        sp.block_diag([some_rows(30, 6, seed) for seed in range(4)], format="csr"), n_neighbors=4
-    )
-    found = laplacian_eigenmaps(islands, 6)
-    assert found.n_graph_components == 4
-    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(islands.toarray(), 6)[0], atol=1e-8)
-    assert found.eigenvalues[2] == 0
-    assert found.eigenvalues[3] > 1e-4
 
 
 # ------------------------------------------------------------------------------------------- the projection
@@ -160,6 +130,24 @@ def test_eigen_equals_the_oracle():
     values, W = plain.projection(X, plain.affinity(X, k=6), 5)
     np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10)
     same_up_to_sign(model.components_.T, W, 1e-8)
+
+
+def test_eigen_leaves_the_constant_out_of_all_it_can_give():
+    X = some_rows()
+    X[:, 3] = 1.0
+    model = LocalityPreservingProjection(11, n_neighbors=6, solver="eigen").fit(X)
+    values, W = plain.projection(X, model.graph_.toarray(), 12)
+    assert abs(values[0]) < 1e-12
+    np.testing.assert_allclose(model.eigenvalues_, values[1:], atol=1e-10)
+    same_up_to_sign(model.components_.T, W[:, 1:], 1e-7)
+    with pytest.raises(
+        ValueError, match="rank 12, of which one direction is the constant vector: choose at most 11"
+    ):
+        LocalityPreservingProjection(12, n_neighbors=6, solver="eigen").fit(X)
+    with pytest.raises(
+        ValueError, match="rank 1, of which one direction is the constant vector: choose at most 0"
+    ):
+        LocalityPreservingProjection(1, n_neighbors=6, solver="eigen").fit(np.ones((9, 1)))
 
 
 def test_both_solvers_agree_where_both_are_defined():
@@ -241,15 +229,6 @@ def test_checkpoints_are_asked_again():
     assert made == ["neighbors", "eigenmaps"]
 
 
-def test_rounds_of_eigenvectors_are_kept(monkeypatch):
-    monkeypatch.setattr(module, "DENSE_ROWS", 5)
-    made = []
-    graph = neighborhood_graph(some_rows(), n_neighbors=5)
-    laplacian_eigenmaps(graph, 4, checkpoint=lambda name, make: made.append(name) or make().persist())
-    assert made[:2] == ["eigenmaps", "basis-1"]
-    assert len(made) > 3
-
-
 def test_neighbours_stay_near():
     """A curve in thirty dimensions: the first component follows the curve."""
     t = np.linspace(0, 1, 200)
@@ -306,7 +285,10 @@ def test_more_components_than_the_rank():
     vectors = LocalityPreservingProjection(5, n_neighbors=4).fit_transform(X)
     assert np.isfinite(vectors).all()
     assert np.linalg.matrix_rank(vectors, tol=1e-8) <= 2
-    with pytest.raises(ValueError, match="n_components is 5 but the rows joined by the graph have rank 2"):
+    with pytest.raises(
+        ValueError,
+        match="n_components is 5 but the rows joined by the graph have rank 2",
+    ):
         LocalityPreservingProjection(5, n_neighbors=4, solver="eigen").fit(X)
 
 
@@ -346,11 +328,8 @@ def test_bad_graphs(monkeypatch):
         model.fit(X, graph=-graph)
     with pytest.raises(ValueError, match="not symmetric"):
         model.fit(X, graph=sp.triu(graph))
-    with pytest.raises(ValueError, match="X has 5 columns; the components have 12"):
+    with pytest.raises(ValueError, match=r"X has 5 features, but .* is expecting 12 features"):
         model.fit(X, graph=graph).transform(X[:, :5])
-    monkeypatch.setattr(module, "MAX_EDGES", 5)
-    with pytest.raises(ValueError, match=r"threshold 0\.1 joins 3\d\d\d pairs of 60 rows with 60; raise it"):
-        neighborhood_graph(X, threshold=0.1)
     monkeypatch.setattr(module, "DENSE_SIDE", 5)
     with pytest.raises(ValueError, match="needs svd_components for an X of 60 x 12"):
         LocalityPreservingProjection(3, n_neighbors=5, solver="eigen").fit(X)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from distembed.pipeline.config import load_job
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
+from tests.pipeline.conftest import run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
@@ -24,10 +27,21 @@ def test_every_job_we_ship_is_valid(path: Path) -> None:
     assert load_job(path).job.workspace
 
 
-def test_inputs_are_relative_to_the_job_file(tmp_path: Path) -> None:
-    job = load_job(write(tmp_path, MINIMAL))
-    assert job.corpus.paths == (str(tmp_path / "a.txt"),)
-    assert job.job.workspace == "w"
+def test_every_path_in_a_job_file_is_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, MINIMAL.replace('"w"', '"../w"'))
+    (tmp_path / "elsewhere").mkdir()
+    for folder in (tmp_path, tmp_path / "elsewhere"):
+        monkeypatch.chdir(folder)
+        job = load_job(os.path.relpath(path))
+        assert job.corpus.paths == (str(tmp_path / "a.txt"),)
+        assert job.job.workspace == str(tmp_path.parent / "w")
+    assert load_job(path, workspace="v").job.workspace == str(tmp_path / "elsewhere" / "v")
+    assert load_job(path, workspace="memory://v").job.workspace == "memory://v"
+
+
+def test_reference_workspaces_are_relative_to_the_job_file_too(tmp_path: Path) -> None:
+    text = MINIMAL.replace("[job]", '[job]\nsystem = "topics"') + '[semantic]\nworkspace = "other"\n'
+    assert load_job(write(tmp_path, text)).semantic.workspace == str(tmp_path / "other")
 
 
 def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
@@ -51,6 +65,15 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
         load_job(write(tmp_path, '[job]\nworkspace = "w"\n'))
 
 
+def test_a_misspelt_required_key_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace("paths", "pats"))
+    with pytest.raises(JobError, match=r"unknown key corpus\.pats; did you mean paths\?"):
+        load_job(path)
+    path = write(tmp_path, MINIMAL.replace("[corpus]", "[corpuss]"))
+    with pytest.raises(JobError, match=r"unknown key corpuss; did you mean corpus\?"):
+        load_job(path)
+
+
 def test_a_value_out_of_range_is_shown(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"counting\.window = 0 is not allowed"):
         load_job(write(tmp_path, MINIMAL + "[counting]\nwindow = 0\n"))
@@ -65,7 +88,7 @@ def test_settings_override_one_key(tmp_path: Path) -> None:
     job = load_job(
         write(tmp_path, MINIMAL), settings=("psdvec.n_components=7", "job.title=a name"), workspace="v"
     )
-    assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", "v")
+    assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", str(Path.cwd() / "v"))
 
 
 def test_a_setting_of_another_form_is_refused(tmp_path: Path) -> None:
@@ -81,3 +104,36 @@ def test_sizes_are_written_as_people_write_them(tmp_path: Path) -> None:
 def test_a_package_that_is_not_installed_says_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="pip install"):
         load_job(write(tmp_path, MINIMAL.replace("a.txt", "{no_such_package}/a.txt")))
+
+
+def test_a_package_in_a_path_is_found_and_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package_of_a_stranger"
+    (package / "inner").mkdir(parents=True)
+    for folder in (package, package / "inner"):
+        (folder / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    inside = write(tmp_path, MINIMAL.replace("a.txt", "{package_of_a_stranger}/inner/a.txt"))
+    assert load_job(inside).corpus.paths == (str(package / "inner/a.txt"),)
+    dotted = write(tmp_path, MINIMAL.replace("a.txt", "{package_of_a_stranger.inner}/a.txt"))
+    with pytest.raises(JobError, match=r"write \{package_of_a_stranger\} and the folders below it"):
+        load_job(dotted)
+
+
+def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(f"touch {tmp_path}/called\n")
+    text = MINIMAL.replace('"w"', f'"{tmp_path}/w"') + 'pattern = "os:system"\nlowercase = false\n'
+    job = write(tmp_path, text)
+    planned = run("plan", job)
+    assert 'corpus.pattern = "os:system" calls the Python function os:system' in planned.output
+    refused = run("run", job)
+    assert refused.exit_code == 2
+    assert "give --allow-code" in refused.output
+    with pytest.raises(JobError, match="allow_code=True"):
+        run_job(load_job(job))
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "w").exists()
+    allowed = run("run", job, "--allow-code")
+    assert allowed.exit_code == 1
+    assert (tmp_path / "called").exists()

@@ -79,6 +79,17 @@ def test_kubernetes_worker_has_one_thread_and_a_limit_below_its_pod() -> None:
     assert parse_bytes(option(worker["args"], "--memory-limit")) < parse_bytes(pod_limit)
 
 
+def test_a_job_that_is_moved_has_time_to_give_its_lock_back() -> None:
+    job = load("kubernetes/job.yaml")["spec"]
+    pod = job["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] >= 60
+    lost, wrong = job["podFailurePolicy"]["rules"]
+    assert lost == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    assert wrong["onExitCodes"]["containerName"] == container_of(pod)["name"]
+    script = (DEPLOY / "slurm/distembed.sbatch").read_text(encoding="utf-8")
+    assert {"#SBATCH --requeue", "#SBATCH --signal=B:TERM@120"} <= set(script.splitlines())
+
+
 def test_every_file_named_in_the_readme_exists() -> None:
     named = re.findall(r"\b((?:deploy|tests)/[\w./-]+\w)", (DEPLOY / "README.md").read_text(encoding="utf-8"))
     assert len(named) > 8

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.psdvec.plan import CoreMemory
 from distembed.pipeline.runner import plan_job, run_job, verify_job
-from distembed.weighting.pmi import marginals, pmi, ppmi, smoothed_target, weights
+from distembed.weighting.pmi import pmi, ppmi
 
 from .conftest import dask_cluster, digest, distembed
 
@@ -134,13 +137,10 @@ def test_association_is_stored_and_read_as_a_dask_array(
     finished: tuple[Path, str, str], tmp_path: Path
 ) -> None:
     counts = de.Workspace.open(str(finished[0])).array("cooccurrence")
-    totals = marginals(counts).rows
     lazy = {
         "pmi": pmi(counts),
         "ppmi": ppmi(counts, context_smoothing=0.75),
         "shifted_ppmi": ppmi(counts, negative_samples=2),
-        "psdvec_excess": smoothed_target(counts, totals, totals / totals.sum(), smoothing=0.02).excess,
-        "psdvec_weights": weights(counts),
     }
     with de.Workspace.create(str(tmp_path / "w"), owner="a test") as workspace:
         stage = workspace.stage("association", parameters={}, inputs={})
@@ -181,3 +181,53 @@ def test_the_python_api_gives_the_vectors_of_the_job(job: Path, finished: tuple[
     assert vectors.dtype == np.float32
     assert vectors.shape[1] == 20
     assert np.isfinite(vectors).all()
+
+
+def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:
+    letters = "abcdefghij"
+    texts = [" ".join(random.Random(seed).choices(letters, k=40)) for seed in range(20)]
+    lines = [json.dumps({"text": text}) for text in texts]
+    lines[3:3] = ['{"text": 7}', json.dumps({"text": "k" * 2000})]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    path = tmp_path / "job.toml"
+    path.write_text(
+        f'[job]\nworkspace = "{tmp_path}/w"\n[corpus]\npaths = ["a.jsonl"]\nbad_records = "skip"\n'
+        "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 2\n[report]\nn_map_words = 10\n"
+    )
+    run_job(load_job(path))
+    workspace = de.Workspace.open(f"{tmp_path}/w")
+    (record,) = workspace.table("bad_records").to_pylist()
+    assert record["place"] == f"byte {sum(len(line) + 1 for line in lines[:3])}"
+    assert record["reason"].startswith('holds int in "text"')
+    assert workspace.stages()["tokens"].facts["n_bad_records"] == 1
+    page = (tmp_path / "w/report/index.html").read_text()
+    assert "1 bad records (see the table bad_records), 1 tokens of over 1,024 bytes" in page
+    assert not (tmp_path / "w/scratch").exists()
+
+
+def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
+    plan = plan_job(load_job(job))
+    large = plan.stages[1]._replace(task_bytes=2**40)
+    estimated = plan._replace(stages=(plan.stages[0], large._replace(exact=False)))
+    estimated.check()
+    (warning,) = estimated.warnings()
+    assert "stage vocabulary would need 1.00 TiB" in warning
+    counted = plan._replace(stages=(plan.stages[0], large._replace(exact=True)))
+    assert counted.warnings() == ()
+    with pytest.raises(MemoryError, match="stage vocabulary would need"):
+        counted.check()
+    counted.check({"tokens"})
+
+
+def test_until_is_refused_for_the_chosen_stages_only(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    shutil.copytree(finished[0], workspace)
+    planned = {stage.stage: stage.peak_bytes(1) for stage in plan_job(load_job(job)).stages}
+    assert planned["evaluation"] == max(planned.values())
+    settings = (f"resources.memory_limit={WORKER_BYTES + planned['evaluation'] - 1}",)
+    small = load_job(job, workspace=str(workspace), settings=settings)
+    assert run_job(small, until="vectors").ran == ()
+    with pytest.raises(MemoryError, match="stage evaluation"):
+        run_job(small)

@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .conftest import dask_cluster, digest, distembed, kill_group, start
+from distembed.storage import Workspace
+
+from .conftest import dask_cluster, digest, distembed, kill_group, run, start
 
 Finished = tuple[Path, str, str]
 
@@ -46,6 +48,25 @@ def test_a_run_stopped_in_every_stage_ends_with_the_same_bytes(
     assert digest(job, workspace) == finished[1]
 
 
+@pytest.mark.parametrize(
+    ("number", "options"), [(signal.SIGTERM, ("--scheduler", "processes")), (signal.SIGHUP, ())], ids=str
+)
+def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
+    job: Path, tmp_path: Path, number: int, options: tuple[str, ...]
+) -> None:
+    workspace = tmp_path / "w"
+    process = start("run", str(job), "--workspace", str(workspace), *options)
+    while process.poll() is None and not (workspace / "manifest/tokens").exists():
+        time.sleep(0.02)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert output.strip().splitlines()[-1].startswith("distembed: stopped; nothing finished is lost")
+    assert not list(workspace.glob("lock*"))
+    assert not any(child.is_running() for child in psutil.wait_procs(children, timeout=20)[1])
+
+
 @pytest.mark.cluster
 def test_a_worker_killed_in_the_core_costs_only_time(job: Path, finished: Finished, tmp_path: Path) -> None:
     """The states of the core lie in the memory of the workers: what is lost with one is computed again."""
@@ -62,6 +83,13 @@ def test_a_worker_killed_in_the_core_costs_only_time(job: Path, finished: Finish
         output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     assert digest(job, workspace) == finished[1]
+
+
+def test_verify_says_who_is_writing(job: Path, finished: Finished) -> None:
+    with Workspace.create(finished[0], owner="another run"):
+        done = run("verify", job, "--workspace", finished[0])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"being written by another run (process {os.getpid()} ")
 
 
 def chunks(workspace: Path, name: str) -> list[Path]:
@@ -96,17 +124,12 @@ def test_damage_is_named_and_only_it_is_repaired(
 
 
 def test_a_second_run_on_a_locked_workspace_is_refused(job: Path, tmp_path: Path) -> None:
-    workspace = tmp_path / "w"
-    process = start("run", str(job), "--workspace", str(workspace))
-    try:
-        while not (workspace / "lock.json").exists():
-            assert process.poll() is None, process.communicate()[0]
-            time.sleep(0.05)
-        done = distembed("run", str(job), "--workspace", str(workspace))
-    finally:
-        kill_group(process)
+    # this process is the first run: one that computes something may be over before the second begins
+    with Workspace.create(tmp_path / "w", owner="the first run"):
+        done = distembed("run", str(job), "--workspace", str(tmp_path / "w"))
     assert done.returncode == 1
-    assert str(process.pid) in done.stderr
+    assert f"process {os.getpid()}" in done.stderr
+    assert "the first run" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

@@ -41,3 +41,15 @@ def alternate(L, V, known, Z, n_rounds):
         Z = best_embedding(L, F, filled, everywhere)
         F = best_regression(Z, filled, everywhere, 0.0)
     return Z, F
+
+
+def smallest_objective(L, v, confidence, *, ridge, n_rounds=500):
+    """Return the least of 2 √ridge (aᵀLa)^½ + Σ c_i (a_i - v_i)², the objective of one feature for the best k.
+
+    Each round makes the quadratic function that touches the first term from above at the a before as small as
+    it can be.
+    """
+    M, a = np.diag(confidence), v.copy()
+    for _ in range(n_rounds):
+        a = np.linalg.solve(np.sqrt(ridge) / np.sqrt(a @ L @ a) * L + M, M @ v)
+    return 2 * np.sqrt(ridge * (a @ L @ a)) + confidence @ (a - v) ** 2

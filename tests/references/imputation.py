@@ -67,10 +67,10 @@ def cone_weights(x, neighbors):
     return nnls(neighbors.T, x)[0]
 
 
-def with_floor(w, epsilon):
+def with_floor(w, epsilon, least=0.0):
     if not (w > 0).any():
         return np.full(len(w), 1 / len(w))
-    w = w + epsilon * w[w > 0].min()
+    w = w + epsilon * max(w[w > 0].min(), least)
     return w / w.sum()
 
 

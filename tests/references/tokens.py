@@ -7,6 +7,25 @@ import sys
 import unicodedata
 from functools import lru_cache
 
+# Format characters: those that stay in a word, and those that are left out of it. (Others are rare.)
+JOINERS = "\u200c\u200d\u180e\u05f3"
+INVISIBLE = str.maketrans(
+    dict.fromkeys(
+        [
+            0xAD,
+            0x61C,
+            0x200E,
+            0x200F,
+            0xFEFF,
+            *range(0x202A, 0x202F),
+            *range(0x2060, 0x2065),
+            *range(0x2066, 0x2070),
+        ]
+    )
+)
+MIDDLES = "\u00b7\u0387\u2027\u05f4"
+HEBREW = "\u05d0-\u05ea\u05ef-\u05f2\ufb1d\ufb1f-\ufb28\ufb2a-\ufb4f"
+
 
 @lru_cache
 def character_classes() -> tuple[str, str, str]:
@@ -18,9 +37,17 @@ def character_classes() -> tuple[str, str, str]:
             letters.append(character)
         elif character.isalnum():
             numbers.append(character)
-        elif unicodedata.category(character)[0] == "M":
+        elif unicodedata.category(character)[0] == "M" or character in JOINERS:
             marks.append(character)
-    return "".join(letters), "".join(numbers), "".join(marks)
+    return ranges(letters), ranges(numbers), ranges(marks)
+
+
+def ranges(characters: list[str]) -> str:
+    """Return sorted characters as ranges, which `re` compiles many times as fast as a list of them."""
+    points = [ord(character) for character in characters]
+    first = [point for k, point in enumerate(points) if k == 0 or points[k - 1] != point - 1]
+    last = [point for k, point in enumerate(points) if k + 1 == len(points) or points[k + 1] != point + 1]
+    return "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(first, last, strict=True))
 
 
 @lru_cache
@@ -30,9 +57,11 @@ def word_pattern(pattern: str, numbers: bool, apostrophes: bool) -> re.Pattern[s
         word = "[A-Za-z0-9]+" if numbers else "[A-Za-z]+"
         return re.compile(f"{word}(?:'{word})*" if apostrophes else word)
     letters, digits, marks = character_classes()
-    first = f"[{letters}{digits if numbers else ''}]"
-    word = f"{first}[{letters}{digits if numbers else ''}{marks}]*"
-    return re.compile(f"{word}(?:['’]{word})*" if apostrophes else word)
+    first = f"{letters}{digits if numbers else ''}"
+    quoted = f"[{HEBREW}][{marks}]*[\"'’](?=[{HEBREW}])"
+    word = f"(?:{quoted}|[{first}])(?:{quoted}|[{first}{marks}])*"
+    middles = MIDDLES + ("'’" if apostrophes else "")
+    return re.compile(f"{word}(?:[{middles}]{word})*")
 
 
 def tokens_of(
@@ -42,8 +71,12 @@ def tokens_of(
     lowercase: bool = True,
     numbers: bool = False,
     apostrophes: bool = False,
+    normalization: str = "nfc",
 ) -> list[str]:
     """Return the words of a text."""
+    text = unicodedata.normalize(normalization.upper(), text) if normalization != "none" else text
+    if pattern != "ascii":
+        text = text.translate(INVISIBLE)
     found = word_pattern(pattern, numbers, apostrophes).findall(text)
     if lowercase:
         found = ["".join(character.lower()[0] for character in word) for word in found]

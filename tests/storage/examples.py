@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import fsspec
 import numpy as np
 import pyarrow as pa
+import pytest
 from scipy import sparse
 
 from distembed.storage import Stage, Workspace
@@ -65,3 +69,31 @@ def store_all(workspace: Workspace, *, scale: int = 1, calls: Calls | None = Non
     stage.store_bytes("report/index.html", b"<p>")
     stage.store_files("tokens", 3, write_item)
     return stage
+
+
+def record_disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return a list that grows by what is synced, renamed into place and removed, with its path, in order."""
+    seen: list[tuple[str, str]] = []
+    fsync, replace, unlink, rmtree = os.fsync, os.replace, os.unlink, shutil.rmtree
+
+    def synced(handle: int) -> None:
+        fsync(handle)
+        seen.append(("sync", str(Path(f"/proc/self/fd/{handle}").readlink())))
+
+    def renamed(old: str, new: str, **options: Any) -> None:
+        replace(old, new, **options)
+        seen.append(("rename", str(new)))
+
+    def removed(path: Any, **options: Any) -> None:
+        seen.append(("remove", str(path)))
+        unlink(path, **options)
+
+    def removed_tree(path: Any, **options: Any) -> None:
+        seen.append(("remove", str(path)))
+        rmtree(path, **options)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(os, "unlink", removed)
+    monkeypatch.setattr(shutil, "rmtree", removed_tree)
+    return seen

@@ -83,12 +83,14 @@ def test_any_flipped_bit_breaks_the_seal(data: st.DataObject) -> None:
 def test_manifest_round_trip_and_facts_outside_the_digest() -> None:
     output = schema.Output("s", "x", "dense", (1, 2), (3, 4), "<f4", ("i", "j"), "1", "meaning")
     blocks = (
-        schema.BlockRecord(0, "d0", {"f": schema.FileRecord(3, "e")}),
+        schema.BlockRecord(0, "d0", {"arrays.zarr/x/000000/c/0/0": schema.FileRecord(3, "e")}),
         schema.BlockRecord(1, "d1", {}, {"n": 2}),
     )
-    record = schema.OutputRecord(output, blocks, {"g": schema.FileRecord(1, "h")})
+    record = schema.OutputRecord(output, blocks, {"arrays.zarr/x/zarr.json": schema.FileRecord(1, "h")})
     manifest = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 1.5})
-    back = schema.manifest_from_json(schema.unseal(schema.seal(schema.manifest_to_json(manifest)), "file"))
+    back = schema.manifest_from_json(
+        schema.unseal(schema.seal(schema.manifest_to_json(manifest)), "file"), "s"
+    )
     assert back == manifest
     faster = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 0.5})
     assert faster.digest == manifest.digest

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distembed.storage import Workspace
-from tests.storage.examples import store_all
+from distembed.storage import StageManifest, Workspace
+from distembed.storage import manifest as records
+from distembed.storage.files import Folder
+from tests.storage.examples import META, dense_array, store_all
 
 
 @pytest.fixture
@@ -133,3 +135,36 @@ def test_progress_counts_the_blocks(root: Path) -> None:
     Workspace.open(root).verify(progress=lambda done, total: seen.append((done, total)))
     total = seen[-1][1]
     assert seen == [(done, total) for done in range(1, total + 1)]
+
+
+def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run takes back one stage, drops, and begins another, all after `verify` has listed the files."""
+    with Workspace.create(root, owner="test") as workspace:
+        for name in ("b", "c"):  # "c" is also what Zarr calls the folder of an array's chunks
+            stage = workspace.stage(name, parameters={}, inputs={})
+            stage.checkpoint("kept", dense_array)
+            stage.store_bytes(name, b"x")
+            stage.commit()
+    (root / "tokens/part-000001.txt").unlink()
+    (root / "manifest/a/stage.json").write_bytes(b"{}")
+    with Workspace.create(root, owner="writer") as workspace:
+        (root / "arrays.zarr/half").write_bytes(b"being written")
+        committed = records.committed
+
+        def write_meanwhile(folder: Folder) -> dict[str, StageManifest]:
+            found = committed(folder)
+            monkeypatch.undo()
+            workspace.stage("b", parameters={}, inputs={}).reopen([])
+            (root / "b").unlink()
+            workspace.drop_temporary("c")
+            workspace.stage("d", parameters={}, inputs={}).store("new", dense_array(), **META)
+            return found
+
+        monkeypatch.setattr(records, "committed", write_meanwhile)
+        assert [problem[2:] for problem in found(root)] == [
+            ("manifest/a/stage.json", "flipped or damaged"),
+            ("tokens/part-000001.txt", "missing"),
+        ]
+        assert workspace.writer().startswith("writer (process")

@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 from scipy import sparse
 
 from distembed.storage import LockedError, ManifestError, Workspace
+from distembed.weighting.pmi import marginals
 from tests.storage.examples import Calls, dense_array, sparse_array, store_all, write_item
 
 META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
@@ -69,6 +72,28 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
             (block.data, block.indices, block.indptr), shape=block.shape
         ).has_canonical_format
     np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
+
+
+def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
+    """What the documentation of `Workspace.array` names works; NumPy's reductions raise and are never wrong."""
+    counts = sparse.random_array((12, 5), density=0.4, rng=0, format="csr")
+    lazy = da.from_array(counts.toarray(), chunks=(5, 5)).map_blocks(sparse.csr_array, meta=counts[:0])
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", lazy, **META)
+        stage.commit()
+    stored = Workspace.open(tmp_path / "ws").array("x")
+    sums = marginals(stored)
+    np.testing.assert_allclose(sums.rows, counts.sum(axis=1))
+    np.testing.assert_allclose(sums.columns, counts.sum(axis=0))
+    largest = stored.map_blocks(
+        lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=stored.dtype, meta=np.empty(0)
+    )
+    np.testing.assert_array_equal(largest.compute(), counts.max(axis=1).toarray())
+    for name in ("sum", "mean", "max", "min", "std", "var", "any", "all", "prod", "argmax"):
+        for axis in (None, 0, 1):
+            with pytest.raises((TypeError, ValueError, IndexError)):
+                getattr(stored, name)(axis=axis).compute()
 
 
 def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path: Path) -> None:
@@ -175,6 +200,32 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
     assert seen[-1] == (3, 3)
 
 
+def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path) -> None:
+    begun, ended = [], []
+    both = threading.Barrier(2)
+
+    def slow(block: np.ndarray, block_id: tuple[int, ...]) -> np.ndarray:
+        begun.append(block_id[0])
+        both.wait()
+        time.sleep(0.3 * block_id[0])
+        ended.append(block_id[0])
+        return block
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    lazy = da.zeros((4, 3), chunks=(2, 3)).map_blocks(slow, dtype=float)
+    with (
+        Workspace.create(tmp_path / "ws", owner="test") as workspace,
+        dask.config.set(scheduler="threads", num_workers=2),
+    ):
+        stage = workspace.stage("a", parameters={}, inputs={})
+        with pytest.raises(KeyboardInterrupt):
+            stage.store("x", lazy, **META, progress=stop)
+        assert sorted(ended) == sorted(begun) == [0, 1]
+
+
 def test_recorded_block_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         workspace.stage("a", parameters={}, inputs={}).store("x", dense_array(), **META)
@@ -239,6 +290,41 @@ def test_repair_with_other_content_warns(tmp_path: Path) -> None:
             stage.commit()
 
 
+def test_an_interrupted_stage_of_other_versions_starts_again(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        made = {"numpy": "1"}
+        workspace.stage("a", parameters={}, inputs={}, made_with=made).store("x", dense_array(), **META)
+        for versions, computed in ((made, 0), ({"numpy": "2"}, 3)):
+            calls = Calls()
+            stage = workspace.stage("a", parameters={}, inputs={}, made_with=versions)
+            assert stage.begun_with == made
+            stage.store("x", calls.count(dense_array()), **META)
+            assert len(calls.blocks) == computed
+        stage.commit()
+        assert workspace.stages()["a"].made_with == {"numpy": "2"}
+
+
+def test_a_committed_stage_of_other_versions_is_kept_and_repaired_as_a_whole(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={}, made_with={"numpy": "1"})
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        down = workspace.stage("down", parameters={}, inputs={"a": stage.fingerprint})
+        down.store_bytes("y", b"y")
+        down.commit()
+        stage = workspace.stage("a", parameters={}, inputs={}, made_with={"numpy": "2"})
+        assert stage.is_committed
+        (tmp_path / "ws/arrays.zarr/x/000000/c/0/0").unlink()
+        stage.reopen()
+        calls = Calls()
+        stage.store("x", calls.count(dense_array() + 1), **META)
+        assert len(calls.blocks) == 3
+        with pytest.warns(UserWarning, match=r"stages that rest on it \(down\) are removed"):
+            stage.commit()
+        assert sorted(workspace.stages()) == ["a"]
+        assert workspace.stages()["a"].made_with == {"numpy": "2"}
+
+
 def test_damaged_manifest_is_rebuilt_from_the_records(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()
@@ -269,6 +355,9 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: P
         assert not up.is_committed
         assert sorted(workspace.stages()) == ["down", "other", "up"]
         up.store("x", dense_array() * 2, **META)
+        # nothing of a later stage goes before the earlier one is replaced
+        assert sorted(workspace.stages()) == ["down", "other"]
+        np.testing.assert_array_equal(workspace.array("y").compute(), dense_array().compute() + 1)
         up.commit()
         assert sorted(workspace.stages()) == ["other", "up"]
         assert not workspace.stage("down", parameters={}, inputs={"up": up.fingerprint}).is_committed
@@ -442,7 +531,7 @@ def test_lock_refuses_names_and_returns(url: str) -> None:
     Workspace.create(url, owner="fourth").close()
 
 
-def test_lock_of_the_dead_is_taken_over_and_of_another_host_not(tmp_path: Path) -> None:
+def test_lock_of_the_dead_is_taken_over_and_of_an_unknown_owner_not(tmp_path: Path) -> None:
     lock = tmp_path / "ws/lock.json"
     with Workspace.create(tmp_path / "ws", owner="test"):
         mine = json.loads(lock.read_bytes())
@@ -454,7 +543,10 @@ def test_lock_of_the_dead_is_taken_over_and_of_another_host_not(tmp_path: Path) 
     for owner in (dead, reused):
         lock.write_text(json.dumps(owner))
         Workspace.create(tmp_path / "ws", owner="heir").close()
-    for owner in ({**dead, "host": "elsewhere"}, {}):
+    # a host name tells nothing; a lock that says too little of its owner is left to the user
+    lock.write_text(json.dumps({**dead, "host": "elsewhere"}))
+    Workspace.create(tmp_path / "ws", owner="heir").close()
+    for owner in ({key: dead[key] for key in ("pid", "host", "started", "token")}, {}):
         lock.write_text(json.dumps(owner))
         with pytest.raises(LockedError, match=r"remove .*lock\.json"):
             Workspace.create(tmp_path / "ws", owner="heir")

@@ -1,4 +1,4 @@
-"""PMI, smoothed targets, weights and cut-offs against plain dense formulas."""
+"""PMI and cut-offs against plain dense formulas."""
 
 from __future__ import annotations
 
@@ -62,16 +62,6 @@ def test_independent_counts_have_pmi_zero():
     np.testing.assert_allclose(pmi.pmi(counts), 0, atol=1e-6)
 
 
-@given(arrays(np.float32, (6, 6), elements=st.integers(0, 50)), st.floats(0.01, 0.9))
-@settings(max_examples=40, deadline=None)
-def test_smoothed_target_is_a_constant_plus_a_sparse_part(counts, kappa):
-    unigram, totals = np.full(6, 1 / 6), counts.sum(1).astype(float)
-    target = pmi.smoothed_target(counts, totals, unigram, smoothing=kappa)
-    expected = plain.smoothed_pmi(counts.astype(float), totals, unigram, kappa)
-    np.testing.assert_allclose(target.constant + target.excess, expected, atol=1e-5)
-    assert (target.excess >= 0).all()
-
-
 @given(arrays(np.float32, (5, 8), elements=st.integers(0, 3)))
 @settings(max_examples=40, deadline=None)
 def test_column_and_row_sums_and_diagonal(counts):
@@ -123,19 +113,6 @@ def test_a_bad_count_is_named_with_its_place(bad, lazy):
     counts[17, 4] = bad
     with pytest.raises(ValueError, match=rf"hold {bad} at row 17, column 4"):
         pmi.marginals(lifted(counts, (10, 20)) if lazy else counts)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 1.0, -0.1])
-def test_smoothing_out_of_range_is_refused(smoothing):
-    with pytest.raises(ValueError, match="smoothing is"):
-        pmi.smoothed_target(np.ones((2, 2)), np.ones(2), np.ones(2) / 2, smoothing=smoothing)
-
-
-def test_weights_are_truncated_roots():
-    counts = draw_counts()
-    np.testing.assert_allclose(pmi.weights(counts, cutoff=2.0, scale=2.0), np.minimum(np.sqrt(counts), 2) / 2)
-    lazy = pmi.weights(lifted(counts, (7, 23)), cutoff=2.0, scale=2.0)
-    np.testing.assert_array_equal(lazy.compute().toarray(), pmi.weights(counts, cutoff=2.0, scale=2.0))
 
 
 def test_negative_samples_has_to_be_positive():

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from distembed.display import plural
 from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.stages import STAGES, stored_sparse
+from distembed.pipeline.terminal import neighbor_line
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -40,7 +42,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
     """Return what matched, how the solution converged, a few imputed names, and where everything is."""
     vectors = read_vectors(workspace)
     near = "\n".join(
-        f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
+        neighbor_line(word, found)
         for word, found in nearest_known(job, workspace, vectors, n_listed=5).items()
     )
     lines = (_counts(workspace), _convergence(workspace), near, report.ways_on(workspace, where))
@@ -73,15 +75,11 @@ def _counts(workspace: Workspace) -> str:
     join = workspace.stages()["join"].facts
     imputed, left_out, unmatched = join["n_imputed"], join["n_left_out"], join["n_unmatched_words"]
     return (
-        f"{_several(join['n_names'], 'name')}: {join['n_known']:,} matched a known vector, "
+        f"{plural(join['n_names'], 'name')}: {join['n_known']:,} matched a known vector, "
         f"{imputed:,} {'was' if imputed == 1 else 'were'} imputed; "
         f"{left_out:,} more {'was' if left_out == 1 else 'were'} left out of the table; "
-        f"{_several(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name."
+        f"{plural(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name."
     )
-
-
-def _several(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _convergence(workspace: Workspace) -> str:
@@ -89,7 +87,7 @@ def _convergence(workspace: Workspace) -> str:
     recall = workspace.stages()["graph"].facts["recall"]
     end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
     found = "" if recall == 1.0 else f" The neighbour lists hold {recall:.1%} of the true neighbours."
-    steps = _several(facts["n_iter"], "step")
+    steps = plural(facts["n_iter"], "step")
     return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}.{found}"
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from distembed.manifold.distances import LEAST_ROWS, ROW_COPIES, distance_chunk, row_chunk
 from distembed.manifold.imputation import COLUMN_BLOCKS, COLUMN_COPIES
 from distembed.manifold.neighbors import MERGED_AT_ONCE
-from distembed.pipeline.context import file_stamps
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.stages import keeps_distances
 from distembed.pipeline.imputation.tables import read_domain, read_known
+from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.storage.workspace import Workspace
 
@@ -50,8 +50,9 @@ def imputation_plan(job: ImputationJob, workspace: Workspace | None = None) -> P
 
 
 def _sizes(job: ImputationJob, workspace: Workspace | None) -> Sizes:
-    n_bytes = sum(stamp[1] for stamp in file_stamps([job.domain.path, job.known.path]))
-    if workspace is not None and "join" in workspace.stages():
+    done = workspace.stages() if workspace is not None else {}
+    if workspace is not None and "join" in done:
+        n_bytes = recorded_bytes(done["join"])
         spec = workspace.describe("domain").spec
         width = np.dtype(spec.dtype).itemsize
         n_components = workspace.describe("known_vectors").spec.shape[1]
@@ -60,6 +61,7 @@ def _sizes(job: ImputationJob, workspace: Workspace | None) -> Sizes:
     matrix = read_domain(job.domain).matrix
     n, d = matrix.shape
     known = read_known(job.known.model_copy(update={"max_words": 1}))
+    n_bytes = sum(file_sizes([job.domain.path, job.known.path]).values())
     return Sizes(n, d, known.vectors.shape[1], n_bytes, matrix.nbytes)
 
 

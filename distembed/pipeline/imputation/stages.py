@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from distembed.execution import compute, delayed
 from distembed.manifold.distances import distance_rows, row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
-from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
+from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.tables import Joined, join, read_domain, read_known
 from distembed.storage.workspace import Workspace
@@ -23,13 +23,16 @@ SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
 
 
 def join_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the sections of both tables, the stamps of their files, and the memory of a block."""
-    files = [path for path in (job.domain.path, job.domain.names, job.known.path) if path]
+    """Return the sections of both tables and the memory of a block."""
     return {
         **sections("domain", "known", "matching")(job),
-        "files": file_stamps(files),
         "block_memory": job.resources.block_memory,
     }
+
+
+def table_files(job: ImputationJob) -> tuple[str, ...]:
+    """Return the files of both tables."""
+    return tuple(path for path in (job.domain.path, job.domain.names, job.known.path) if path)
 
 
 def _options(names: set[str]) -> Any:
@@ -188,7 +191,7 @@ def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("join", (), join_parameters, run_join),
+    StageSpec("join", (), join_parameters, run_join, table_files),
     StageSpec("graph", ("join",), graph_parameters, run_graph),
     StageSpec("weights", ("join", "graph"), _options(WEIGHT_OPTIONS), run_weights),
     StageSpec("vectors", ("join", "weights"), _options(SOLVE_OPTIONS), run_vectors),

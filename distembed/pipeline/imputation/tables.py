@@ -60,7 +60,7 @@ def read_columns(path: str) -> Columns:
                 return {name: arrays[name] for name in arrays.files}
         # Read in this thread: one of Arrow's, still at a file of Python's when the program ends, aborts it.
         table = (
-            pq.read_table(file, use_threads=False, pre_buffer=False)
+            pq.read_table(file, use_threads=False, pre_buffer=False, page_checksum_verification=True)
             if suffix == ".parquet"
             else _read_csv(path, file, suffix)
         )

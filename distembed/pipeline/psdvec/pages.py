@@ -9,8 +9,10 @@ import numpy as np
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
 from distembed.pipeline.psdvec import stages
 from distembed.pipeline.psdvec.config import PSDVecJob
+from distembed.pipeline.terminal import neighbor_line, safe_scores
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -27,11 +29,8 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbours of the job's words and the place of the report."""
     vectors = stages.judged_vectors(job, workspace)
     scores = stages.scores_of(workspace)
-    table = evaluation.format_scores(scores) if scores else ""
-    near = "\n".join(
-        f"{word}: " + ", ".join(f"{other} {cosine:.3f}" for other, cosine in found)
-        for word, found in neighbors(job, vectors).items()
-    )
+    table = evaluation.format_scores(safe_scores(scores)) if scores else ""
+    near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, vectors).items())
     return "\n\n".join(part for part in (table, near, report.ways_on(workspace, where)) if part)
 
 
@@ -53,6 +52,7 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
         "tokens": tokens.get("n_tokens", 0),
         "words": vocabulary["n_words"],
         "pairs": counts["n_nonzero"],
+        **omissions(tokens),
     }
 
 

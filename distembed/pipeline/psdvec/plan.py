@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from distembed.pipeline.plan import (
-    PART_DICTIONARY_BYTES,
     SCRATCH_FACTOR,
     WORKER_BYTES,
     Plan,
     Sizes,
     StagePlan,
-    corpus_sizes,
+    corpus_plans,
+    counting_plan,
+    pair_sizes,
     sizes_in_words,
 )
 from distembed.pipeline.psdvec.config import PSDVecJob
@@ -74,32 +75,34 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
 
 def psdvec_plan(job: PSDVecJob, workspace: Workspace | None = None) -> Plan:
     """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
-    sizes = corpus_sizes(job, workspace)
+    sizes = pair_sizes(job, workspace)
     return Plan(job, sizes_in_words(sizes), _psdvec_stages(job, sizes))
 
 
 def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
     block = job.resources.block_memory
     options = job.psdvec
-    n_core = min(options.n_core or sizes.n_words, sizes.n_words)
+    n_words = sizes.corpus.n_words
+    n_core = min(options.n_core or n_words, n_words)
     pair_bytes = 8 * sizes.n_nonzero
     n_blocks = max(1, -(-12 * sizes.n_nonzero // (block // 8)))
     rank = options.n_components + options.n_iter - 1
     dense = 4 * n_core * rank
-    core_pairs = int(pair_bytes * min(1.0, (n_core / sizes.n_words) ** 0.35))
+    core_pairs = int(pair_bytes * min(1.0, (n_core / n_words) ** 0.35))
     passes = CORE_FIRST_PASSES + CORE_PASSES * (options.n_iter - 1)
-    token_bytes = int(2.2 * sizes.n_tokens)
-    split = min(job.corpus.split_bytes, sizes.input_bytes)
     largest_block = min(block // 8 * 2, pair_bytes)
     core = core_memory(job, n_core, sizes.n_nonzero)
     kept = core.kept_in_process(job.resources.memory_limit, job.resources.n_workers)
     on_disk = {"all": 0, "bases": 2 * core_pairs, "none": 2 * core_pairs + 2 * passes * dense}[kept]
     return (
-        StagePlan(
-            "tokens", sizes.n_splits, sizes.input_bytes, token_bytes, 2 * split + PART_DICTIONARY_BYTES
+        *corpus_plans(job, sizes.corpus).values(),
+        counting_plan(
+            "partial_counts",
+            sizes.corpus,
+            sizes.corpus.n_splits,
+            written_bytes=int(1.5 * pair_bytes),
+            block_memory=block,
         ),
-        StagePlan("vocabulary", 1, token_bytes // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES),
-        StagePlan("partial_counts", sizes.n_splits, token_bytes, int(1.5 * pair_bytes), block),
         StagePlan("cooccurrence", n_blocks, int(1.5 * pair_bytes), pair_bytes, block),
         StagePlan(
             "core",
@@ -108,13 +111,15 @@ def _psdvec_stages(job: PSDVecJob, sizes: Sizes) -> tuple[StagePlan, ...]:
             on_disk + options.n_iter * dense,
             core.task_bytes,
             core.kept_bytes(kept),
+            exact=sizes.exact,
         ),
         StagePlan(
             "vectors",
             n_blocks,
             2 * pair_bytes,
-            4 * sizes.n_words * options.n_components,
+            4 * n_words * options.n_components,
             int(SCRATCH_FACTOR * largest_block) + 2 * 4 * n_core * options.n_components,
+            exact=sizes.exact,
         ),
-        StagePlan("evaluation", 1, 4 * sizes.n_words * options.n_components, 2**14, 2**26),
+        StagePlan("evaluation", 1, 4 * n_words * options.n_components, 2**14, 2**26),
     )

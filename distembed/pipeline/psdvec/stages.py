@@ -18,7 +18,7 @@ from distembed.execution import Checkpoint, persist
 from distembed.linalg.operators import VALUES_PER_BLOCK, balanced_chunks
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import (
-    corpus_parameters,
+    corpus_files,
     counting_parameters,
     run_cooccurrence,
     run_partial_counts,
@@ -182,11 +182,13 @@ def scores_of(workspace: Workspace) -> list[Score]:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), corpus_parameters, run_tokens),
+    StageSpec("tokens", (), sections("corpus"), run_tokens, corpus_files),
     StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary),
     StageSpec("partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts),
     StageSpec("cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence),
     StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core),
     StageSpec("vectors", ("core",), sections("psdvec"), run_vectors),
-    StageSpec("evaluation", ("vectors",), sections("evaluation"), run_evaluation),
+    StageSpec(
+        "evaluation", ("vectors",), sections("evaluation"), run_evaluation, lambda job: job.evaluation.sets
+    ),
 )

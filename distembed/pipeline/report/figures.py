@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
+from distembed.display import plural
 from distembed.pipeline.quantities import format_number, with_typeset_sign
 from distembed.pipeline.report.page import (
     THEME,
@@ -25,7 +26,6 @@ from distembed.pipeline.report.page import (
     escaped,
     finite_values,
     paragraph,
-    plural,
     printable,
     short,
 )

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from distembed.display import plural
 from distembed.execution import one_blas_thread
 from distembed.pipeline.report.figures import COLOURS, FONT_SIZE, MUTED, WIDE, html_figure
-from distembed.pipeline.report.page import Floats, Section, paragraph, plural, short
+from distembed.pipeline.report.page import Floats, Section, paragraph, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from distembed.display import plural
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.report.figures import line_chart, spread_points
-from distembed.pipeline.report.page import Floats, Section, finite_values, paragraph, plural
+from distembed.pipeline.report.page import Floats, Section, finite_values, paragraph
 
 
 def zipf_curve(counts: ArrayLike, *, title: str = "Rank and frequency", first_rank: int = 10) -> Section:

@@ -7,7 +7,6 @@ drawing serves light screens, dark screens and paper. Text stays text: it can be
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, NamedTuple
@@ -16,9 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.pipeline.quantities import format_number
+from distembed.pipeline.terminal import UNSAFE
 
 Floats = NDArray[np.float64]
 
+DIRECTION_MARKS = "\u061c\u200e\u200f"
+"""Parts of Arabic and Hebrew words: they reorder nothing outside the element that holds the word."""
 
 THEME = {
     # role: (light, dark). Hues in this order stay distinguishable with the common colour-vision deficiencies.
@@ -45,8 +47,8 @@ class Section(NamedTuple):
 
 
 def printable(text: object) -> str:
-    """Replace what HTML and XML may not hold: control characters and lone surrogates."""
-    return "".join("�" if unicodedata.category(c) in {"Cc", "Cs"} else c for c in str(text))
+    """Replace what HTML and XML may not hold, and what reorders text: control and bidirectional characters."""
+    return UNSAFE.sub(lambda found: found[0] if found[0] in DIRECTION_MARKS else "�", str(text))
 
 
 def escaped(value: object) -> str:
@@ -73,18 +75,13 @@ def short(word: object, limit: int = _MAX_LABEL) -> str:
 
 def paragraph(text: str) -> str:
     """Return a note as an HTML paragraph."""
-    return f'<p class="note">{escape(text)}</p>'
+    return f'<p class="note">{escaped(text)}</p>'
 
 
 def finite_values(values: ArrayLike) -> Floats:
     """Return the finite values of an array of any shape, float64."""
     array = np.asarray(values, dtype=np.float64).ravel()
     return array[np.isfinite(array)]
-
-
-def plural(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 word", "2 words"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def is_number(value: object) -> bool:

@@ -10,6 +10,7 @@ from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.report.figures import bar_chart
 from distembed.pipeline.report.page import Section, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
+from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
 
 
@@ -84,7 +85,8 @@ def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
 
 def ways_on(workspace: Workspace, where: str) -> str:
     """Return where the report is and what to type next."""
+    url = shown(workspace.url)
     return (
-        f"report     {where}\nvectors    distembed export {workspace.url} --to vectors.txt\n"
-        f"neighbours distembed neighbors {workspace.url} WORD ..."
+        f"report     {shown(where)}\nvectors    distembed export {url} --to vectors.txt\n"
+        f"neighbors  distembed neighbors {url} WORD ..."
     )

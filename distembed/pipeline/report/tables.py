@@ -56,7 +56,7 @@ def _table(
         "<tr>" + "".join(_cell(row.get(name), formats.get(name)) for name in columns) + "</tr>"
         for row in rows
     )
-    legend = f"<caption>{escape(caption)}</caption>" if caption else ""
+    legend = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return (
         f'<div class="scroll" tabindex="0"><table>{legend}<thead><tr>{head}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>"

@@ -82,7 +82,7 @@ class TopicsSection(Section):
 
 
 class ReferenceSection(Section):
-    """`[semantic]`: a workspace with counts of other text, its place as that of the job's own workspace."""
+    """`[semantic]`: a workspace with counts of other text."""
 
     workspace: str | None = None
 
@@ -117,4 +117,12 @@ class TopicsJob(Job):
     def located(self, folder: Path) -> Self:
         """Return the job with its inputs looked up from the folder of its file."""
         paths = tuple(locate(path, folder) for path in self.corpus.paths)
-        return self.model_copy(update={"corpus": self.corpus.model_copy(update={"paths": paths})})
+        sections = {
+            name: _located_reference(getattr(self, name), folder) for name in ("semantic", "coherence")
+        }
+        return self.model_copy(update={"corpus": self.corpus.model_copy(update={"paths": paths}), **sections})
+
+
+def _located_reference(section: ReferenceSection, folder: Path) -> ReferenceSection:
+    workspace = None if section.workspace is None else locate(section.workspace, folder)
+    return section.model_copy(update={"workspace": workspace})

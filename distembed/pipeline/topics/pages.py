@@ -18,6 +18,8 @@ from distembed.evaluation.documents import (
 )
 from distembed.execution import compute
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.topics.config import Method, TopicsJob
 from distembed.pipeline.topics.stages import STAGES, classes_of, factor_names, labels_of, losses_of
 from distembed.storage.workspace import Workspace
@@ -62,7 +64,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
     rows = _topic_rows(workspace, job.topics.method)
     topics = "\n".join(
-        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(row['words'][:CLOSING_WORDS])}"
+        f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(map(shown, row['words'][:CLOSING_WORDS]))}"
         for row in rows
     )
     scores = "\n".join(_score_line(method, found) for method, found in summaries(job, workspace).items())
@@ -127,6 +129,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
         "words": done["vocabulary"].facts["n_words"],
         "topics": job.topics.n_topics,
         "pairs": done["association"].facts["n_nonzero"],
+        **omissions(done["tokens"].facts),
     }
 
 

@@ -8,7 +8,9 @@ from distembed.pipeline.plan import (
     Plan,
     Sizes,
     StagePlan,
-    corpus_sizes,
+    corpus_plans,
+    counting_plan,
+    pair_sizes,
     sizes_in_words,
 )
 from distembed.pipeline.topics.config import TopicsJob
@@ -24,9 +26,9 @@ CONTENT_SHARE = 0.55
 
 def topics_plan(job: TopicsJob, workspace: Workspace | None = None) -> Plan:
     """Return the plan of a job; what committed stages of `workspace` have counted is not estimated."""
-    sizes = corpus_sizes(job, workspace)
+    sizes = pair_sizes(job, workspace)
     done = workspace.stages() if workspace is not None else {}
-    n_terms = int(DISTINCT_SHARE * CONTENT_SHARE * sizes.n_tokens)
+    n_terms = int(DISTINCT_SHARE * CONTENT_SHARE * sizes.corpus.n_tokens)
     if "document_terms" in done:
         n_terms = int(done["document_terms"].facts["n_nonzero"])
     n_pairs = sizes.n_nonzero
@@ -43,25 +45,40 @@ def planned_stages(job: TopicsJob, sizes: Sizes, n_terms: int, n_pairs: int) -> 
     """Return the lines of a plan for given numbers of document terms and of associated pairs of words."""
     block, k = job.resources.block_memory, job.topics.n_topics
     terms, pairs, counts = VALUE_BYTES * n_terms, VALUE_BYTES * n_pairs, VALUE_BYTES * sizes.n_nonzero
-    tokens = int(2.2 * sizes.n_tokens)
-    split = min(job.corpus.split_bytes, sizes.input_bytes)
+    tokens = int(2.2 * sizes.corpus.n_tokens)
+    corpus = corpus_plans(job, sizes.corpus)
+    exact = {"document_terms", "association"} <= sizes.corpus.counted
     n_blocks = max(1, -(-12 * sizes.n_nonzero // (block // 8)))
-    n_term_blocks = max(sizes.n_splits, -(-32 * sizes.n_tokens // block))
+    n_term_blocks = max(sizes.corpus.n_splits, -(-32 * sizes.corpus.n_tokens // block))
     largest = min(block // 4, counts)
-    words = 8 * sizes.n_words * k
+    words = 8 * sizes.corpus.n_words * k
     rounds = job.topics.n_iter * job.topics.n_starts
     small = terms <= block and pairs <= block
     held = terms + pairs if small else largest
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
     tasks = 1 if small else (4 * n_term_blocks + 2 * n_blocks) * job.topics.n_iter * job.topics.n_starts
     return (
-        StagePlan("tokens", sizes.n_splits, sizes.input_bytes, tokens, 2 * split + PART_DICTIONARY_BYTES),
-        StagePlan("selection", sizes.n_splits, tokens, tokens, PART_DICTIONARY_BYTES),
-        StagePlan("vocabulary", 1, tokens // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES),
-        StagePlan("document_terms", 2 * n_term_blocks, tokens + terms, 2 * terms, min(block, 4 * terms)),
-        StagePlan("partial_counts", sizes.n_splits, tokens, int(1.5 * counts), block),
+        corpus["tokens"],
+        StagePlan("selection", sizes.corpus.n_splits, tokens, tokens, PART_DICTIONARY_BYTES),
+        corpus["vocabulary"],
+        counting_plan(
+            "document_terms",
+            sizes.corpus,
+            2 * n_term_blocks,
+            written_bytes=2 * terms,
+            block_memory=min(block, 4 * terms),
+        ),
+        counting_plan(
+            "partial_counts",
+            sizes.corpus,
+            sizes.corpus.n_splits,
+            written_bytes=int(1.5 * counts),
+            block_memory=block,
+        ),
         StagePlan("cooccurrence", n_blocks, int(1.5 * counts), counts, block),
-        StagePlan("association", n_blocks, counts, pairs, int(SCRATCH_FACTOR * largest)),
-        StagePlan("topics", tasks, rounds * (terms + pairs), words, 3 * held + 6 * words, graphs=rounds),
-        StagePlan("evaluation", n_blocks, counts, 2**14, largest + 2**26),
+        StagePlan("association", n_blocks, counts, pairs, int(SCRATCH_FACTOR * largest), exact=sizes.exact),
+        StagePlan(
+            "topics", tasks, rounds * (terms + pairs), words, 3 * held + 6 * words, graphs=rounds, exact=exact
+        ),
+        StagePlan("evaluation", n_blocks, counts, 2**14, largest + 2**26, exact=sizes.exact),
     )

@@ -73,7 +73,13 @@ def _select_part(
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Choose words that are neither rare, nor in most documents, nor stop words."""
     options = ctx.job.vocabulary
-    every = build_vocabulary(tokens_of(ctx.job, ctx.workspace), min_count=options.min_count)
+    with corpus_stages.local_scratch(ctx.workspace) as scratch:
+        every = build_vocabulary(
+            tokens_of(ctx.job, ctx.workspace),
+            min_count=options.min_count,
+            words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
+            scratch=scratch,
+        )
     stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
     kept = choose_words(
         every.words,
@@ -135,15 +141,14 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_tokens_name(ctx.job))
 
 
-def reference_parameters(section: str) -> Callable[[TopicsJob], dict[str, Any]]:
-    """Return a function that takes a section and what its workspace holds as parameters of a stage."""
+def reference_of(section: str) -> Callable[[TopicsJob], tuple[str, ...]]:
+    """Return a function that returns the workspace that a section of a job refers to, if any."""
 
-    def parameters(job: TopicsJob) -> dict[str, Any]:
+    def reads(job: TopicsJob) -> tuple[str, ...]:
         url = getattr(job, section).workspace
-        held = None if url is None else Workspace.open(url).digest()
-        return {**sections(section)(job), "digest": held}
+        return () if url is None else (url,)
 
-    return parameters
+    return reads
 
 
 class PairCounts(NamedTuple):
@@ -415,7 +420,7 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), corpus_stages.corpus_parameters, corpus_stages.run_tokens),
+    StageSpec("tokens", (), sections("corpus"), corpus_stages.run_tokens, corpus_stages.corpus_files),
     StageSpec("selection", ("tokens",), sections("documents"), run_selection),
     StageSpec("vocabulary", ("tokens", "selection"), sections("vocabulary"), run_vocabulary),
     StageSpec("document_terms", ("tokens", "selection", "vocabulary"), document_parameters, run_documents),
@@ -429,13 +434,18 @@ STAGES: tuple[StageSpec, ...] = (
         "cooccurrence", ("partial_counts",), corpus_stages.counting_parameters, corpus_stages.run_cooccurrence
     ),
     StageSpec(
-        "association", ("cooccurrence", "vocabulary"), reference_parameters("semantic"), run_association
+        "association",
+        ("cooccurrence", "vocabulary"),
+        sections("semantic"),
+        run_association,
+        reference_of("semantic"),
     ),
     StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics),
     StageSpec(
         "evaluation",
         ("topics", "cooccurrence", "selection"),
-        reference_parameters("coherence"),
+        sections("coherence"),
         run_evaluation,
+        reference_of("coherence"),
     ),
 )

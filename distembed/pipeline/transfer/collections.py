@@ -87,7 +87,7 @@ def _as_parquet(split: Split, target: str) -> Split:
 
 def _write_table(target: str, table: pa.Table) -> None:
     with fsspec.open(target, "wb") as file:
-        pq.write_table(table, file)
+        pq.write_table(table, file, write_page_checksum=True)
 
 
 def _excerpt(text: str) -> str:
@@ -107,7 +107,7 @@ def document_table(prefixes: Sequence[str]) -> pa.Table:
 
 def _read_table(url: str) -> pa.Table:
     with fsspec.open(url, "rb") as file:
-        return pq.read_table(file)
+        return pq.read_table(file, page_checksum_verification=True)
 
 
 # ---- pairs ------------------------------------------------------------------------------------------------

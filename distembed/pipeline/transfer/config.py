@@ -23,6 +23,7 @@ class CollectionSection(Section):
     title_field: str | None = None
     label_field: str | None = None
     pattern: str = "unicode"
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False

@@ -12,6 +12,7 @@ from sklearn.manifold import TSNE
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute, one_blas_thread
 from distembed.pipeline import report
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.transfer.collections import SIDES
 from distembed.pipeline.transfer.config import TransferJob
 from distembed.pipeline.transfer.stages import STAGES, method_names
@@ -54,7 +55,7 @@ def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
     parts = [_counts(workspace), _convergence(workspace), accuracy_text(job, workspace)]
     parts.append(
-        f"report     {where}\nworkspace  {workspace.url}: second_topics, first_embedding, aligned.parquet"
+        f"report     {shown(where)}\nworkspace  {shown(workspace.url)}: second_topics, first_embedding, aligned.parquet"
     )
     return "\n\n".join(part for part in parts if part)
 

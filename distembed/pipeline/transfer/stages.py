@@ -34,8 +34,10 @@ from distembed.manifold.correspondences import (
     shared_values,
 )
 from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
-from distembed.pipeline.context import Context, StageSpec, file_stamps, read_vectors, sections
+from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
+from distembed.pipeline.corpus_stages import local_scratch, words_in_memory
 from distembed.pipeline.imputation.stages import stored_sparse
+from distembed.pipeline.inputs import code_file
 from distembed.pipeline.transfer.collections import (
     SIDES,
     document_table,
@@ -59,12 +61,16 @@ TOP_WORDS = 10
 
 
 def token_parameters(job: TransferJob) -> dict[str, Any]:
-    """Return both collections and the stamps of their files; not what only later stages ask of them."""
-    stamps = [file_stamps(split.url for split in splits_of(getattr(job, side))) for side in SIDES]
-    read = {
+    """Return both collections; not what only later stages ask of them."""
+    return {
         side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "vectors"}) for side in SIDES
     }
-    return {**read, "files": stamps}
+
+
+def collection_files(job: TransferJob) -> tuple[str, ...]:
+    """Return the paths of both collections, and the source files of tokenizers that the job brings."""
+    both = [getattr(job, side) for side in SIDES]
+    return tuple(path for side in both for path in (*side.paths, *code_file(side.pattern)))
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
@@ -76,7 +82,7 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
         make = partial(tokenize_part, splits=splits, tokenizer=tokenizer_of(section))
         name = f"{side}_tokens"
         parts = ctx.stage.store_files(name, len(splits), make, progress=ctx.progress(name))
-        for what in ("n_documents", "n_tokens"):
+        for what in ("n_documents", "n_tokens", "n_words"):
             facts[f"{side}_{what}"] = sum(int(part.summary[what]) for part in parts)
     return facts
 
@@ -97,11 +103,13 @@ def term_parameters(job: TransferJob) -> dict[str, Any]:
 
 def run_terms(ctx: Context) -> dict[str, Any]:
     """Choose the words of each collection and weigh its documents by them."""
-    facts = {}
+    facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
     for side in SIDES:
         tokens = Tokens(_prefixes(ctx.workspace, side))
         documents = document_table(tokens.parts)
-        vocabulary = _chosen_words(ctx.job, side, build_vocabulary(tokens), documents.num_rows)
+        with local_scratch(ctx.workspace) as scratch:
+            every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
+        vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)
         ctx.stage.store_table(f"{side}_documents", documents)
         ctx.stage.store_table(f"{side}_vocabulary", _vocabulary_table(vocabulary))
         counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
@@ -140,7 +148,7 @@ def vocabulary_of(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
     table = workspace.table(f"{side}_vocabulary")
     return Vocabulary(
-        table["word"].to_pylist(), table["count"].to_numpy(), table["document_count"].to_numpy()
+        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
     )
 
 
@@ -158,13 +166,13 @@ def _store_memory(ctx: Context, name: str, array: Any, dims: tuple[str, ...], me
 
 
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
-    """Return the representation, and the stamps of given word vectors."""
-    given = [getattr(job, side).vectors for side in SIDES]
-    return {**sections("representation")(job), "vectors": [_vector_stamp(url) for url in given if url]}
+    """Return the representation, and where word vectors are given."""
+    return {**sections("representation")(job), "vectors": [getattr(job, side).vectors for side in SIDES]}
 
 
-def _vector_stamp(url: str) -> Any:
-    return [url, Workspace.open(url).digest()] if Workspace.exists(url) else file_stamps([url])
+def given_vectors(job: TransferJob) -> tuple[str, ...]:
+    """Return the vector files and workspaces that a job names."""
+    return tuple(url for side in SIDES if (url := getattr(job, side).vectors))
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -297,9 +305,9 @@ def _in_memory(rows: da.Array) -> Any:
 # --- pairs and graphs -> one embedding ------------------------------------------------------------------------
 
 
-def pair_parameters(job: TransferJob) -> dict[str, Any]:
-    """Return which pairs are known."""
-    return {**sections("pairs")(job), "files": file_stamps([job.pairs.path] if job.pairs.path else [])}
+def pair_files(job: TransferJob) -> tuple[str, ...]:
+    """Return the file of known pairs, if the job names one."""
+    return () if job.pairs.path is None else (job.pairs.path,)
 
 
 def run_pairs(ctx: Context) -> dict[str, Any]:
@@ -524,11 +532,11 @@ def _topic_scores(workspace: Workspace, topics: Floats) -> pa.Table:
 
 
 STAGES: tuple[StageSpec, ...] = (
-    StageSpec("tokens", (), token_parameters, run_tokens),
+    StageSpec("tokens", (), token_parameters, run_tokens, collection_files),
     StageSpec("terms", ("tokens",), term_parameters, run_terms),
-    StageSpec("vectors", ("terms",), vector_parameters, run_vectors),
+    StageSpec("vectors", ("terms",), vector_parameters, run_vectors, given_vectors),
     StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics),
-    StageSpec("pairs", ("terms",), pair_parameters, run_pairs),
+    StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, pair_files),
     StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs),
     StageSpec("links", ("vectors", "pairs"), link_parameters, run_links),
     StageSpec("embedding", ("topics", "graphs", "links"), sections("alignment"), run_embedding),

@@ -8,6 +8,8 @@ from typing import Any
 from distembed.evaluation.priming import ALIKE, OPPOSITES
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
+from distembed.pipeline.corpus_stages import omissions
+from distembed.pipeline.terminal import shown
 from distembed.pipeline.wordspaces.config import WordSpacesJob
 from distembed.pipeline.wordspaces.stages import nearest_of, scores_of, stages_of, title_of
 from distembed.storage.workspace import Workspace
@@ -40,7 +42,7 @@ def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
     """Return the scores of all spaces as a table, and the place of the report."""
     scores = all_scores(job, workspace)
     lines = [_plain_table(job, scores)] if any(scores.values()) else []
-    further = report.ways_on(workspace, where) if job.wordspaces.vectors else f"report     {where}"
+    further = report.ways_on(workspace, where) if job.wordspaces.vectors else f"report     {shown(where)}"
     return "\n\n".join([*lines, further])
 
 
@@ -56,6 +58,7 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
         "documents": tokens.get("n_documents", 0),
         "tokens": tokens.get("n_tokens", 0),
         "words": done["vocabulary"].facts["n_words"],
+        **omissions(tokens),
     }
 
 
@@ -192,11 +195,11 @@ def _effect(scores: Mapping[tuple[str, str], Score], effect: Score) -> str:
 def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
     """Return scores x 100 as text: a line for each set and metric, a column for each space."""
     first = next(iter(scores.values()))
-    shown = [i for i, score in enumerate(first) if score.task in CLOSING_TASKS]
-    lines = [["set", "metric", "known/total", *job.spaces]]
-    for i in shown:
+    chosen = [i for i, score in enumerate(first) if score.task in CLOSING_TASKS]
+    lines = [["set", "metric", "known/total", *map(shown, job.spaces)]]
+    for i in chosen:
         values = [f"{100 * found[i].value:.1f}" for found in scores.values()]
-        lines.append([first[i].set, first[i].metric, f"{first[i].known}/{first[i].total}", *values])
+        lines.append([shown(first[i].set), first[i].metric, f"{first[i].known}/{first[i].total}", *values])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

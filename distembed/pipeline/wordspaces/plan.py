@@ -7,18 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from dask.utils import format_bytes
 
-from distembed.pipeline import corpus_stages
-from distembed.pipeline.context import file_stamps
 from distembed.pipeline.plan import (
-    PART_DICTIONARY_BYTES,
     REPETITION,
     SCRATCH_FACTOR,
+    CorpusSizes,
     Plan,
     StagePlan,
-    estimated_tokens,
-    estimated_words,
+    corpus_plans,
+    corpus_sizes,
+    counting_plan,
     expected_pairs,
-    zipf_counts,
+    word_counts,
 )
 from distembed.pipeline.wordspaces.config import COUNTED, SPARSE_METHODS, RecipeSection, WordSpacesJob
 from distembed.pipeline.wordspaces.stages import COUNTING, counting_options, stages_of
@@ -49,12 +48,14 @@ TESTED_SHARE = 0.9
 class Sizes(NamedTuple):
     """What the plan is made from; values are stored values of each table of counts."""
 
-    input_bytes: int
-    n_splits: int
-    n_tokens: int
-    n_words: int
+    corpus: CorpusSizes
     n_documents: int
     values: dict[str, int]
+
+    @property
+    def n_words(self) -> int:
+        """Words of the vocabulary."""
+        return self.corpus.n_words
 
 
 def wordspaces_plan(job: WordSpacesJob, workspace: Workspace | None = None) -> Plan:
@@ -62,30 +63,33 @@ def wordspaces_plan(job: WordSpacesJob, workspace: Workspace | None = None) -> P
     sizes = _sizes(job, workspace)
     tables = ", ".join(f"{name} {n:,}" for name, n in sizes.values.items())
     text = (
-        f"{format_bytes(sizes.input_bytes)} of input in {sizes.n_splits} splits; {sizes.n_tokens:,} tokens, "
+        f"{format_bytes(sizes.corpus.input_bytes)} of input in {sizes.corpus.n_splits} splits; "
+        f"{sizes.corpus.n_tokens:,} tokens, "
         f"{sizes.n_words:,} words, {sizes.n_documents:,} documents; values: {tables}"
     )
-    return Plan(job, text, tuple(_stage(job, sizes, spec.name) for spec in stages_of(job)))
+    return Plan(job, text, tuple(_planned(job, sizes, spec.name) for spec in stages_of(job)))
+
+
+def _planned(job: WordSpacesJob, sizes: Sizes, name: str) -> StagePlan:
+    """Return the plan of a stage; what is made of tables that are not counted yet is estimated."""
+    plan, stages = _stage(job, sizes, name), {spec.name for spec in stages_of(job)}
+    if name in ("tokens", "vocabulary", "document_terms") or name.removesuffix("_parts") in COUNTING:
+        return plan
+    # the values of document_terms are an estimate even when it is done
+    return plan._replace(exact=stages & {*COUNTING, "document_terms"} <= sizes.corpus.counted & {*COUNTING})
 
 
 def _sizes(job: WordSpacesJob, workspace: Workspace | None) -> Sizes:
-    splits = corpus_stages.corpus_of(job).splits  # type: ignore[arg-type]
-    size = {stamp[0]: stamp[1] for stamp in file_stamps(split.url for split in splits)}
-    done = workspace.stages() if workspace is not None else {}
-    facts = {name: manifest.facts for name, manifest in done.items()}
-    n_tokens = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in size.items())
-    n_tokens = int(facts.get("tokens", {}).get("n_tokens", n_tokens))
-    n_documents = n_tokens // TOKENS_PER_DOCUMENT + 1
-    n_documents = int(facts.get("tokens", {}).get("n_documents", n_documents))
-    if workspace is not None and "vocabulary" in done:
-        counts = workspace.table("vocabulary")["count"].to_numpy().astype(float)
-    else:
-        counts = zipf_counts(estimated_words(job, n_tokens), n_tokens)
-    values = {"document_terms": int(WORD_SHARE * n_tokens)}
+    corpus = corpus_sizes(job, workspace)
+    facts = {name: manifest.facts for name, manifest in workspace.stages().items()} if workspace else {}
+    n_documents = corpus.n_tokens // TOKENS_PER_DOCUMENT + 1
+    n_documents = corpus.n_documents if "tokens" in corpus.counted else n_documents
+    counts = word_counts(corpus, workspace)
+    values = {"document_terms": int(WORD_SHARE * corpus.n_tokens)}
     for table in COUNTING:
         values[table] = _pairs(job, table, counts)
         values[table] = int(facts.get(table, {}).get("n_nonzero", values[table]))
-    return Sizes(sum(size.values()), len(splits), n_tokens, len(counts), n_documents, values)
+    return Sizes(corpus, n_documents, values)
 
 
 def _pairs(job: WordSpacesJob, table: str, counts: np.ndarray) -> int:
@@ -111,23 +115,20 @@ def _stage(job: WordSpacesJob, sizes: Sizes, name: str) -> StagePlan:
 
 
 def _reading(job: WordSpacesJob, sizes: Sizes, name: str) -> StagePlan:
-    token_bytes = int(2.2 * sizes.n_tokens)
-    split = min(job.corpus.split_bytes, sizes.input_bytes)
+    if name != "document_terms":
+        return corpus_plans(job, sizes.corpus)[name]
+    block, corpus = job.resources.block_memory, sizes.corpus
+    n_tasks = max(corpus.n_splits, 32 * corpus.n_tokens // block)
     terms = VALUE_BYTES * sizes.values["document_terms"]
-    block = job.resources.block_memory
-    if name == "tokens":
-        task = 2 * split + PART_DICTIONARY_BYTES
-        return StagePlan(name, sizes.n_splits, sizes.input_bytes, token_bytes, task)
-    if name == "vocabulary":
-        return StagePlan(name, 1, token_bytes // 8, 40 * sizes.n_words, PART_DICTIONARY_BYTES)
-    return StagePlan(name, max(sizes.n_splits, 32 * sizes.n_tokens // block), token_bytes, terms, block)
+    return counting_plan(name, corpus, n_tasks, written_bytes=terms, block_memory=block)
 
 
 def _counting(job: WordSpacesJob, sizes: Sizes, name: str) -> StagePlan:
-    block = job.resources.block_memory
+    block, corpus = job.resources.block_memory, sizes.corpus
     pairs = VALUE_BYTES * sizes.values[name.removesuffix("_parts")]
     if name.endswith("_parts"):
-        return StagePlan(name, sizes.n_splits, int(2.2 * sizes.n_tokens), int(1.5 * pairs), block)
+        written = int(1.5 * pairs)
+        return counting_plan(name, corpus, corpus.n_splits, written_bytes=written, block_memory=block)
     return StagePlan(name, _blocks(pairs, block), int(1.5 * pairs), pairs, block)
 
 

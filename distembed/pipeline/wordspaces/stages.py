@@ -11,7 +11,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -34,16 +33,16 @@ from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.blocks import unit_rows
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.graphs import row_is_used
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
-    laplacian_eigenmaps,
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, StageSpec, file_stamps, sections
+from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus_stages import (
-    corpus_parameters,
+    corpus_files,
     count_numbered_part,
     run_tokens,
     run_vocabulary,
@@ -86,8 +85,8 @@ def stages_of(job: WordSpacesJob) -> tuple[StageSpec, ...]:
     needed = job.needed()
     counted = [kind for kind in COUNTED if any(job.recipes[name].of == kind for name in needed)]
     specs = [
-        StageSpec("tokens", (), corpus_parameters, run_tokens),
-        StageSpec("vocabulary", ("tokens",), vocabulary_parameters, run_test_vocabulary),
+        StageSpec("tokens", (), sections("corpus"), run_tokens, corpus_files),
+        StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_test_vocabulary, kept_sets),
         *(spec for kind in counted for table in TABLES[kind] for spec in _count_stages(table)),
     ]
     for name in needed:
@@ -146,7 +145,11 @@ def eigenmaps_name(recipe: RecipeSection) -> str:
 
 def _score_stage(name: str) -> StageSpec:
     return StageSpec(
-        f"scores_{name}", (f"space_{name}", "vocabulary"), score_parameters, partial(run_scores, name=name)
+        f"scores_{name}",
+        (f"space_{name}", "vocabulary"),
+        score_parameters,
+        partial(run_scores, name=name),
+        lambda job: job.evaluation.sets,
     )
 
 
@@ -161,21 +164,9 @@ def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
 # --- parameters ------------------------------------------------------------------------------------------------
 
 
-def vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    """Return the section of the vocabulary, and the sets whose words it keeps."""
-    kept = file_stamps(set_files(job)) if job.evaluation.keep_words else []
-    return {**sections("vocabulary")(job), "kept": kept}
-
-
-def set_files(job: WordSpacesJob) -> list[str]:
-    """Return the files of the evaluation sets, those of a folder one by one."""
-    return [str(file) for path in job.evaluation.sets for file in files_under(path)]
-
-
-def files_under(path: str) -> list[Path]:
-    """Return a file, or all files of a folder and below it, sorted."""
-    place = Path(path)
-    return sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place]
+def kept_sets(job: WordSpacesJob) -> tuple[str, ...]:
+    """Return the evaluation sets whose words the vocabulary keeps."""
+    return job.evaluation.sets if job.evaluation.keep_words else ()
 
 
 def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
@@ -199,9 +190,9 @@ def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]
 
 
 def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    """Return the sets with their stamps, and the words whose neighbours are listed."""
+    """Return the sets in their order, and the words whose neighbours are listed."""
     report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
-    return {"report": report, "sets": file_stamps(set_files(job))}
+    return {"report": report, "sets": list(job.evaluation.sets)}
 
 
 # --- documents -> counts ---------------------------------------------------------------------------------------

@@ -1,17 +1,17 @@
-"""Word vectors: every format there and back, with gensim, bad files, neighbours, post-processing."""
+"""Files of word vectors: every format there and back, with gensim, and what is wrong with bad files."""
 
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
 from gensim.models import KeyedVectors
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed import vectorfiles
-from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
+from distembed.vectors import VectorFileError, WordVectors, rows, streams, text
 
 WORDS = ["king", "Queen", "it's", '"quoted"', "naïve", "東京", "a\u00a0b", "\U0001f600", "0.5", "-"]
 
@@ -74,10 +74,68 @@ def test_gensim_reads_our_glove(tmp_path, vectors):
 def test_blocks_smaller_than_a_line_change_nothing(tmp_path, vectors, monkeypatch):
     for name in ("v.txt", "v.bin", "v.glove", "v.parquet"):
         vectors.save(tmp_path / name)
-    monkeypatch.setattr(vectorfiles, "READ_BYTES", 5)
-    monkeypatch.setattr(vectorfiles, "HEAD_BYTES", 40)
+    monkeypatch.setattr(streams, "READ_BYTES", 5)
+    monkeypatch.setattr(streams, "HEAD_BYTES", 40)
     for name in ("v.txt", "v.bin", "v.glove", "v.parquet"):
         assert same(WordVectors.load(tmp_path / name), vectors)
+
+
+@settings(max_examples=40)
+@given(
+    words=st.lists(
+        st.text(st.characters(exclude_characters=" \t\r\n", codec="utf-8"), min_size=1), min_size=1
+    ),
+    width=st.sampled_from([1, 2, 30]),
+    form=st.sampled_from(["word2vec", "word2vec-binary"]),
+)
+def test_text_and_binary_are_told_apart_whatever_the_words(tmp_path_factory, words, width, form):
+    """Control characters in words do not make a text file binary."""
+    words = sorted({word.removeprefix("\ufeff") or "a" for word in words})
+    vectors = WordVectors(words, np.random.default_rng(0).normal(size=(len(words), width)))
+    path = tmp_path_factory.mktemp("told") / "without-suffix"
+    vectors.save(path, format=form)
+    assert same(WordVectors.load(path), vectors)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"2 10000000\na 1 2\nb 2 1\n", r"line 2: 2 values after the word 'a', expected 10000000"),
+        (
+            b"2 10000000\na \0\0\x80\x3f",
+            r"record 1 of the 2 .* begins at byte 11 and the file ends at byte 17",
+        ),
+        (b"2 99999999999999\na \0\0\x80\x3f", r"line 1: the header promises 99999999999999 values per word"),
+        (b"999999999999 2\na 1 2\n", r"promises 999999999999 words and the file holds 1"),
+        (b"9" * 5000 + b" 2\na 1 2\n", r"line 1: '9+\.\.\.' is not a word2vec header"),
+    ],
+)
+def test_nothing_is_allocated_for_what_only_a_header_promises(tmp_path, data, message):
+    (tmp_path / "v").write_bytes(data)
+    WordVectors(["a"], [[1.0]]).save(tmp_path / "w.bin")
+    WordVectors.load(tmp_path / "w.bin")  # what is imported and compiled at the first use counts for nothing
+    tracemalloc.start()
+    try:
+        with pytest.raises(VectorFileError, match=message):
+            WordVectors.load(tmp_path / "v")
+        assert (
+            tracemalloc.get_traced_memory()[1] < 16 << 20
+        )  # reading takes 8 MiB, the promised matrix would take 40 or more
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_that_runs_out_is_named(tmp_path, vectors, monkeypatch):
+    vectors.save(tmp_path / "v.txt")
+
+    def refuse(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(rows, "_extended", refuse)
+    with pytest.raises(
+        MemoryError, match=r"v\.txt: no memory is left after 0 words of 6 values; give max_words="
+    ):
+        WordVectors.load(tmp_path / "v.txt")
 
 
 def test_c_program_writes_a_line_end_after_each_record(tmp_path):
@@ -110,8 +168,8 @@ def test_values_near_midpoints_of_float32_round_correctly(value):
     middle = (float(value) + float(upper)) / 2
     for written in (repr(middle), f"{middle:.30e}"):
         data = f"w {written}\n".encode()
-        source = vectorfiles._Source("x", "line", 1)
-        _, block = vectorfiles._parse_block(data, source, 1, 0)
+        source = rows.Source("x", "line", 1)
+        _, block = text._parse_block(data, source, 1, 0)
         assert block[0, 0] == np.float32(float(written))
 
 
@@ -126,6 +184,17 @@ def test_words_with_blanks(tmp_path):
             read.save(tmp_path / name)
     read.save(tmp_path / "w.txt", space="_")
     assert WordVectors.load(tmp_path / "w.txt").words[0] == "._._."
+    clash = WordVectors(["a b", "a_b"], np.eye(2))
+    with pytest.raises(
+        ValueError, match=r"the words 'a b' and 'a_b' would both be written as 'a_b'; give another"
+    ):
+        clash.save(tmp_path / "clash.txt", space="_")
+    clash.save(tmp_path / "clash.txt", space="+")
+    assert WordVectors.load(tmp_path / "clash.txt").words == ("a+b", "a_b")
+    with pytest.raises(
+        ValueError, match=r"clash\.parquet: the word '\\ud800' holds half of a surrogate pair"
+    ):
+        WordVectors(["\ud800"], [[1.0]]).save(tmp_path / "clash.parquet")
     read.save(tmp_path / "w.parquet")
     assert WordVectors.load(tmp_path / "w.parquet").words == read.words
 
@@ -222,7 +291,10 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
     with pytest.raises(VectorFileError, match="row 1: 1 values, expected 2"):
         WordVectors.load(tmp_path / "v.parquet")
     pq.write_table(pa.table({"token": ["a"]}), tmp_path / "v.parquet")
-    with pytest.raises(VectorFileError, match=r"has the columns \['token'\]; it needs `word`"):
+    with pytest.raises(VectorFileError, match=r"has the columns token \(string\); it needs `word`"):
+        WordVectors.load(tmp_path / "v.parquet")
+    pq.write_table(pa.table({"word": [1], "vector": [[1.0]]}), tmp_path / "v.parquet")
+    with pytest.raises(VectorFileError, match=r"has the columns word \(int64\), vector"):
         WordVectors.load(tmp_path / "v.parquet")
     save_file({"weight": vectors.vectors}, tmp_path / "v.safetensors")
     with pytest.raises(VectorFileError, match=r"holds the tensors \['weight'\] and lacks"):
@@ -244,104 +316,6 @@ def test_duplicates_first(tmp_path):
     (tmp_path / "v.txt").write_text("a 1\nb 2\na 3\n")
     read = WordVectors.load(tmp_path / "v.txt", duplicates="first")
     assert (read.words, read.vectors.tolist()) == (("a", "b"), [[1], [2]])
-
-
-def test_constructor_refuses():
-    with pytest.raises(ValueError, match="2 words with an array of shape"):
-        WordVectors(["a", "b"], np.ones((3, 2)))
-    with pytest.raises(ValueError, match="'a' stands in rows 0 and 2"):
-        WordVectors(["a", "b", "a"], np.ones((3, 2)))
-    with pytest.raises(ValueError, match="row 1, the vector of 'b', holds NaN"):
-        WordVectors(["a", "b"], [[1, 2], [np.nan, 1]])
-
-
-def test_look_up(vectors):
-    assert len(vectors) == 10
-    assert "king" in vectors
-    assert "nobody" not in vectors
-    assert vectors.index("Queen") == 1
-    assert vectors.index(["Queen", "nobody", "king"]).tolist() == [1, -1, 0]
-    assert np.array_equal(vectors[["Queen", "king"]], vectors.vectors[[1, 0]])
-    with pytest.raises(UnknownWordError) as caught:
-        vectors["queen"]
-    assert str(caught.value) == "the word 'queen' has no vector among 10 words; did you mean 'Queen'?"
-    with pytest.raises(KeyError, match=r"'kingg' has no vector .* did you mean 'king'"):
-        vectors.similarity("king", "kingg")
-
-
-@pytest.fixture(scope="module")
-def many():
-    rng = np.random.default_rng(3)
-    return WordVectors([f"w{i}" for i in range(500)], rng.normal(size=(500, 20)))
-
-
-def as_gensim(vectors):
-    keyed = KeyedVectors(vectors.vectors.shape[1])
-    keyed.add_vectors(list(vectors.words), vectors.vectors)
-    return keyed
-
-
-@pytest.mark.parametrize("block_values", [20, 140, 1 << 21])
-def test_neighbours_equal_gensims(many, monkeypatch, block_values):
-    monkeypatch.setattr("distembed.vectors.BLOCK_VALUES", block_values)
-    keyed = as_gensim(many)
-    pairs = [
-        (many.most_similar("w7", 5), keyed.most_similar("w7", topn=5)),
-        (many.most_similar(["w1", "w2"], 5), keyed.most_similar(["w1", "w2"], topn=5)),
-        (many.most_similar(many["w3"] * 2, 5), keyed.most_similar([many["w3"] * 2], topn=5)),
-    ]
-    for ours, theirs in pairs:
-        assert [word for word, _ in ours] == [word for word, _ in theirs]
-        assert np.allclose([s for _, s in ours], [s for _, s in theirs], atol=1e-6)
-    add = keyed.most_similar(positive=["w2", "w3"], negative=["w1"], topn=5)
-    assert [word for word, _ in many.analogy("w1", "w2", "w3", 5)] == [word for word, _ in add]
-    mul = keyed.most_similar_cosmul(positive=["w2", "w3"], negative=["w1"], topn=5)
-    assert [word for word, _ in many.analogy("w1", "w2", "w3", 5, method="mul")] == [word for word, _ in mul]
-    assert many.similarity("w1", "w2") == pytest.approx(float(keyed.similarity("w1", "w2")), abs=1e-6)
-
-
-def test_neighbours_ties_exclusions_and_limits():
-    flat = WordVectors(["a", "b", "c", "d"], [[1, 0], [1, 0], [2, 0], [0, 0]])
-    assert [n.word for n in flat.most_similar("c", 10)] == ["a", "b", "d"]
-    assert [n.word for n in flat.most_similar("c", 2, exclude=["a", "unknown"])] == ["b", "d"]
-    assert flat.most_similar("a", 1) == [("b", 1.0)]
-    assert {n.similarity for n in flat.most_similar("d")} == {0.0}
-    with pytest.raises(ValueError, match="n is 0"):
-        flat.most_similar("a", 0)
-    with pytest.raises(ValueError, match="shape \\(3,\\); give a word"):
-        flat.most_similar([1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="method is 'sum'"):
-        flat.analogy("a", "b", "c", method="sum")
-
-
-def test_zero_vector_is_kept(tmp_path):
-    (tmp_path / "v.txt").write_text("a 0 0\nb 1 1\n")
-    read = WordVectors.load(tmp_path / "v.txt")
-    assert read.similarity("a", "b") == 0
-    assert read.normalized().vectors[0].tolist() == [0, 0]
-    assert np.linalg.norm(read.normalized()["b"]) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("block_values", [60, 1 << 21])
-def test_postprocess_removes_mean_and_top_components(many, monkeypatch, block_values):
-    monkeypatch.setattr("distembed.vectors.BLOCK_VALUES", block_values)
-    shifted = WordVectors(many.words, many.vectors + 3)
-    cleaned = shifted.postprocess(n_components_removed=2).vectors
-    wide = shifted.vectors.astype(np.float64)
-    centred = wide - wide.mean(axis=0)
-    _, _, vt = np.linalg.svd(centred, full_matrices=False)
-    assert np.allclose(cleaned, centred - centred @ vt[:2].T @ vt[:2], atol=1e-5)
-    assert np.allclose(
-        shifted.postprocess(remove_mean=False, n_components_removed=0).vectors, shifted.vectors
-    )
-    with pytest.raises(ValueError, match="n_components_removed is 20; give 0 to 19"):
-        shifted.postprocess(n_components_removed=20)
-
-
-def test_restriction_keeps_the_order_of_rows(vectors):
-    assert vectors.restricted(["-", "nobody", "Queen"]).words == ("Queen", "-")
-    with pytest.raises(ValueError, match="none of the words given is known"):
-        vectors.restricted(["nobody"])
 
 
 def test_real_vectors_whose_header_is_one_short(shared):

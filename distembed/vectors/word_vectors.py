@@ -2,10 +2,6 @@
 
 Similarities are cosines, computed block by block from the rows as they are: no normalised copy of the
 matrix is held. A zero vector is allowed; its cosine with anything is 0.
-
->>> vectors = WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
->>> vectors.most_similar("king", n=1)
-[Neighbor(word='queen', similarity=0.99...)]
 """
 
 from __future__ import annotations
@@ -18,12 +14,11 @@ from typing import Literal, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
-from distembed.vectorfiles import Format, VectorFileError, read_vectors, write_vectors
+from distembed.vectors.files import Format, read_vectors, write_vectors
+from distembed.vectors.rows import BLOCK_VALUES
 
-__all__ = ["Neighbor", "UnknownWordError", "VectorFileError", "WordVectors"]
-
-BLOCK_VALUES = 1 << 21  # values of the matrix handled at a time: 8 MiB as float32, 16 as float64
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
 
@@ -63,7 +58,7 @@ class WordVectors:
         self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if self._vectors.ndim != 2 or len(self._vectors) != len(self._words) or not self._words:
             raise ValueError(
-                f"{len(self._words)} words with an array of shape {self._vectors.shape}; give one row a word"
+                f"{len(self._words)} words with an array of shape {self._vectors.shape}; give one row per word"
             )
         self._rows = {word: row for row, word in enumerate(self._words)}
         if len(self._rows) < len(self._words):
@@ -81,14 +76,14 @@ class WordVectors:
         errors: Literal["strict", "replace", "ignore"] = "strict",
         duplicates: Literal["error", "first"] = "error",
     ) -> WordVectors:
-        """Load word2vec text or binary, GloVe text, Parquet or safetensors; see `distembed.vectorfiles`."""
+        """Load word2vec text or binary, GloVe text, Parquet or safetensors; see `distembed.vectors`."""
         rows = read_vectors(
             path, format=format, max_words=max_words, encoding=encoding, errors=errors, duplicates=duplicates
         )
         return cls(rows.words, rows.vectors)
 
     def save(self, path: str | Path, *, format: Format | None = None, space: str | None = None) -> None:  # noqa: A002
-        """Save in the format that the name's end tells; see `distembed.vectorfiles`."""
+        """Save in the format that the name's end tells; see `distembed.vectors`."""
         write_vectors(path, list(self._words), self._vectors, format=format, space=space)
 
     @property
@@ -107,7 +102,17 @@ class WordVectors:
         return self._norms
 
     def __repr__(self) -> str:
-        return f"WordVectors({len(self)} words, {self._vectors.shape[1]} components)"
+        return f"WordVectors({self._size()}: {first_words(self._words)})"
+
+    def _repr_html_(self) -> str:
+        rows = zip(self._words[:MAX_ROWS], self._norms[:MAX_ROWS].tolist(), strict=True)
+        shown = [(word, f"{norm:.4g}") for word, norm in rows]
+        return html_view(
+            f"WordVectors: {self._size()}", ("word", "length"), shown, n_more=len(self) - len(shown)
+        )
+
+    def _size(self) -> str:
+        return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}"
 
     def __len__(self) -> int:
         return len(self._words)

@@ -1,0 +1,108 @@
+"""Unicode normalization of text in batches: the same result however the text is cut into pieces."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.corpus.normalization_blocks import UNSTABLE, changing_spans, last_stable
+from distembed.corpus.streams import Batch
+
+Form = Literal["NFC", "NFKC"]
+# Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
+ASSIGNED = (range(0x33480), range(0xE0100, 0xE01F0))
+# Medial vowels and final consonants of Hangul, which join with what is before them by rule.
+HANGUL_PARTS = (range(0x1161, 0x1176), range(0x11A8, 0x11C3))
+# More marks than this in a row are nonsense: what a piece of text holds back stays small.
+MAX_HELD_BYTES = 1024
+
+
+@lru_cache(maxsize=2)
+def combining_classes(form: Form) -> NDArray[np.uint8]:
+    """Return the table that `normalization_blocks` describes, uint8 (0x110000,)."""
+    table = np.zeros(0x110000, np.uint8)
+    for points in ASSIGNED:
+        for point in points:
+            character = chr(point)
+            table[point] = unicodedata.combining(character)
+            if unicodedata.normalize(form, character) != character:
+                table[point] = UNSTABLE
+            parts = unicodedata.decomposition(character).split()
+            if len(parts) == 2 and parts[0][0] != "<":
+                first, second = (int(part, 16) for part in parts)
+                if unicodedata.normalize("NFC", chr(first) + chr(second)) == character:
+                    table[second] = UNSTABLE
+    for points in HANGUL_PARTS:
+        table[points.start : points.stop] = UNSTABLE
+    return table
+
+
+def aligned_words(data: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:
+    """Return bytes eight at a time, from the first aligned place on, and that place."""
+    lead = min(-data.ctypes.data % 8, len(data))
+    n_words = (len(data) - lead) // 8
+    return data[lead : lead + 8 * n_words].view(np.uint64), lead
+
+
+class Normalizer:
+    """Brings batches of text into a normalization form.
+
+    The last characters of a document that goes on are held back, since the next piece may begin with a mark
+    that joins with them.
+    """
+
+    def __init__(self, form: Form, *, errors: str = "strict"):
+        self.form, self.table = form, combining_classes(form)
+        self.errors = "strict" if errors == "strict" else "surrogateescape"
+        self.rest = np.zeros(0, np.uint8)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the next batch with its text normalized; text that is already normalized is not copied."""
+        batch = self._held_back(self._continued(batch))
+        words, lead = aligned_words(batch.data)
+        spans = changing_spans(batch.data, words, lead, batch.starts, batch.stops, self.table)
+        changing = np.flatnonzero(spans)
+        return self._normalized(batch, changing) if len(changing) else batch
+
+    def _continued(self, batch: Batch) -> Batch:
+        """Put what the batch before held back in front."""
+        if not len(self.rest):
+            return batch
+        begin = int(batch.starts[0])
+        shift = len(self.rest) - begin
+        starts, stops = batch.starts + shift, batch.stops + shift
+        starts[0] = 0
+        data = np.concatenate([self.rest, batch.data[begin:]])
+        return batch._replace(data=data, starts=starts, stops=stops, offset=batch.offset - shift)
+
+    def _held_back(self, batch: Batch) -> Batch:
+        """Hold back the end of a document that goes on."""
+        self.rest = batch.data[:0]
+        if batch.n_closed == len(batch.starts):
+            return batch
+        stop = int(batch.stops[-1])
+        first = max(int(batch.starts[-1]), stop - MAX_HELD_BYTES)
+        keep = last_stable(batch.data, first, stop, self.table)
+        self.rest = batch.data[keep:stop].copy()
+        return batch._replace(stops=np.append(batch.stops[:-1], keep))
+
+    def _normalized(self, batch: Batch, changing: NDArray[np.int64]) -> Batch:
+        """Normalize some of the spans; where one is not UTF-8, leave all to the scanner, which says where."""
+        pieces, end = [], 0
+        growth = np.zeros(len(batch.starts), np.int64)
+        for span in changing:
+            start, stop = int(batch.starts[span]), int(batch.stops[span])
+            try:
+                text = batch.data[start:stop].tobytes().decode("utf-8", self.errors)
+            except UnicodeDecodeError:
+                return batch
+            normal = unicodedata.normalize(self.form, text).encode("utf-8", self.errors)
+            pieces += [batch.data[end:start], np.frombuffer(normal, np.uint8)]
+            growth[span], end = len(normal) - (stop - start), stop
+        shift = np.cumsum(growth)
+        data = np.concatenate([*pieces, batch.data[end:]])
+        return batch._replace(data=data, starts=batch.starts + shift - growth, stops=batch.stops + shift)

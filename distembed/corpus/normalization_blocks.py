@@ -1,0 +1,82 @@
+"""Compiled tests of whether UTF-8 text is normalized: the quick check of Unicode Standard Annex 15.
+
+``table`` gives each code point its canonical combining class, or UNSTABLE where the character may not stand
+in normalized text, or may join with the one before. Text is normalized if it holds no unstable character
+and no mark of a lower class than the mark before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from distembed.corpus.blocks import decode
+
+UNSTABLE = 255
+# Bytes that are looked at together.
+STEP = 64
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def is_ascii(words: np.ndarray, k: int) -> bool:
+    """Return whether `STEP` bytes are all ASCII, from their first word of eight bytes on."""
+    some = words[k]
+    for step in range(1, STEP >> 3):
+        some |= words[k + step]
+    return some & np.uint64(0x8080808080808080) == 0
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def is_quickly_normalized(
+    data: np.ndarray, words: np.ndarray, lead: int, i: int, stop: int, table: np.ndarray
+) -> bool:
+    """Return whether the quick check passes ``data[i:stop]``; bytes that are not UTF-8 are passed over."""
+    last = 0
+    while i < stop:
+        # Nearly all text is ASCII in long runs.
+        if (i - lead) & 7 == 0 and i >= lead and i + STEP <= stop and is_ascii(words, (i - lead) >> 3):
+            last = 0
+            i += STEP
+        elif data[i] < 0x80:
+            last = 0
+            i += 1
+        else:
+            point, width = decode(data, i, stop)
+            combining = int(table[point]) if width > 0 else 0
+            if combining == UNSTABLE or 0 < combining < last:
+                return False
+            last = combining
+            i += max(width, 1)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def changing_spans(
+    data: np.ndarray, words: np.ndarray, lead: int, starts: np.ndarray, stops: np.ndarray, table: np.ndarray
+) -> np.ndarray:
+    """Return which spans of text fail the quick check, bool (n,).
+
+    Parameters
+    ----------
+    words : uint64, the same bytes eight at a time, from ``data[lead]`` on, as many as are whole.
+    """
+    found = np.zeros(len(starts), np.bool_)
+    for span in range(len(starts)):
+        found[span] = not is_quickly_normalized(data, words, lead, starts[span], stops[span], table)
+    return found
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def last_stable(data: np.ndarray, start: int, stop: int, table: np.ndarray) -> int:
+    """Return where the last character begins that joins with none before it, or else the first character."""
+    i, first = stop - 1, stop
+    while i >= start:
+        if data[i] & 0xC0 != 0x80:
+            first = i
+            if data[i] < 0x80:
+                return i
+            point, width = decode(data, i, stop)
+            if width == 0 or table[point] == 0:
+                return i
+        i -= 1
+    return first

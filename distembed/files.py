@@ -1,0 +1,118 @@
+"""Whole files: written under a partial name of their own and renamed into place.
+
+Every file that this package writes appears whole or not at all, whoever is killed and when. Two attempts at
+one file never share a partial name, so neither can damage what the other one writes; the last to end wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+PARTIAL = ".partial"
+
+
+class DiskFullError(OSError):
+    """A disk, or a quota on it, has no room for a file; the message names both."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def partial_name(path: str) -> str:
+    """Return a name beside `path` that no other attempt at it uses."""
+    return f"{path}.{uuid.uuid4().hex[:12]}{PARTIAL}"
+
+
+@contextlib.contextmanager
+def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> Iterator[str]:
+    """Give a partial name to write to, which is renamed to `path` when the block ends without an error.
+
+    After an error the partial file is removed, and whatever was at `path` is still there.
+
+    Parameters
+    ----------
+    path : str
+        Path as its file system writes it.
+    filesystem : fsspec file system, optional
+        Where `path` lies; by default the local one.
+    durable : bool
+        Wait until the content, and then the new name, have reached the disk. A remote store keeps what it
+        has accepted.
+
+    Raises
+    ------
+    DiskFullError
+        If an OSError of the block, or of the rename, says that there is no room.
+    """
+    partial = partial_name(path)
+    try:
+        yield partial
+        _rename(partial, path, filesystem, durable=durable)
+    except BaseException as error:
+        full = _disk_full(path, error)  # before the partial file is gone, and with it the lack of room
+        with contextlib.suppress(OSError):
+            if filesystem is None:
+                Path(partial).unlink()
+            else:
+                filesystem.rm_file(partial)
+        if full is not None:
+            raise full from error
+        raise
+
+
+def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
+    """Return the error of a disk without room for `path`, None for another error or one that says so already."""
+    if (
+        isinstance(error, DiskFullError)
+        or not isinstance(error, OSError)
+        or error.errno not in (errno.ENOSPC, errno.EDQUOT)
+    ):
+        return None
+    folder = Path(path).absolute().parent
+    mount = next((place for place in (folder, *folder.parents) if place.is_mount()), folder)
+    return DiskFullError(
+        error.errno,
+        f"{path} was not written: {error.strerror}, {mount} ({shutil.disk_usage(mount).free:,} bytes free); "
+        "make room there and give the same command again",
+    )
+
+
+def _rename(partial: str, path: str, filesystem: Any, *, durable: bool) -> None:
+    if filesystem is not None and not isinstance(filesystem, LocalFileSystem):
+        filesystem.mv(partial, path)
+        return
+    if durable:
+        sync(partial)
+    os.replace(partial, path)  # noqa: PTH105 (fsspec hands out plain strings)
+    if durable:
+        sync(os.path.dirname(path))  # noqa: PTH120
+
+
+def sync(path: str) -> None:
+    """Wait until the content of a local file, or the names in a local folder, have reached the disk.
+
+    Raises
+    ------
+    OSError
+        If the disk reports that it could not keep them.
+    """
+    if os.name != "posix":  # elsewhere a folder cannot be opened, nor a file synced that is open for reading
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some mounted network stores have no sync for folders; they keep a name when they accept it.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(handle)

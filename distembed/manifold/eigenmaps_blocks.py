@@ -1,0 +1,81 @@
+"""Mathematics of one block for the smoothest vectors of a graph.
+
+Letters
+-------
+W : affinity of the graph, n × n, symmetric; D = diag(d), d its row sums; c the number of its connected parts.
+L : its Laplacian, I - D^-½ W D^-½ or (D - W) over the mean degree.
+E : unit vectors of L's eigenvalue 0, one for each part: √d or 1 on it, zero elsewhere, (n × c).
+B = b I - L, where b is at least the largest eigenvalue of L: what is smallest for L is largest for B.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Float64s = NDArray[np.float64]
+
+
+class FlippedLaplacian(NamedTuple):
+    """A Laplacian whose smallest eigenvalues have become the largest.
+
+    Attributes
+    ----------
+    matrix : CSR (n × n), B
+    trivial : CSR (n × c), E, the part of most vertices first
+    bound : b
+    """
+
+    matrix: sp.csr_array
+    trivial: sp.csr_array
+    bound: float
+
+
+def flipped_laplacian(
+    laplacian: sp.csr_array, constants: Float64s, labels: NDArray[np.int32]
+) -> FlippedLaplacian:
+    """Return B, E and b of a Laplacian.
+
+    Parameters
+    ----------
+    laplacian : CSR (n × n), L
+    constants : (n,), a vector that L takes to zero, without a zero of its own
+    labels : (n,), the connected part of each vertex, numbered from 0
+    """
+    n_vertices = laplacian.shape[0]
+    bound = 2 * float(laplacian.diagonal().max(initial=0.0))  # Gershgorin: a row sums to zero
+    by_size = np.argsort(-np.bincount(labels), kind="stable")
+    columns = np.argsort(by_size, kind="stable")[labels]
+    values = constants / np.sqrt(np.bincount(columns, constants**2))[columns]
+    shape = (n_vertices, len(by_size))
+    trivial = sp.csr_array((values, columns, np.arange(n_vertices + 1)), shape=shape)
+    return FlippedLaplacian(
+        sp.csr_array(bound * sp.eye_array(n_vertices, format="csr") - laplacian), trivial, bound
+    )
+
+
+def part_vectors(graph: FlippedLaplacian, constant: Float64s, k: int) -> Float64s:
+    """Return orthonormal vectors of L's eigenvalue 0, orthogonal to `constant`, (n × min(k, c - 1)).
+
+    They tell the parts apart, the largest first.
+    """
+    n_parts = graph.trivial.shape[1]
+    basis = np.column_stack([graph.trivial.T @ constant, np.eye(n_parts, min(k, n_parts - 1))])
+    return graph.trivial @ np.linalg.qr(basis)[0][:, 1:]
+
+
+def deflated(graph: FlippedLaplacian) -> Float64s:
+    """Return B - (b + 1) E Eᵀ, dense: b less the eigenvalues of L, and -1 in place of its zeros."""
+    dense = graph.matrix.toarray()
+    dense -= (graph.bound + 1) * (graph.trivial @ graph.trivial.T).toarray()
+    return dense
+
+
+def eigenpair_residuals(graph: FlippedLaplacian, vectors: Float64s, values: Float64s) -> Float64s:
+    """Return ‖L z - λ z‖, (k,), of unit vectors z (n × k)."""
+    misfit = graph.matrix @ vectors
+    misfit -= (graph.bound - values) * vectors
+    return np.linalg.norm(misfit, axis=0)

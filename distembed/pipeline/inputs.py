@@ -1,0 +1,152 @@
+"""What a job reads from outside, stamped: what tells one version of a file from another.
+
+Every stage says which paths it reads (`StageSpec.reads`); the runner stamps them here, one way for all. The files of
+a path that hold little are known by their content, so that a `touch` changes nothing; larger ones by what their store
+says of a version (ETag, generation, time to the nanosecond), and by their content where it says nothing. The stamps
+that a committed stage recorded stand in for files that are no longer there.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from distembed.storage.schema import WORKSPACE_FILE, StageManifest, new_digest
+from distembed.storage.workspace import Workspace
+
+DIGESTED_BYTES = 64 << 20
+"""Up to so many bytes together, the files of a path are read whole and known by their content."""
+
+FILES = "files"
+"""Where the stamps are among the parameters of a stage."""
+
+VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "mtime")
+"""What stores say of a file that changes with its content; times in whole seconds are not among it."""
+
+Stamps = dict[str, list[Any]]
+"""Size in bytes and version by file; a workspace is known by the digest of its content."""
+
+
+class Inputs(NamedTuple):
+    """The stamps of the files of each path by its name, the name of each path, and the paths where nothing lies."""
+
+    stamps: dict[str, Stamps]
+    names: dict[str, str]
+    absent: tuple[str, ...]
+
+
+def stamp_inputs(
+    paths: Iterable[str], recorded: Mapping[str, Stamps], look: Callable[[str], Stamps]
+) -> Inputs:
+    """Stamp what lies at each path: a file, a glob, a folder with all below it, or a workspace.
+
+    Paths and files bear the last part of their names only, so that a job whose inputs are moved together with it
+    stays what it was.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Paths or fsspec URLs.
+    recorded : mapping
+        The stamps by name that a committed stage recorded: they stand in for paths where nothing lies.
+    look : callable
+        Returns the stamps at a path: `stamps_at`, or one that remembers them.
+    """
+    names = _names(dict.fromkeys(paths))
+    found = {path: look(path) for path in names}
+    absent = tuple(path for path, stamps in found.items() if not stamps)
+    stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
+    return Inputs(stamps, names, absent)
+
+
+def _names(paths: Iterable[str]) -> dict[str, str]:
+    """Return the last part of each path, numbered where several share it."""
+    found: dict[str, str] = {}
+    for path in paths:
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        others = sum(other.rstrip("/").rsplit("/", 1)[-1] == name for other in found)
+        found[path] = f"{name} ({others + 1})" if others else name
+    return found
+
+
+def stamps_at(path: str) -> Stamps:
+    """Return size and version of every file at a path, none where nothing lies.
+
+    Files of a folder or a glob are named relative to the folder.
+    """
+    fs, inner = url_to_fs(path)
+    files = _files_at(fs, inner)
+    if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
+        return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
+    n_bytes = sum(info["size"] or 0 for info in files.values())
+    digested = n_bytes <= DIGESTED_BYTES
+    return {name: _stamp(fs, info, digested=digested) for name, info in sorted(files.items())}
+
+
+def _files_at(fs: Any, path: str) -> dict[str, dict[str, Any]]:
+    """Return what the store says of each file at a path of it."""
+    fs.invalidate_cache()
+    try:
+        info = fs.info(path)
+    except FileNotFoundError:
+        folder = path[: re.search(r"[*?[]|$", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+        found = fs.glob(path, detail=True) if glob.has_magic(path) else {}
+    else:
+        if info["type"] != "directory":
+            return {path.rsplit("/", 1)[-1]: info}
+        folder = path.rstrip("/")
+        found = fs.find(path, detail=True)
+    files = {name: info for name, info in found.items() if info["type"] == "file"}
+    return {name.removeprefix(folder).lstrip("/"): info for name, info in files.items()}
+
+
+def _stamp(fs: Any, info: Mapping[str, Any], *, digested: bool) -> list[Any]:
+    version = "" if digested else _version(fs, info)
+    if version:
+        return [int(info["size"] or 0), version]
+    with fs.open(info["name"], "rb") as file:
+        digest = hashlib.file_digest(file, new_digest).hexdigest()
+        return [int(info["size"] or file.tell()), f"content {digest}"]
+
+
+def _version(fs: Any, info: Mapping[str, Any]) -> str:
+    """Return what the store says of a file's version, "" where it says nothing to rely on."""
+    if isinstance(fs, LocalFileSystem):
+        return f"mtime {os.stat(info['name']).st_mtime_ns} ns"  # noqa: PTH116 - fsspec's time is a float
+    return next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
+
+
+def recorded_bytes(manifest: StageManifest) -> int:
+    """Return the bytes of all files that a committed stage has read."""
+    files: Mapping[str, Stamps] = manifest.parameters.get(FILES, {})
+    return sum(int(stamp[0]) for stamps in files.values() for stamp in stamps.values())
+
+
+def file_sizes(urls: Iterable[str]) -> dict[str, int]:
+    """Return the size in bytes of each file."""
+    places = {url: url_to_fs(url) for url in dict.fromkeys(urls)}
+    return {url: int(fs.info(path)["size"]) for url, (fs, path) in places.items()}
+
+
+def code_file(pattern: str) -> tuple[str, ...]:
+    """Return the source file of a `module:function` tokenizer, found without importing it; none for others.
+
+    A module that is built into Python has no file: the recorded version of Python stands for it.
+    """
+    module, colon, _ = pattern.partition(":")
+    top, *inner = module.split(".")
+    spec = find_spec(top) if colon and top else None
+    if spec is None or spec.origin is None:
+        return ()
+    place = Path(spec.origin).parent.joinpath(*inner)
+    candidates = (place.with_suffix(".py"), place / "__init__.py") if inner else (Path(spec.origin),)
+    return tuple(str(file) for file in candidates if file.is_file())[:1]

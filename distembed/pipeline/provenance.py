@@ -1,0 +1,72 @@
+"""The versions and the processor that decide the last bits of what a stage computes."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llvmlite.binding
+import numpy  # noqa: ICN001, F401 - threadpoolctl sees the BLAS of what is loaded
+import scipy.linalg  # noqa: F401
+from threadpoolctl import threadpool_info
+
+import distembed
+from distembed.storage.schema import new_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distributed import Client
+
+PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn")
+
+
+def made_with(client: Client | None = None) -> dict[str, str]:
+    """Return the versions of the package and its libraries, the processor and the BLAS kernels.
+
+    Parameters
+    ----------
+    client : Client, optional
+        Of a cluster, whose workers are asked; by default this process answers. Where workers differ, every
+        answer is listed.
+    """
+    answers = [] if client is None else list(client.run(_of_this_process, on_error="ignore").values())
+    every = answers or [_of_this_process()]
+    return {key: " | ".join(sorted({answer[key] for answer in every})) for key in every[0]}
+
+
+@cache
+def _of_this_process() -> dict[str, str]:
+    pools = threadpool_info()
+    kernels = {
+        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
+        for pool in pools
+        if pool["user_api"] == "blas"
+    }
+    return {
+        "distembed": f"{distembed.__version__} (source {source_digest()})",
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+        "processor": llvmlite.binding.get_host_cpu_name(),
+        "blas": ", ".join(sorted(kernels)),
+    }
+
+
+@cache
+def source_digest() -> str:
+    """Return the digest of the source of this package: a checkout changes without a new version number."""
+    root = Path(distembed.__file__).parent
+    digest = new_digest()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return in words what differs between two records of versions, "" where nothing does."""
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    words = (f"{key} {before.get(key, 'unknown')}, now {now.get(key, 'unknown')}" for key in changed)
+    return "; ".join(words)

@@ -1,0 +1,210 @@
+"""Check what an estimator is given, once, where a public method begins.
+
+A matrix in memory is checked by scikit-learn, so that its rules and its messages hold: two dimensions, numbers,
+rows and columns, the features that the fit saw. A Dask array is held to the same rules. Its values are checked
+by block, in the task that reads the block, so that no pass over the data is spent on the check alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from distembed.execution import compute, map_blocks
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+"""What an estimator takes as `random_state`."""
+
+
+def seed_of(random_state: RandomState) -> int:
+    """Return the seed of a fit: the keys of all its generators begin with it.
+
+    Parameters
+    ----------
+    random_state : int, None, numpy Generator or RandomState
+        An int is the seed itself. None draws one from the operating system, and a generator gives its next
+        one, so that two fits with the same generator differ.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, or negative.
+    """
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint32))
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return int(np.random.default_rng(random_state).integers(2**32))
+    raise ValueError(
+        f"random_state is {random_state!r}: give an integer from 0 on, None, or a numpy Generator or RandomState"
+    )
+
+
+def training_matrix(estimator: Any, X: Any, **rules: Any) -> Any:
+    """Return the matrix that an estimator is fitted to, checked; set `n_features_in_` and `feature_names_in_`.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    X : array-like, SciPy sparse matrix or Dask array (n, m)
+    rules : see `checked_matrix`
+    """
+    return checked_matrix(X, estimator=estimator, reset=True, **rules)
+
+
+def new_matrix(estimator: Any, X: Any, *, learnt: str, **rules: Any) -> Any:
+    """Return a matrix of new rows for a fitted estimator, checked.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+    X : array-like, SciPy sparse matrix or Dask array (r, m)
+    learnt : str
+        The attribute that a fit leaves.
+    rules : see `checked_matrix`
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator has no such attribute.
+    ValueError
+        If X has other columns than the fit saw, by number or by name.
+    """
+    check_is_fitted(estimator, learnt)
+    return checked_matrix(X, estimator=estimator, reset=False, **rules)
+
+
+def checked_matrix(
+    X: Any,
+    *,
+    name: str = "X",
+    estimator: Any = None,
+    reset: bool | None = None,
+    sparse: bool = True,
+    finite: bool = True,
+    nonnegative: bool = False,
+    min_rows: int = 1,
+) -> Any:
+    """Return a matrix as a NumPy array, CSR matrix or Dask array of numbers.
+
+    Parameters
+    ----------
+    X : array-like, SciPy sparse matrix or Dask array (n, m)
+    name : str
+        What messages call it.
+    estimator : scikit-learn estimator, optional
+        Named in messages.
+    reset : bool, optional
+        Whether the estimator takes its features from X (True) or X is compared with them (False).
+    sparse : bool
+        Whether a SciPy sparse matrix is taken.
+    finite, nonnegative : bool
+        Refuse NaN and infinity; refuse negative values as well. Both are False where the first pass of the
+        caller over the values finds them.
+    min_rows : int
+
+    Raises
+    ------
+    ValueError
+        If X is not two-dimensional, not of numbers, or too small. If it holds NaN, infinity or a negative value
+        that is refused: at once where X is in memory, otherwise when the block that holds it is computed.
+    TypeError
+        If X is sparse and may not be.
+    """
+    matrix = _checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows)
+    if reset is not None:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if not (finite or nonnegative):
+        return matrix
+    check = partial(checked_block, called=name, nonnegative=nonnegative)
+    if isinstance(matrix, da.Array):
+        return map_blocks(check, matrix, dtype=matrix.dtype, meta=matrix._meta)
+    return check(matrix)
+
+
+def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
+    """Return a matrix of numbers, of two dimensions and large enough; its values are not looked at."""
+    if isinstance(X, da.Array):
+        if issparse(X._meta) and not sparse:
+            raise TypeError(
+                f"Sparse data was passed for {name}, but dense data is required: densify its blocks"
+            )
+        _check_dask_layout(X, name, min_rows)
+        return X
+    return check_array(
+        X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
+        estimator=estimator, input_name=name,
+    )  # fmt: skip
+
+
+def like_input(result: Any, X: Any) -> Any:
+    """Return a result as a Dask array where the input X was one, else as a NumPy array."""
+    return result if isinstance(X, da.Array) else compute(result)
+
+
+def checked_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:
+    """Return a block, dense or sparse, as it is.
+
+    Raises
+    ------
+    ValueError
+        If a value is NaN or infinite, or negative where it must not be; the message has its row and column.
+    """
+    values = block.data if issparse(block) else np.asarray(block)
+    first_row = block_info[0]["array-location"][0][0] if block_info else 0
+    if not _all_finite(values):
+        row, column = _place(block, ~np.isfinite(values))
+        raise ValueError(
+            f"{called} holds NaN or infinity, first in row {first_row + row}, column {column}: drop or fill it"
+        )
+    if nonnegative and values.size and values.min() < 0:
+        row, column = _place(block, values < 0)
+        raise ValueError(
+            f"Negative values in data: {called} holds one in row {first_row + row}, column {column}; "
+            "give values of zero or more"
+        )
+    return block
+
+
+def _all_finite(values: Any) -> bool:
+    """Return whether every value is finite; the sum of finite values, which needs no memory, says so mostly."""
+    if values.dtype.kind != "f":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
+
+
+def _place(block: Any, wrong: Any) -> tuple[int, int]:
+    """Return row and column of the first value that is marked."""
+    first = int(np.argmax(wrong))
+    if issparse(block):
+        cells = block.tocoo()
+        return int(cells.row[first]), int(cells.col[first])
+    row, column = np.unravel_index(first, block.shape)
+    return int(row), int(column)
+
+
+def _check_dask_layout(X: da.Array, name: str, min_rows: int) -> None:
+    """Hold a Dask array to scikit-learn's rules on shape and type."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. "
+            "Reshape your data to rows and columns."
+        )
+    if np.isnan(X.shape).any():
+        raise ValueError(f"{name} has chunks of unknown size: call {name}.compute_chunk_sizes() first")
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"{name} has dtype {X.dtype}: give numbers")
+    for found, least, what in ((X.shape[0], min_rows, "sample"), (X.shape[1], 1, "feature")):
+        if found < least:
+            raise ValueError(
+                f"Found array with {found} {what}(s) (shape={X.shape}) while a minimum of {least} is required."
+            )

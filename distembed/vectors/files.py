@@ -1,0 +1,233 @@
+"""Read and write files of word vectors of every format; see `distembed.vectors` for what each looks like.
+
+Every format is read as a stream of blocks, `(words, float32 array)`, and gathered by one function, which is
+the only place that checks duplicates and counts. Beside the finished matrix a reader holds one block of the
+file, and allocates what it has read, never what a header promises. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.vectors.binary import read_binary, write_binary
+from distembed.vectors.parquet import read_parquet, write_parquet
+from distembed.vectors.rows import Source, WordRows, gather, without_duplicates
+from distembed.vectors.safetensors import read_safetensors, write_safetensors
+from distembed.vectors.streams import Stream, read_head, read_header, reading, writing
+from distembed.vectors.text import read_text, write_text, write_word2vec
+
+Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors"]
+
+_SUFFIX_FORMATS: dict[str, Format] = {
+    ".txt": "word2vec",
+    ".vec": "word2vec",
+    ".w2v": "word2vec",
+    ".glove": "glove",
+    ".bin": "word2vec-binary",
+    ".parquet": "parquet",
+    ".safetensors": "safetensors",
+}
+_COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+_WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
+    "word2vec": write_word2vec,
+    "glove": write_text,
+    "word2vec-binary": write_binary,
+    "parquet": write_parquet,
+}
+_LINES_SNIFFED = 10  # lines looked at to tell text from binary
+_LIKE_A_NUMBER = re.compile(
+    rb"[-+.,0-9eEaAfFiInN]+"
+)  # "0,5" and "nan" as well, which the reader refuses by name
+_BLANK = re.compile(r"[ \t\r\n]")
+
+
+def read_vectors(
+    path: str | Path,
+    *,
+    format: Format = "auto",  # noqa: A002 (the word every reader of files uses for this)
+    max_words: int | None = None,
+    encoding: str = "utf-8",
+    errors: Literal["strict", "replace", "ignore"] = "strict",
+    duplicates: Literal["error", "first"] = "error",
+) -> WordRows:
+    """Read words and vectors from a file or fsspec URL of any format of this module.
+
+    Parameters
+    ----------
+    path
+        File or URL; text and binary are decompressed by the name's end.
+    format
+        "auto" goes by the name's end and the first bytes: two whole numbers on the first line are a
+        word2vec header, no header means GloVe text; after a header, numbers where a line of text has its
+        values mean text.
+    max_words
+        Read only the first words of the file.
+    encoding, errors
+        Of the words, in text and binary files; any encoding that agrees with ASCII on blanks and digits.
+    duplicates
+        "first" keeps the first of equal words instead of refusing the file.
+
+    Returns
+    -------
+    WordRows
+        words, and vectors float32 (n_words, n_components).
+
+    Raises
+    ------
+    VectorFileError
+        A short or long line, a value that is not a finite number, a duplicate word, a header that disagrees
+        with the contents, a truncated or empty file, a word in another encoding: each with file, line and
+        remedy.
+    FileNotFoundError
+        There is no such file.
+    """
+    name = str(path)
+    if max_words is not None and max_words < 1:
+        raise ValueError(f"max_words is {max_words}; give 1 or more")
+    if (chosen := _reading_format(name, format)) == "safetensors":
+        rows = gather(read_safetensors(name), name, None, max_words)
+        return without_duplicates(rows, Source(name, "row", 0), duplicates)
+    with reading(name) as file:
+        if chosen == "parquet":
+            rows = gather(read_parquet(file, name), name, None, max_words)
+            return without_duplicates(rows, Source(name, "row", 0), duplicates)
+        stream = Stream(file, read_head(file, name))
+        if chosen == "auto":
+            chosen = _sniff(stream.head, name)
+        rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)
+        return without_duplicates(rows, source, duplicates)
+
+
+def _read_stream(
+    stream: Stream, name: str, chosen: Format, max_words: int | None, *, encoding: str, errors: str
+) -> tuple[WordRows, Source]:
+    """Read word2vec text or binary or GloVe text."""
+    if chosen == "glove":
+        source = Source(name, "line", 1, encoding, errors)
+        return gather(read_text(stream, source, None), name, None, max_words), source
+    n_words, n_components = read_header(stream, name)
+    if chosen == "word2vec":
+        source = Source(name, "line", 2, encoding, errors)
+        return gather(read_text(stream, source, n_components), name, n_words, max_words), source
+    source = Source(name, "record", 1, encoding, errors)
+    return gather(read_binary(stream, source, n_words, n_components), name, n_words, max_words), source
+
+
+def _reading_format(name: str, chosen: Format) -> Format:
+    if chosen not in get_args(Format):
+        raise ValueError(f"format is {chosen!r}; give one of {', '.join(get_args(Format))}")
+    by_suffix = _SUFFIX_FORMATS.get(_suffix(name))
+    return by_suffix if chosen == "auto" and by_suffix in ("parquet", "safetensors") else chosen
+
+
+def _suffix(name: str) -> str:
+    stem = name
+    for compression in _COMPRESSION_SUFFIXES:
+        stem = stem.removesuffix(compression)
+    return Path(stem).suffix.lower()
+
+
+def _sniff(head: bytes, name: str) -> Format:
+    """Recognize word2vec text, word2vec binary or GloVe text by the name's end and the first bytes."""
+    first, _, rest = head.partition(b"\n")
+    if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
+        return "glove"
+    is_binary = _suffix(name) == ".bin" or not _is_text(rest, n_components=int(first.split()[1]))
+    return "word2vec-binary" if is_binary else "word2vec"
+
+
+def _is_text(data: bytes, n_components: int) -> bool:
+    """Return whether at least half of the fields where text has its values look like numbers.
+
+    Those are the last `n_components` fields of a line; a word, which may hold any character, stands before
+    them. The bytes of a binary value are hardly ever all digits, signs and points.
+    """
+    lines = [line.split() for line in data.split(b"\n")[:_LINES_SNIFFED]]
+    values = [field for fields in lines for field in fields[max(1, len(fields) - n_components) :]]
+    n_numbers = sum(_LIKE_A_NUMBER.fullmatch(field) is not None for field in values)
+    return 2 * n_numbers >= len(values)
+
+
+def write_vectors(
+    path: str | Path,
+    words: list[str],
+    vectors: NDArray[np.float32],
+    *,
+    format: Format | None = None,  # noqa: A002
+    space: str | None = None,
+) -> None:
+    """Write words and vectors to a file or fsspec URL; a local file appears whole or not at all.
+
+    Parameters
+    ----------
+    path
+        File or URL. Text and binary are compressed by the name's end (.gz, .bz2, .xz, .zst).
+    words, vectors
+        n words and float32 (n, d), finite.
+    format
+        Default by the name's end: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove, .parquet,
+        .safetensors.
+    space
+        Written in place of blanks, tabs and line ends inside words (text and binary).
+
+    Raises
+    ------
+    ValueError
+        The format cannot be told from the name, a word cannot be written in it, or two words would become
+        one by `space`.
+    """
+    name = str(path)
+    chosen = format or _SUFFIX_FORMATS.get(_suffix(name))
+    if chosen is None or chosen == "auto" or chosen not in get_args(Format):
+        raise ValueError(
+            f"the format of {name} cannot be told from its name; "
+            f"give format= one of {', '.join(get_args(Format)[1:])}"
+        )
+    if chosen in ("parquet", "safetensors") and name.endswith(_COMPRESSION_SUFFIXES):
+        raise ValueError(
+            f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
+        )
+    _check_unicode(words, name)
+    if chosen == "safetensors":
+        write_safetensors(name, words, vectors)
+        return
+    if chosen != "parquet":
+        words = _written_words(words, chosen, space)
+    with writing(name) as file:
+        _WRITERS[chosen](file, words, vectors)
+
+
+def _written_words(words: list[str], chosen: str, space: str | None) -> list[str]:
+    """Return the words as written, with blanks replaced or refused; two words are never written as one."""
+    written = words if space is None else [_BLANK.sub(space, word) for word in words]
+    bad = next((word for word in written if not word or _BLANK.search(word)), None)
+    if bad is not None:
+        raise ValueError(
+            f"the word {bad!r} cannot be written as {chosen}, which ends words at blanks; "
+            'give space="_", or save as .parquet or .safetensors'
+        )
+    first: dict[str, str] = {}
+    for word, form in zip(words, written, strict=True):
+        if (other := first.setdefault(form, word)) != word:
+            raise ValueError(
+                f"with space={space!r} the words {other!r} and {word!r} would both be written as {form!r}; "
+                "give another space=, or save as .parquet or .safetensors"
+            )
+    return written
+
+
+def _check_unicode(words: list[str], name: str) -> None:
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError as error:
+        bad = next(word for word in words if any("\ud800" <= character <= "\udfff" for character in word))
+        raise ValueError(
+            f"{name}: the word {bad!r} holds half of a surrogate pair, which UTF-8 cannot write; "
+            "replace or remove that word"
+        ) from error

@@ -1,0 +1,264 @@
+"""Word2vec text and GloVe text: a word and its values per line.
+
+Lines are parsed by a compiled loop; those it does not understand go one by one to a plain Python parser,
+which reads the unusual ones and names what is wrong with the bad ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+from numpy.typing import NDArray
+
+from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks
+from distembed.vectors.streams import MAX_LINE_BYTES, Stream, shown
+
+# Powers as decimal literals: each is the float64 nearest to the true power, which 10.0**k is not always.
+_POWERS = np.array([float(f"1e{k}") for k in range(65)])
+_DIGITS = 18  # decimal digits that fit a 64-bit integer whatever they are
+_SLACK = (
+    2.0**-50
+)  # above the relative error of mantissa, power and their product: 3 roundings of 2^-53 and 1e-17
+
+
+@njit(cache=True, nogil=True)
+def _is_blank(byte: int) -> bool:
+    return byte == 32 or byte == 9 or byte == 13  # noqa: PLR1714 (compiled: a tuple test is slower)
+
+
+@njit(cache=True, nogil=True)
+def _digits(data: NDArray[np.uint8], i: int, stop: int) -> tuple[np.int64, int, int, int]:
+    """Read `123.456`: its first 18 digits as an integer, its power of ten, the number of digits, its end."""
+    mantissa, power, n_kept, n_seen, fraction = np.int64(0), 0, 0, 0, 0
+    while i < stop:
+        byte = data[i]
+        if 48 <= byte <= 57:
+            n_seen += 1
+            if n_kept < _DIGITS:
+                mantissa = mantissa * 10 + (byte - 48)
+                n_kept += mantissa > 0
+                power -= fraction
+            else:
+                power += 1 - fraction
+        elif byte == 46 and fraction == 0:
+            fraction = 1
+        else:
+            break
+        i += 1
+    return mantissa, power, n_seen, i
+
+
+@njit(cache=True, nogil=True)
+def _exponent(data: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
+    """Read `e-12` and return the exponent and where it ends."""
+    if i + 1 >= stop or (data[i] != 101 and data[i] != 69):
+        return 0, i
+    i += 1
+    negative = data[i] == 45
+    if data[i] == 45 or data[i] == 43:
+        i += 1
+    value, first = 0, i
+    while i < stop and 48 <= data[i] <= 57 and value < 1000:
+        value = value * 10 + (data[i] - 48)
+        i += 1
+    return (-value if negative else value), (i if i > first else -1)
+
+
+@njit(cache=True, nogil=True)
+def _number(data: NDArray[np.uint8], start: int, stop: int) -> tuple[float, bool]:
+    """Return the decimal number in data[start:stop] and whether its rounding to float32 is certain.
+
+    The float64 product of mantissa and power is off by less than `_SLACK`; where both ends of that interval
+    round to the same float32, that is the correct rounding. The rest (one value in 10^7, and what is no
+    number) is left to Python.
+    """
+    negative = data[start] == 45
+    i = start + 1 if negative or data[start] == 43 else start
+    mantissa, power, n_seen, i = _digits(data, i, stop)
+    exponent, i = _exponent(data, i, stop)
+    power += exponent
+    if n_seen == 0 or i != stop or power < -64 or power > 64:
+        return 0.0, False
+    value = mantissa / _POWERS[-power] if power < 0 else mantissa * _POWERS[power]
+    certain = np.float32(value * (1.0 - _SLACK)) == np.float32(value * (1.0 + _SLACK))
+    return (-value if negative else value), certain
+
+
+@njit(cache=True, nogil=True)
+def _values(data: NDArray[np.uint8], begin: int, stop: int, out: NDArray[np.float32]) -> int:
+    """Read the last `out.size` fields of data[begin:stop]; return where the word before them ends, or -1."""
+    for k in range(out.size - 1, -1, -1):
+        left = stop
+        while left > begin and not _is_blank(data[left - 1]):
+            left -= 1
+        if left in (stop, begin):
+            return -1
+        value, certain = _number(data, left, stop)
+        if not certain:
+            return -1
+        out[k] = np.float32(value)
+        stop = left
+        while stop > begin and _is_blank(data[stop - 1]):
+            stop -= 1
+    return stop
+
+
+@njit(cache=True, nogil=True)
+def _parse_lines(
+    data: NDArray[np.uint8], start: int, out: NDArray[np.float32], row: int, spans: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Parse plain lines from `start` until one is not plain or none is left; return (row, position).
+
+    Every line ends with a line end. `out[row]` takes the values and `spans[row]` the word's place.
+    """
+    while start < data.size:
+        end = start
+        while data[end] != 10:
+            end += 1
+        stop = end
+        while stop > start and _is_blank(data[stop - 1]):
+            stop -= 1
+        word_stop = _values(data, start, stop, out[row])
+        if word_stop <= start:
+            return row, start
+        for i in range(start, word_stop):
+            if _is_blank(data[i]):
+                return row, start
+        spans[row, 0], spans[row, 1] = start, word_stop
+        row, start = row + 1, end + 1
+    return row, start
+
+
+def read_text(stream: Stream, source: Source, n_components: int | None) -> Iterator[Block]:
+    """Yield the rows of a text file in blocks; blank lines are allowed at its end only."""
+    n_read, blank = 0, False
+    for data in _whole_lines(stream, source.path):
+        body = data.rstrip(b" \t\r\n") + b"\n"
+        if body != b"\n":
+            if blank:
+                raise VectorFileError(f"{source.at(n_read)} is blank; remove it")
+            if n_components is None:
+                n_components = _count_values(body[: body.index(b"\n")], source.path)
+            words, vectors = _parse_block(body, source, n_components, n_read)
+            check_finite(words, vectors, source, n_read)
+            yield words, vectors
+            n_read += len(words)
+        blank = data.count(b"\n") > body.count(b"\n") or body == b"\n"
+
+
+def _whole_lines(stream: Stream, name: str) -> Iterator[bytes]:
+    """Cut the stream after line ends, and end the last line where the file does not."""
+    rest: list[bytes] = []
+    for chunk in stream.chunks():
+        lines, end, tail = chunk.rpartition(b"\n")
+        if end:
+            yield b"".join([*rest, lines, end])
+            rest = []
+        rest.append(tail)
+        if sum(map(len, rest)) > MAX_LINE_BYTES:
+            raise VectorFileError(
+                f"{name}: no line end within {MAX_LINE_BYTES >> 20} MiB, so it is no text file of vectors; "
+                'give format="word2vec-binary" if it is binary'
+            )
+    if any(rest):
+        yield b"".join([*rest, b"\n"])
+
+
+def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) -> Block:
+    """Parse whole lines: the plain ones compiled, the others one by one."""
+    array = np.frombuffer(data, dtype=np.uint8)
+    n_lines = data.count(b"\n")
+    fewest_bytes = n_lines * (2 * n_components + 2)  # nothing is allocated for what only a header promises
+    if fewest_bytes > len(data):
+        _refuse_short_line(data, source, n_components, n_read)
+    vectors = np.empty((n_lines, n_components), dtype=np.float32)
+    spans = np.empty((n_lines, 2), dtype=np.int64)
+    row, position, unusual = 0, 0, {}
+    while position < len(data):
+        row, position = _parse_lines(array, position, vectors, row, spans)
+        if position < len(data):
+            end = data.index(b"\n", position)
+            place = source.at(n_read + row)
+            unusual[row], vectors[row] = _parse_line(data[position:end], n_components, place)
+            row, position = row + 1, end + 1
+    words = [
+        source.decode(unusual[i] if i in unusual else data[start:stop], n_read + i)
+        for i, (start, stop) in enumerate(spans.tolist())
+    ]
+    return words, vectors
+
+
+def _refuse_short_line(data: bytes, source: Source, n_components: int, n_read: int) -> None:
+    """Name the first bad line of a block with fewer bytes than its lines of `n_components` values need."""
+    for row, line in enumerate(data.removesuffix(b"\n").split(b"\n")):
+        _parse_line(line, n_components, source.at(n_read + row))
+
+
+def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, NDArray[np.float32]]:
+    """Read one line that is not plain, or say what is wrong with it."""
+    fields = _fields(line)
+    if not fields:
+        raise VectorFileError(f"{place} is blank; remove it")
+    if len(fields) <= n_components:
+        raise VectorFileError(
+            f"{place}: {len(fields) - 1} values after the word {shown(fields[0])}, expected {n_components}; "
+            "complete or remove the line"
+        )
+    values = [_to_float(field) for field in fields[-n_components:]]
+    if None in values:
+        raise VectorFileError(
+            f"{place}: {shown(fields[values.index(None) - n_components])} is not a number; "
+            "correct or remove the line"
+        )
+    word = fields[:-n_components]
+    if len(word) > 1 and _to_float(word[-1]) is not None:
+        n_values = len(fields) - 1
+        raise VectorFileError(
+            f"{place}: {n_values} values after the word {shown(word[0])}, expected {n_components}; "
+            "correct or remove the line"
+        )
+    with np.errstate(over="ignore"):
+        return b" ".join(word), np.array(values, dtype=np.float32)
+
+
+def _fields(line: bytes) -> list[bytes]:
+    stripped = line.strip(b" \t\r")
+    return re.split(rb"[ \t\r]+", stripped) if stripped else []
+
+
+def _to_float(field: bytes) -> float | None:
+    try:
+        return float(field) if b"_" not in field else None
+    except ValueError:
+        return None
+
+
+def _count_values(line: bytes, name: str) -> int:
+    """Count the numbers at the end of a first line without a header; its first field is always the word."""
+    fields = _fields(line)[1:]
+    n_values = 0
+    while n_values < len(fields) and _to_float(fields[-1 - n_values]) is not None:
+        n_values += 1
+    if n_values == 0:
+        raise VectorFileError(f"{name}, line 1: {shown(line)} is not a word and its values; check the format")
+    return n_values
+
+
+def write_text(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+    """Write each value with the fewest digits that read back as the same float32."""
+    for block_words, block in row_blocks(words, vectors):
+        columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
+        lines = pc.binary_join_element_wise(pa.array(block_words, pa.string()), *columns, " ")
+        file.write("\n".join([*lines.to_pylist(), ""]).encode())
+
+
+def write_word2vec(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
+    """Write the line `n_words n_components`, then the text."""
+    file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+    write_text(file, words, vectors)

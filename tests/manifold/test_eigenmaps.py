@@ -1,0 +1,126 @@
+"""The smoothest vectors of graphs against dense solutions and scikit-learn; graphs in several parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.manifold import SpectralEmbedding
+
+from distembed.manifold import eigenmaps as module
+from distembed.manifold.eigenmaps import laplacian_eigenmaps, smallest_eigenpairs
+from distembed.manifold.graphs import components, laplacian
+from distembed.manifold.projection import neighborhood_graph
+from tests.manifold.test_projection import same_up_to_sign, some_rows
+from tests.references import projection as plain
+
+SIZES = (10, 40, 1, 25, 8, 12, 15, 1, 9, 11)
+
+
+def graph_in_parts(sizes=SIZES, seed=0):
+    """Return a graph of as many dense parts, one of a single vertex having no edge, their vertices shuffled."""
+    rng = np.random.default_rng(seed)
+    parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
+    whole = sp.block_diag([part + part.T for part in parts], format="csr")
+    order = rng.permutation(whole.shape[0])
+    return sp.csr_array(whole[order][:, order])
+
+
+@pytest.mark.parametrize("dense_rows", [1000, 5])
+@pytest.mark.parametrize("normalization", ["symmetric", "none"])
+def test_no_vector_is_lost_where_the_graph_has_parts(monkeypatch, dense_rows, normalization):
+    """A method that starts from one vector finds a few of the ten zeros, and misnumbers what follows."""
+    monkeypatch.setattr(module, "DENSE_ROWS", dense_rows)
+    graph = graph_in_parts()
+    labels = components(graph)
+    L = laplacian(graph, normalization=normalization)
+    expected = np.linalg.eigvalsh(L.toarray())
+    values, vectors = smallest_eigenpairs(graph, 6, normalization=normalization, constants=False)
+    np.testing.assert_allclose(values, expected[10:16], atol=1e-8)
+    np.testing.assert_allclose(L @ vectors, vectors * values, atol=1e-6)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-9)
+    assert np.all((vectors**3).sum(axis=0) >= 0)
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    scale = np.sqrt(degrees) if normalization == "symmetric" else np.ones(132)
+    for part in range(10):
+        np.testing.assert_allclose((scale[:, None] * vectors)[labels == part].sum(axis=0), 0, atol=1e-9)
+    values, vectors = smallest_eigenpairs(graph, 13, normalization=normalization)
+    np.testing.assert_allclose(values, expected[:13], atol=1e-8)
+    np.testing.assert_allclose(L @ vectors, vectors * values, atol=1e-6)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(13), atol=1e-9)
+
+
+def test_constants_of_the_largest_parts_come_first():
+    graph = graph_in_parts()
+    labels = components(graph)
+    _, vectors = smallest_eigenpairs(graph, 3)
+    sizes = [np.unique(labels[column != 0]).tolist() for column in vectors.T]
+    assert [np.bincount(labels)[part].tolist() for part in sizes] == [[40], [25], [15]]
+
+
+@pytest.mark.parametrize(("k", "constants"), [(0, True), (133, True), (123, False)])
+def test_too_many_vectors_are_refused(k, constants):
+    with pytest.raises(ValueError, match=f"{k} eigenvectors are wanted, but a graph of 132 rows in 10 conn"):
+        smallest_eigenpairs(graph_in_parts(), k, constants=constants)
+
+
+# ------------------------------------------------------------------------------------------ Laplacian eigenmaps
+
+
+@pytest.mark.parametrize("dense_rows", [1000, 5])
+def test_eigenmaps_equal_the_oracle(monkeypatch, dense_rows):
+    monkeypatch.setattr(module, "DENSE_ROWS", dense_rows)
+    graph = neighborhood_graph(some_rows(), n_neighbors=5)
+    found = laplacian_eigenmaps(graph, 6)
+    values, vectors = plain.eigenmaps(graph.toarray(), 6)
+    np.testing.assert_allclose(found.eigenvalues, values, atol=1e-10)
+    same_up_to_sign(found.vectors, vectors, 1e-7)
+    assert found.residuals.max() <= 2e-8
+    assert found.n_graph_components == 1
+
+
+def test_eigenmaps_equal_scikit_learn():
+    graph = neighborhood_graph(some_rows(), n_neighbors=5)
+    theirs = SpectralEmbedding(3, affinity="precomputed", random_state=0).fit_transform(graph.toarray())
+    ours = laplacian_eigenmaps(graph, 3).vectors
+    same_up_to_sign(ours / np.linalg.norm(ours, axis=0), theirs / np.linalg.norm(theirs, axis=0), 1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(2, 7), min_size=1, max_size=5), st.data())
+def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
+    rng = np.random.default_rng(seed)
+    parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
+    S = sp.block_diag([part + part.T for part in parts], format="csr").toarray()
+    n = len(S)
+    k = data.draw(st.integers(1, n - 1))
+    found = laplacian_eigenmaps(sp.csr_array(S), k)
+    D = np.diag(S.sum(axis=1))
+    np.testing.assert_allclose((D - S) @ found.vectors, D @ found.vectors * found.eigenvalues, atol=1e-9)
+    np.testing.assert_allclose(found.vectors.T @ D @ found.vectors, np.eye(k), atol=1e-9)
+    np.testing.assert_allclose(found.vectors.T @ D.sum(axis=1), 0, atol=1e-9)
+    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(S, k)[0], atol=1e-9)
+    assert found.n_graph_components == len(sizes)
+
+
+def test_filtered_blocks_find_every_component(monkeypatch):
+    monkeypatch.setattr(module, "DENSE_ROWS", 5)
+    islands = neighborhood_graph(
+        sp.block_diag([some_rows(30, 6, seed) for seed in range(4)], format="csr"), n_neighbors=4
+    )
+    found = laplacian_eigenmaps(islands, 6)
+    assert found.n_graph_components == 4
+    np.testing.assert_allclose(found.eigenvalues, plain.eigenmaps(islands.toarray(), 6)[0], atol=1e-8)
+    assert found.eigenvalues[2] == 0
+    assert found.eigenvalues[3] > 1e-4
+
+
+def test_rounds_of_eigenvectors_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "DENSE_ROWS", 5)
+    made = []
+    graph = neighborhood_graph(some_rows(), n_neighbors=5)
+    laplacian_eigenmaps(graph, 4, checkpoint=lambda name, make: made.append(name) or make().persist())
+    assert made[:2] == ["eigenmaps", "basis-1"]
+    assert len(made) > 3

@@ -1,0 +1,152 @@
+"""What fails around the work: silent workers, blocks that kill their worker, a scheduler that dies, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from distributed import Client
+
+import distembed as de
+from distembed.pipeline import cluster, workers
+from distembed.pipeline.workers import Meter, Workers
+from distembed.storage.tasks import KilledBlockError
+
+from .conftest import dask_cluster, digest, distembed, start
+
+Finished = tuple[Path, str, str]
+
+
+def write_number(index: int, prefix: str) -> dict[str, Any]:
+    time.sleep(0.2)
+    Path(prefix + ".txt").write_text(str(index))
+    return {"number": index}
+
+
+def kill_the_worker_of_3(index: int, prefix: str) -> dict[str, Any]:
+    if index == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write_number(index, prefix)
+
+
+def store_numbers(
+    folder: Path,
+    crew: Workers,
+    make: Callable[[int, str], dict[str, Any]],
+    *,
+    note: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[int]:
+    """Store twelve numbered files as a stage of the run does; return the numbers of all."""
+    crew.start()
+    with de.Workspace.create(str(folder), owner="a test") as workspace:
+        stage = workspace.stage("numbers", parameters={}, inputs={})
+        with crew.watched("numbers", note), Meter(crew):
+            items = stage.store_files("parts", 12, make, progress=progress)
+        stage.commit()
+    return [item.summary["number"] for item in items]
+
+
+@pytest.mark.cluster
+def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("SILENT_SECONDS", 1.5), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 4.0)):
+        monkeypatch.setattr(cluster, name, value)
+    stopped: dict[str, int] = {}
+    notes: list[str] = []
+    with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
+
+        def stop_a_worker(done: int, total: int) -> None:
+            if done and not stopped:
+                assert crew.client is not None
+                stopped.update([next(iter(crew.client.run(os.getpid).items()))])
+                os.kill(*stopped.values(), signal.SIGSTOP)
+
+        numbers = store_numbers(tmp_path / "w", crew, write_number, note=notes.append, progress=stop_a_worker)
+    assert numbers == list(range(12))
+    (address,) = stopped
+    assert any(note.startswith(f"worker {address} ") and "silent for" in note for note in notes), notes
+
+
+@pytest.mark.cluster
+def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    finished: list[int] = []
+    with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
+        with pytest.raises(KilledBlockError) as raised:
+            store_numbers(
+                tmp_path / "w", crew, kill_the_worker_of_3, progress=lambda done, _: finished.append(done)
+            )
+        message = str(raised.value)
+        for part in ("stage numbers", "block 3 of parts", "memory limit of 1.0 GiB", "block_memory"):
+            assert part in message
+    again: list[int] = []
+    with Workers(n_workers=2) as crew:
+        numbers = store_numbers(
+            tmp_path / "w", crew, write_number, progress=lambda done, _: again.append(done)
+        )
+    assert numbers == list(range(12))
+    assert again[0] == finished[-1] > 0
+
+
+@pytest.mark.cluster
+def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_it(
+    job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    with dask_cluster(tmp_path) as address:
+        with Client(address) as client:
+            scheduler = client.run_on_scheduler(os.getpid)
+        process = start("run", str(job), "--workspace", str(workspace), "--scheduler", address)
+        while process.poll() is None and not (workspace / "manifest" / "core").exists():
+            time.sleep(0.02)
+        os.kill(scheduler, signal.SIGKILL)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert f"stage core: the Dask scheduler at {address} is gone" in output
+    assert "Traceback" not in output
+    done = distembed("run", str(job), "--workspace", str(workspace))
+    assert done.returncode == 0, done.stderr
+    assert digest(job, workspace) == finished[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"])
+def test_a_stopped_run_leaves_no_worker_process(job: Path, tmp_path: Path, number: int) -> None:
+    workspace = tmp_path / "w"
+    process = start("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
+    while process.poll() is None and not (workspace / "manifest" / "tokens").exists():
+        time.sleep(0.02)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    os.kill(process.pid, number)
+    process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+
+
+def test_a_meter_that_cannot_ask_the_cluster_stays_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Workers, "memory", lambda _: (_ for _ in ()).throw(OSError("gone")))
+    with Meter(Workers()) as meter:
+        pass
+    assert meter.spent.peak_total_bytes == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_more_workers_than_cores_or_memory_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CPU_COUNT", 2)
+    monkeypatch.setattr(workers, "memory_of_machine", lambda: 2**34)
+    assert Workers(n_workers=2).warnings(lambda n: n * 2**33) == ()
+    cores, memory = Workers(n_workers=64).warnings(lambda n: n * 2**30)
+    assert "64 workers for 2 cores" in cores
+    assert "64.0 GiB are more than the 16.0 GiB of this machine" in memory
+    (memory,) = Workers(n_workers=2, scheduler="processes", memory_limit=2**35).warnings(lambda _: 0)
+    assert "2 processes of up to 32.0 GiB each" in memory
+    assert Workers(n_workers=64, scheduler="tcp://127.0.0.1:1").warnings(lambda _: 2**50) == ()

@@ -1,0 +1,95 @@
+"""The memory that the stages of a corpus of very many words take, against what `plan` says of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from itertools import islice, product
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from distembed.pipeline.config import load_job
+from distembed.pipeline.plan import WORKER_BYTES
+from distembed.pipeline.runner import plan_job
+
+from .conftest import environment
+
+N_TYPES = 1_200_000
+STAGES = ("tokens", "vocabulary", "partial_counts")
+JOB = """
+[job]
+title = "many words"
+workspace = "w"
+[corpus]
+paths = ["words.txt"]
+[vocabulary]
+min_count = 1
+[counting]
+window = 1
+[psdvec]
+n_components = 2
+n_core = 10
+[resources]
+block_memory = "8MiB"
+workers = 1
+memory_limit = "8GiB"
+"""
+
+RUN_STAGES = """
+import json, os, sys
+from distembed.pipeline.config import load_job
+from distembed.pipeline.runner import run_job
+
+def peak():
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return 1024 * int(lines["VmHWM"].split()[0])
+
+for stage in sys.argv[2:]:
+    child = os.fork()
+    if not child:
+        run_job(load_job(sys.argv[1], workspace=sys.argv[1] + ".w"), until=stage)
+        print(json.dumps([stage, peak()]), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def write_job(folder: Path, words: Iterable[str]) -> Path:
+    """Write a job on a text of these words, two hundred a line."""
+    folder.mkdir()
+    words = iter(words)
+    with (folder / "words.txt").open("w", encoding="utf-8") as file:
+        while line := list(islice(words, 200)):
+            file.write(" ".join(line) + "\n")
+    (folder / "job.toml").write_text(JOB, encoding="utf-8")
+    return folder / "job.toml"
+
+
+def measured(job: Path) -> dict[str, int]:
+    """Return the peak resident bytes of each stage, run in a process of its own."""
+    command = [sys.executable, "-c", RUN_STAGES, str(job), *STAGES]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
+def test_many_distinct_words_take_what_the_plan_says(tmp_path: Path) -> None:
+    letters = ["".join(word) for word in product("abcdefghijklmn", repeat=3)]
+    few = measured(write_job(tmp_path / "few", letters[:100] * 20))
+    job = write_job(tmp_path / "many", map("".join, islice(product(letters, letters), N_TYPES)))
+    peaks = measured(job)
+    (words,) = Path(f"{job}.w").glob("**/*.words.parquet")
+    # A dictionary is written before the table of 2^20 words has to grow.
+    assert pq.ParquetFile(words).metadata.row_group(0).num_rows < 2**20
+    plan = plan_job(load_job(job, workspace=f"{job}.w"))
+    planned = {stage.stage: stage for stage in plan.stages}
+    for name in STAGES:
+        assert planned[name].exact
+        assert peaks[name] <= WORKER_BYTES + planned[name].peak_bytes(1)
+        taken = peaks[name] - few[name]  # what loading the libraries takes is in both
+        assert taken / 1.25 <= planned[name].peak_bytes(1) <= 4 * taken, name

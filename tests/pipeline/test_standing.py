@@ -1,0 +1,309 @@
+"""What is done stays, what changed is said before it is computed again, and nothing stale is trusted."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import fsspec
+import pytest
+
+import distembed as de
+from distembed.pipeline import provenance, standing
+from distembed.pipeline.inputs import DIGESTED_BYTES, code_file, stamp_inputs, stamps_at
+from distembed.pipeline.runner import Outcome, job_status, open_job, run_job, verify_job
+from distembed.pipeline.standing import ReplaceError
+
+from .conftest import run
+
+STAGES = ("tokens", "vocabulary", "partial_counts", "cooccurrence", "core", "vectors", "evaluation")
+TINY_JOB = """
+[job]
+title = "a tiny job"
+workspace = "w"
+[corpus]
+paths = ["text/*.txt"]
+numbers = true
+[vocabulary]
+min_count = 1
+[psdvec]
+n_components = 4
+n_iter = 1
+[evaluation]
+sets = ["sets"]
+[report]
+words = ["word1"]
+n_map_words = 10
+[resources]
+workers = 1
+"""
+
+
+def write_set(folder: Path, name: str, score: int) -> None:
+    lines = [f"word{i}\tword{i + 1}\t{(i * score) % 7}" for i in range(20)]
+    (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a tiny job, its inputs and its finished workspace."""
+    folder = tmp_path_factory.mktemp("tiny")
+    (folder / "text").mkdir()
+    (folder / "sets").mkdir()
+    words = random.Random(0).choices([f"word{i}" for i in range(40)], k=4000)
+    text = "\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20))
+    (folder / "text" / "a.txt").write_text(text + "\n", encoding="utf-8")
+    write_set(folder / "sets", "first", 3)
+    (folder / "job.toml").write_text(TINY_JOB, encoding="utf-8")
+    run_job(open_job(str(folder / "job.toml")))
+    return folder
+
+
+@pytest.fixture
+def tiny(made: Path, tmp_path: Path) -> Path:
+    """Return a copy of the finished job with its inputs in another folder, which makes no difference."""
+    return Path(shutil.copytree(made, tmp_path / "tiny"))
+
+
+def again(folder: Path, *settings: str, **options: bool) -> Outcome:
+    """Run the job of a folder again."""
+    return run_job(open_job(str(folder / "job.toml"), settings=settings), **options)  # type: ignore[arg-type]
+
+
+def files_of(workspace: Path) -> dict[str, int]:
+    """Return the time of every file below a workspace, which a write changes."""
+    return {str(p): p.stat().st_mtime_ns for p in workspace.rglob("*") if p.is_file()}
+
+
+# --- verify asks for every stage -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("removed", "source"), [(("core",), "job.toml"), (STAGES, "w")], ids=["one", "all"])
+def test_a_missing_manifest_is_no_success(tiny: Path, removed: tuple[str, ...], source: str) -> None:
+    _, whole = verify_job(open_job(str(tiny / source)))
+    for stage in removed:
+        (tiny / "w" / "manifest" / f"{stage}.json").unlink()
+    done = run("verify", tiny / source)
+    assert done.exit_code == 1
+    assert "digest" not in done.output
+    for stage in removed:
+        assert f"stage {stage} is not committed" in done.output
+    assert set(again(tiny).ran) == set(removed)
+    assert verify_job(open_job(str(tiny / source))) == ([], whole)
+
+
+def test_a_job_stopped_on_purpose_is_not_whole(tiny: Path) -> None:
+    assert run("run", tiny / "job.toml", "--workspace", tiny / "v", "--until", "vocabulary").exit_code == 0
+    done = run("verify", tiny / "job.toml", "--workspace", tiny / "v")
+    assert done.exit_code == 1
+    assert "stage core is not committed" in done.output
+    assert "core            not finished: not begun" in run("status", tiny / "v").output
+
+
+def test_verify_tells_where_the_job_asks_for_other_settings(tiny: Path) -> None:
+    done = run("verify", tiny / "job.toml", "--set", "psdvec.n_components=3")
+    assert done.exit_code == 0
+    assert "core will be computed again because psdvec.n_components was 4, is 3" in done.output
+
+
+def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
+    assert again(tiny, "counting.window=2").ran
+    shutil.copytree(tiny / "w", tiny / "v")
+    assert again(tiny, "vocabulary.min_count=2").ran
+    manifest = Path("manifest", "core.json")
+    shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
+    assert "stage core rests on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
+
+
+# --- what is read from outside --------------------------------------------------------------------------------
+
+
+def test_a_touch_and_a_move_change_nothing(tiny: Path) -> None:
+    before = files_of(tiny / "w")
+    os.utime(tiny / "text" / "a.txt", (1, 1))
+    assert again(tiny).text.startswith("nothing to do")
+    assert files_of(tiny / "w") == before
+
+
+@pytest.mark.parametrize("change", ["added", "changed", "removed"])
+def test_other_evaluation_sets_are_scored(tiny: Path, change: str) -> None:
+    sets = tiny / "sets"
+    write_set(sets, "second", 5)
+    assert again(tiny).ran == ("evaluation",)
+    if change == "changed":
+        write_set(sets, "second", 4)  # of the same size
+    elif change == "removed":
+        (sets / "second.tsv").unlink()
+    assert again(tiny).ran == (() if change == "added" else ("evaluation",))
+
+
+def test_a_corpus_moved_away_blocks_no_later_stage(tiny: Path) -> None:
+    shutil.move(tiny / "text", tiny / "elsewhere")
+    assert again(tiny, "psdvec.n_components=3").ran == ("core", "vectors", "evaluation")
+    assert verify_job(open_job(str(tiny / "job.toml"), settings=("psdvec.n_components=3",)))[0] == []
+    before = files_of(tiny / "w")
+    with pytest.raises(FileNotFoundError, match=r"\*.txt"):
+        again(tiny, "corpus.lowercase=false")
+    assert files_of(tiny / "w") == before
+
+
+def test_files_are_known_by_content_where_their_store_tells_no_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("distembed.pipeline.inputs.DIGESTED_BYTES", 0)
+    store = fsspec.filesystem("memory")
+    stamps = []
+    for data in (b"one", b"two"):
+        store.pipe_file("/stamped/a.txt", data)
+        stamps.append(stamps_at("memory://stamped/a.txt"))
+    assert stamps[0] != stamps[1]
+    assert stamps_at("memory://stamped/*.txt") == stamps_at("memory://stamped") == stamps[1]
+
+
+def test_large_files_are_known_by_their_time(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(DIGESTED_BYTES + 1)
+    before = stamps_at(str(large))
+    os.utime(large, ns=(1, large.stat().st_mtime_ns + 1))
+    assert stamps_at(str(large)) != before
+
+
+def test_paths_of_one_name_are_told_apart_and_recorded_stamps_stand_in(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.txt").write_text(folder)
+    paths = [str(tmp_path / folder / "x.txt") for folder in ("a", "b")]
+    found = stamp_inputs(paths, {}, stamps_at)
+    assert list(found.stamps) == ["x.txt", "x.txt (2)"]
+    (tmp_path / "a" / "x.txt").unlink()
+    later = stamp_inputs(paths, found.stamps, stamps_at)
+    assert later.stamps == found.stamps
+    assert later.absent == (paths[0],)
+
+
+def test_a_tokenizer_is_known_by_its_source_and_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_mine").mkdir()
+    (tmp_path / "of_mine" / "__init__.py").write_text("raise SystemExit\n")
+    (tmp_path / "of_mine" / "words.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert code_file("of_mine.words:split") == (str(tmp_path / "of_mine" / "words.py"),)
+    assert code_file("of_mine:split") == (str(tmp_path / "of_mine" / "__init__.py"),)
+    assert "of_mine" not in sys.modules
+    assert code_file("unicode") == code_file("sys:intern") == code_file("no_such_module:f") == ()
+
+
+# --- what a run replaces --------------------------------------------------------------------------------------
+
+
+def test_finished_work_is_replaced_only_when_asked_for(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing, "ASKED_SECONDS", 0.0)
+    changed = ("run", tiny / "job.toml", "--set", "counting.window=2")
+    before = files_of(tiny / "w")
+    refused = run(*changed)
+    assert refused.exit_code == 1
+    assert "counting.window was 3, is 2" in refused.output
+    assert "vectors will be computed again because it rests on core; it took" in refused.output
+    assert "--replace" in refused.output
+    assert files_of(tiny / "w").items() >= before.items()
+    assert "counting.window was 3, is 2" in run("plan", *changed[1:]).output
+    assert "counting.window was 3, is 2" in run("status", *changed[1:]).output
+    assert run(*changed, "--replace").exit_code == 0
+    assert again(tiny, "counting.window=2").ran == ()
+
+
+def test_an_interrupted_stage_is_work_too(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing, "ASKED_SECONDS", 1000.0)
+    for stage in ("core", "vectors", "evaluation"):
+        (tiny / "w" / "manifest" / f"{stage}.json").unlink()
+    os.utime(tiny / "w" / "manifest" / "core" / "stage.json", (1, 1))
+    with pytest.raises(ReplaceError, match="core"):
+        again(tiny, "psdvec.n_components=3")
+
+
+def test_other_versions_keep_what_is_done_and_repair_it_as_a_whole(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_file = (tiny / "w" / "job.toml").read_bytes()
+    made = de.Workspace.open(tiny / "w").stages()["core"].made_with
+    assert made["numpy"]
+    assert made["blas"]
+    monkeypatch.setattr(provenance, "_of_this_process", lambda: {**made, "numpy": "9.9"})
+    done = run("run", tiny / "job.toml")
+    assert "kept, though made with other versions" in done.output
+    assert "nothing to do" in done.output
+    assert (tiny / "w" / "job.toml").read_bytes() == job_file
+    files = (tiny / "w" / "arrays.zarr" / "core_vectors" / "000000").rglob("*")
+    next(file for file in files if file.is_file() and file.name != "zarr.json").write_bytes(b"")
+    done = run("run", tiny / "job.toml")
+    assert "core will be computed again because it is damaged and was made with numpy" in done.output
+    stages = de.Workspace.open(tiny / "w").stages()
+    assert stages["core"].made_with["numpy"] == "9.9"
+    assert stages["vectors"].made_with == made
+
+
+# --- the report and the copy of the job -----------------------------------------------------------------------
+
+
+def test_a_report_that_is_not_whole_is_written_again(tiny: Path) -> None:
+    report, seal = tiny / "w" / "report" / "index.html", tiny / "w" / "report" / "index.json"
+    report.unlink()
+    assert again(tiny).ran == ()
+    page = report.read_bytes()
+    for damage in (seal.unlink, lambda: report.write_bytes(page[:100])):
+        damage()
+        assert again(tiny).ran == ()
+        assert report.read_bytes() == page
+        assert seal.exists()
+
+
+def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> None:
+    report = tiny / "w" / "report" / "index.html"
+    assert again(tiny, "report.words=['word7']").ran == ()
+    assert "word7" in report.read_text()
+    run("run", tiny / "job.toml", "--set", "counting.window=2", "--until", "cooccurrence")
+    assert not report.exists()
+    done = run("report", tiny / "job.toml")
+    assert done.exit_code == 1
+    assert (
+        "stage partial_counts is not finished: will be computed again because counting.window" in done.output
+    )
+
+
+def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:
+    before = files_of(tiny / "w")
+    assert again(tiny, "resources.memory_limit='3GiB'").ran == ()
+    assert files_of(tiny / "w") == before
+    assert again(tiny, "resources.memory_limit='3GiB'", "evaluation.remove_mean=true").ran == ("evaluation",)
+    recorded = open_job(str(tiny / "w"))
+    assert recorded.resources.memory_limit == 3 * 2**30
+    assert recorded.job.workspace == str(tiny / "w")
+    assert recorded.corpus.paths == (str(tiny / "text" / "*.txt"),)
+
+
+# --- a job or its workspace ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["job.toml", "w"])
+def test_every_command_takes_a_job_or_its_workspace(tiny: Path, tmp_path: Path, source: str) -> None:
+    place = tiny / source
+    for command in (
+        ("plan", place), ("run", place), ("status", place), ("verify", place), ("report", place),
+        ("neighbors", place, "word1"), ("export", place, "--to", tmp_path / "v.txt"),
+        ("evaluate", place, "--sets", tiny / "sets"),
+    ):  # fmt: skip
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+    assert str(tiny / "w") in run("run", place).output
+
+
+def test_status_tells_how_far_a_stage_is(tiny: Path) -> None:
+    (tiny / "w" / "manifest" / "core.json").unlink()
+    blocks = tiny / "w" / "manifest" / "core" / "core_vectors" / "blocks"
+    next(blocks.iterdir()).unlink()
+    assert "core_vectors 0 of 1 blocks" in job_status(open_job(str(tiny / "w")))

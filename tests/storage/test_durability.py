@@ -1,0 +1,102 @@
+"""The order in which a workspace syncs, renames and removes: what a kill or a power cut can leave follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dask.array as da
+import pytest
+
+from distembed.files import PARTIAL
+from distembed.storage import Workspace
+from distembed.storage.files import Folder
+from tests.storage.examples import META, dense_array, record_disk, store_all
+
+
+def test_a_commit_syncs_its_files_then_their_folders_then_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "ws"
+    with Workspace.create(root, owner="test") as workspace:
+        stage = store_all(workspace)
+        stage.checkpoint("temporary", dense_array)
+        seen = record_disk(monkeypatch)
+        stage.commit()
+        monkeypatch.undo()
+    places = ["arrays.zarr/dense", "arrays.zarr/sparse", "tokens", "report", "manifest/a", "words.parquet"]
+    inside = [path for place in places for path in [root / place, *(root / place).rglob("*")]]
+    files = {str(path) for path in inside if path.is_file()}
+    folders = {str(path) for path in inside if path.is_dir()} | {str(root), str(tmp_path)}
+    commit = seen.index(("rename", f"{root}/manifest/a.json"))
+    synced = [path for what, path in seen[:commit] if what == "sync"]
+    assert files <= set(synced[: len(files)])
+    assert folders - {f"{root}/manifest/a/checkpoints"} <= set(synced[len(files) : -1])
+    assert synced[-1].startswith(f"{root}/manifest/a.json.")
+    assert synced[-1].endswith(PARTIAL)
+    assert seen[commit + 1] == ("sync", f"{root}/manifest")
+    assert not any("arrays.zarr/checkpoints" in path and path.endswith("/0") for path in synced)
+
+
+def test_temporary_data_goes_when_the_record_of_its_dropping_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "ws"
+    with Workspace.create(root, owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.checkpoint("round", dense_array)
+        stage.commit()
+        seen = record_disk(monkeypatch)
+        workspace.drop_temporary("a")
+        monkeypatch.undo()
+    manifest = f"{root}/manifest/a.json"
+    order = [("rename", manifest), ("sync", f"{root}/manifest")]
+    order.append(("remove", f"{root}/arrays.zarr/checkpoints/a/round"))
+    places = [seen.index(step) for step in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("begun_again", [False, True])
+def test_the_commit_of_a_discarded_stage_goes_first_and_what_announces_it_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun_again: bool
+) -> None:
+    root = tmp_path / "ws"
+    with Workspace.create(root, owner="test") as workspace:
+        stage = store_all(workspace)
+        stage.commit()
+        seen = record_disk(monkeypatch)
+        if begun_again:
+            workspace.stage("a", parameters={"scale": 2}, inputs={}).store("dense", dense_array(), **META)
+        else:
+            stage.discard()
+        monkeypatch.undo()
+    removed = [path for what, path in seen if what == "remove" and not path.endswith(PARTIAL)]
+    data = removed.index(f"{root}/arrays.zarr/dense")
+    assert removed.index(f"{root}/manifest/a.json") < data < removed.index(f"{root}/manifest/a")
+
+
+def test_a_file_is_replaced_and_never_written_in_place(tmp_path: Path) -> None:
+    folder = Folder.at(tmp_path)
+    folder.write("x", b"old")
+    with (tmp_path / "x").open("rb") as reader:
+        folder.write("x", b"new")
+        assert reader.read() == b"old"
+    assert folder.read("x") == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_block_is_recorded_when_all_of_its_files_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, missing = Folder.write, []
+
+    def write(self: Folder, name: str, data: bytes, **options: bool) -> object:
+        if "/blocks/" in name:
+            block = tmp_path / "ws/arrays.zarr/x" / Path(name).stem
+            missing.extend(path for path in (block / "zarr.json", block / "c/0/0") if not path.exists())
+        return real(self, name, data, **options)
+
+    monkeypatch.setattr(Folder, "write", write)
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", da.zeros((4, 3), chunks=(2, 3)), dims=("i", "j"), units="", meaning="")
+    assert missing == []

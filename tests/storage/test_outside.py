@@ -1,0 +1,259 @@
+"""A stranger's workspace: whatever its records, its lock and its links say, nothing outside of it is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from distembed.storage import ManifestError, OutsideError, Workspace, lock, schema
+from distembed.storage.files import Folder
+from tests.storage.examples import META, dense_array, store_all
+
+OUTSIDE = (
+    "../victim",
+    "/VICTIM",
+    "..",
+    ".",
+    "",
+    "x/../../victim",
+    "arrays.zarr/../../victim",
+    "x\0",
+    "C:/victim",
+)
+Path_ = tuple[Any, ...]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a workspace of two stages, one committed, and a folder that is none of its business."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("keep.txt", "000000/keep.txt", "dense/keep.txt"):
+        (home / "victim" / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / "victim" / name).write_text("mine")
+    (home / "victim.parquet").write_text("mine")
+    with Workspace.create(home / "ws", owner="stranger") as workspace:
+        stage = store_all(workspace)
+        stage.checkpoint("round", dense_array)
+        stage.commit()
+        workspace.stage("b", parameters={}, inputs={"a": stage.fingerprint}).store(
+            "half", dense_array(), **META
+        )
+        kept = (home / "ws/lock.json").read_bytes()
+    (home / "ws/lock.json").write_bytes(kept)
+    return home
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """Return every file of a folder that lies outside its workspace."""
+    files = (path for path in home.rglob("*") if path.is_file() and (home / "ws") not in path.parents)
+    return {str(path.relative_to(home)): path.read_bytes() for path in files}
+
+
+def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+    """Yield the place of every entry of a JSON document."""
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from leaves(inner, (*path, key))
+
+
+def changed(document: Any, path: Path_, value: Any, *, key: bool) -> Any:
+    """Return a document with one entry, or the name of one, replaced."""
+    *way, last = path
+    place = document
+    for step in way:
+        place = place[step]
+    if key and isinstance(place, dict) and isinstance(value, str):
+        place[value] = place.pop(last)
+    else:
+        place[last] = value
+    return document
+
+
+def use(root: Path) -> None:
+    """Do everything with a workspace that writes or removes."""
+    with Workspace.create(root, owner="victim") as workspace, dask.config.set(scheduler="sync"):
+        workspace.verify()
+        for stage in workspace.stages():
+            workspace.drop_temporary(stage)
+        stage = workspace.stage("a", parameters={"scale": 1}, inputs={})
+        stage.reopen()
+        store_all(workspace).commit()
+        store_all(workspace, scale=2).commit()
+        stage.discard()
+
+
+def check_nothing_outside_is_touched(home: Path) -> None:
+    before = contents(home)
+    with contextlib.suppress(OSError, ValueError):  # a refusal is one sentence of these kinds
+        use(home / "ws")
+    assert contents(home) == before
+
+
+values = st.sampled_from(OUTSIDE) | st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+values = values | st.lists(values, max_size=2) | st.dictionaries(st.sampled_from(OUTSIDE), values, max_size=2)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.randoms(use_true_random=False), values, st.booleans())
+@example(None, "../victim", False)
+def test_nothing_outside_is_touched_whatever_a_record_says(
+    template: Path, rng: Any, value: Any, key: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(lock, "POLL_SECONDS", 0.01)
+        patch.setattr(lock, "STALE_SECONDS", 0.01)
+        home = Path(folder) / "home"
+        shutil.copytree(template, home)
+        records = [home / "ws/lock.json", home / "ws/workspace.json", *home.glob("ws/manifest/**/*.json")]
+        file = home / "ws/manifest/a.json" if rng is None else rng.choice(sorted(records))
+        body = json.loads(file.read_bytes())
+        body.pop("seal", None)
+        path = ("outputs", "dense", "spec", "name") if rng is None else rng.choice(list(leaves(body)))
+        if isinstance(value, str):
+            value = value.replace("/VICTIM", f"{home}/victim")
+        body = changed(body, path, value, key=key)
+        is_lock = file.name == "lock.json"
+        file.write_bytes(json.dumps(body).encode() if is_lock else schema.seal(body))
+        check_nothing_outside_is_touched(home)
+
+
+@pytest.mark.parametrize("link", ["arrays.zarr", "report", "manifest", "manifest/a"])
+def test_links_to_folders_are_not_followed(template: Path, tmp_path: Path, link: str) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(template, home)
+    (home / "ws/lock.json").unlink()
+    place = home / "ws" / link
+    shutil.move(place, home / "moved")
+    place.symlink_to(home / "moved", target_is_directory=True)
+    before = contents(home)
+    with pytest.raises(OutsideError, match="symbolic link"):
+        Folder.at(home / "ws").zarr_store(link, read_only=False)
+    with pytest.raises(OutsideError, match=f"{place} is a symbolic link to {home}/moved"):
+        use(home / "ws")
+    assert contents(home) == before
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "arrays.zarr/zarr.json",
+        "arrays.zarr/dense",
+        "arrays.zarr/dense/000001/c/0/0",
+        "arrays.zarr/dense/000002",
+        "words.parquet",
+        "manifest/a.json",
+        "tokens",
+        "tokens/part-000001.txt",
+        "workspace.json",
+    ],
+)
+def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(
+    template: Path, tmp_path: Path, link: str
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(template, home)
+    (home / "ws/lock.json").unlink()
+    place = home / "ws" / link
+    shutil.move(place, home / "moved")
+    place.symlink_to(home / "moved")
+    before = contents(home)
+    use(home / "ws")
+    assert contents(home) == before
+    assert link in {"arrays.zarr/zarr.json", "workspace.json"} or not place.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["job.toml", "report/index.html"])
+def test_a_plain_file_replaces_a_link_in_its_place(tmp_path: Path, name: str) -> None:
+    (tmp_path / "victim").write_text("mine")
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        place = tmp_path / "ws" / name
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(tmp_path / "victim")
+        workspace.write_file(name, b"new")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert place.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", [name for name in OUTSIDE if name] + ["x\\y", "/etc/x", "a//b"])
+@pytest.mark.parametrize("url", ["file", "memory"])
+def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str, url: str) -> None:
+    folder = Folder.at(tmp_path / "ws" if url == "file" else "memory://ws")
+    calls: list[Callable[[], Any]] = [
+        lambda: folder.write(name, b"x"),
+        lambda: folder.create(name, b"x"),
+        lambda: folder.remove(name),
+        lambda: folder.read(name),
+        lambda: folder.make_folder(name),
+        lambda: folder.zarr_store(name, read_only=False),
+        lambda: folder.path(name),
+    ]
+    for call in calls:
+        with pytest.raises(OutsideError, match="names inside are relative"):
+            call()
+
+
+def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "ws").symlink_to(tmp_path / "disk")
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+        assert workspace.verify() == []
+    assert (tmp_path / "disk/manifest/a.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("stage",), "b"),
+        (("outputs", "dense", "spec", "name"), "../victim"),
+        (("outputs", "dense", "spec", "name"), "sparse"),
+        (("outputs", "dense", "spec", "stage"), "a/b"),
+        (("outputs", "words", "spec", "kind"), "folder"),
+        (("outputs", "dense", "spec", "row_blocks"), [12, -1]),
+        (("outputs", "dense", "files"), {"words.parquet": [1, "x"]}),
+        (("outputs", "dense", "blocks", 0, "files"), {"arrays.zarr/dense/0000001": [1, "x"]}),
+        (("outputs", "dense", "blocks", 0, "index"), 1),
+        (("inputs",), {"../b": "x"}),
+    ],
+)
+def test_a_manifest_is_read_only_if_each_name_is_in_its_place(
+    template: Path, path: Path_, value: Any
+) -> None:
+    body = json.loads((template / "ws/manifest/a.json").read_bytes())
+    schema.manifest_from_json(body, "a")
+    with pytest.raises(ManifestError, match="cannot be used"):
+        schema.manifest_from_json(changed(body, path, value, key=False), "a")
+
+
+def test_a_record_of_another_shape_is_damaged_and_the_stage_is_made_again(
+    template: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(template, home)
+    (home / "ws/lock.json").unlink()
+    file = home / "ws/manifest/a.json"
+    body = json.loads(file.read_bytes())
+    body.pop("seal")
+    body["outputs"]["dense"]["blocks"][0]["files"] = {"../victim/keep.txt": [4, "x"]}
+    with pytest.raises(ManifestError, match=r"\.\./victim/keep\.txt"):
+        schema.manifest_from_json(body, "a")
+    file.write_bytes(schema.seal(body))
+    assert ("manifest/a.json", "flipped or damaged") in [p[3:] for p in Workspace.open(home / "ws").verify()]
+    with Workspace.create(home / "ws", owner="test") as workspace:
+        store_all(workspace)
+        stage = workspace.stage("a", parameters={"scale": 1}, inputs={})
+        store_all(workspace).commit()
+        assert not stage.is_committed
+        assert [problem for problem in workspace.verify() if problem.stage == "a"] == []

@@ -1,0 +1,333 @@
+"""What every estimator promises to scikit-learn: validation, tags, names, seeds, and equal answers for equal input."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import _num_samples
+
+import distembed as de
+from distembed.validation import checked_matrix, seed_of
+
+ROWS, COLUMNS = 30, 8
+
+
+def documents(seed=0):
+    """Non-negative rows, some values zero, no row empty."""
+    random = np.random.default_rng(seed)
+    return (
+        random.random((ROWS, COLUMNS)) * (random.random((ROWS, COLUMNS)) < 0.7) + np.eye(ROWS, COLUMNS) + 0.01
+    )
+
+
+def in_blocks(X, *, sparse=False):
+    return da.from_array(X, chunks=(7, -1)).map_blocks(
+        csr_array if sparse else np.asarray, dtype=X.dtype, meta=csr_array((0, 0)) if sparse else None
+    )
+
+
+KINDS = {
+    "list": lambda X: X.tolist(),
+    "csr_matrix": csr_matrix,
+    "csc": lambda X: csr_array(X).tocsc(),
+    "dask": in_blocks,
+    "dask of csr": lambda X: in_blocks(X, sparse=True),
+}
+
+
+# Estimators of two matrices are shown to scikit-learn's checks, which know one, with the other one filled in.
+
+
+class OneMatrixSemanticNMF(de.SemanticNMF):
+    def fit(self, X, y=None):
+        n_words = np.shape(X.toarray() if hasattr(X, "toarray") else list(X))[-1]
+        return super().fit(X, csr_array(np.ones((n_words, n_words))))
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X).document_factors_
+
+    def fit_predict(self, X, y=None):
+        return self.fit(X).labels_
+
+
+class OneMatrixPSDVec(de.PSDVec):
+    def fit(self, X, y=None):
+        return super().fit(X, np.ones(_num_samples(X)))
+
+    def transform(self, X):
+        m = _num_samples(X)
+        return super().transform(X, csr_array((getattr(self, "n_core_", 1), m)), np.zeros(m))
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X).transform(X)
+
+
+class OneMatrixImputation(de.LatentSemanticImputation):
+    def fit(self, X, y=None):
+        Y = np.arange(float(_num_samples(X)))[:, None]
+        Y[2::3] = np.nan
+        return super().fit(X, Y)
+
+
+class OneMatrixAlignment(de.SemisupervisedAlignment):
+    def fit(self, X, y=None):
+        return super().fit(X, X, [(0, 0)])
+
+
+class OneMatrixEmbedding(de.FeaturePreservingEmbedding):
+    def fit(self, X, y=None):
+        return super().fit(X, None if y is None else np.asarray(y).reshape(-1, 1))
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X, y).transform(X)
+
+
+CHECKED = [
+    de.LSA(1, n_passes=2),
+    de.NMF(2),
+    de.OrthogonalNMF(2),
+    OneMatrixSemanticNMF(2),
+    de.SphericalKMeans(2),
+    de.LocalityPreservingProjection(1, n_neighbors=3),
+    OneMatrixPSDVec(1, n_iter=1, solver="dense"),
+    OneMatrixImputation(min_degree=2),
+    OneMatrixAlignment(1, n_neighbors=3),
+    OneMatrixEmbedding(1, n_neighbors=3),
+]
+
+
+@pytest.mark.parametrize("model", CHECKED, ids=lambda model: type(model).__name__)
+def test_scikit_learns_checks_pass_but_for_those_the_class_gives_a_reason_for(model):
+    expected = getattr(model, "_expected_failed_checks", {})
+    assert len(expected) <= 3
+    with warnings.catch_warnings(), dask.config.set(scheduler="sync"):
+        warnings.simplefilter("ignore")
+        results = check_estimator(model, expected_failed_checks=expected, on_skip=None, on_fail=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed
+    assert {result["check_name"] for result in results if result["status"] == "xfail"} == set(expected)
+
+
+# --- rows for a fitted model -------------------------------------------------------------------------------
+
+FITTED = {
+    "LSA.transform": (de.LSA(3, n_passes=2), "transform"),
+    "NMF.transform": (de.NMF(3), "transform"),
+    "OrthogonalNMF.transform": (de.OrthogonalNMF(3), "transform"),
+    "SphericalKMeans.transform": (de.SphericalKMeans(3), "transform"),
+    "SphericalKMeans.predict": (de.SphericalKMeans(3), "predict"),
+    "LocalityPreservingProjection.transform": (
+        de.LocalityPreservingProjection(3, n_neighbors=4),
+        "transform",
+    ),
+    "FeaturePreservingEmbedding.transform": (de.FeaturePreservingEmbedding(2, n_neighbors=4), "transform"),
+    "FeaturePreservingEmbedding.predict": (de.FeaturePreservingEmbedding(2, n_neighbors=4), "predict"),
+}
+
+
+@pytest.fixture(scope="module", params=FITTED)
+def fitted(request):
+    model, method = FITTED[request.param]
+    X = documents()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, X[:, :2]), method
+
+
+def spoilt(row, column, value):
+    X = documents(1)
+    X[row, column] = value
+    return X
+
+
+@pytest.mark.parametrize("kind", ["array", *KINDS])
+def test_rows_that_do_not_fit_are_refused(fitted, kind):
+    model, method = fitted
+    answer = getattr(model, method)
+
+    def given(X):
+        return X if kind == "array" else KINDS[kind](X)
+
+    for width in (COLUMNS - 1, COLUMNS + 1, 2000):
+        with pytest.raises(
+            ValueError, match=f"X has {width} features, but .* is expecting {COLUMNS} features"
+        ):
+            answer(given(np.ones((3, width))))
+    for value in (np.nan, np.inf, -np.inf):
+        with pytest.raises(ValueError, match="X holds NaN or infinity, first in row 17, column 4"):
+            np.asarray(answer(given(spoilt(17, 4, value))))
+    if model.__sklearn_tags__().input_tags.positive_only:
+        with pytest.raises(ValueError, match="Negative values in data: X holds one in row 17, column 4"):
+            np.asarray(answer(given(spoilt(17, 4, -0.5))))
+    with pytest.raises(NotFittedError):
+        getattr(type(model)(), method)(given(documents()))
+
+
+def test_rows_of_every_kind_get_the_same_answer(fitted):
+    model, method = fitted
+    X = documents(1)
+    expected = getattr(model, method)(X)
+    assert isinstance(expected, np.ndarray)
+    for make in KINDS.values():
+        np.testing.assert_allclose(
+            np.asarray(getattr(model, method)(make(X))), expected, rtol=1e-5, atol=1e-6
+        )
+
+
+def test_second_sets_have_columns_of_their_own():
+    X1, X2 = documents(), documents(1)[:, :5]
+    model = de.FeaturePreservingEmbedding(2, n_neighbors=4).fit(
+        X1, X2, X1[:, :2], [(i, i) for i in range(20)]
+    )
+    assert model.transform(X2, data_set=1).shape == (ROWS, 2)
+    with pytest.raises(ValueError, match="X has 8 features, but set 1 of FeaturePreservingEmbedding has 5"):
+        model.transform(X1, data_set=1)
+    with pytest.raises(ValueError, match="X2 holds NaN or infinity, first in row 3, column 1"):
+        model.fit(X1, spoilt(3, 1, np.nan), X1[:, :2], [(0, 0)])
+
+
+def test_large_arrays_in_memory_give_arrays_in_memory(monkeypatch):
+    from distembed.factorization import row_blocks
+
+    monkeypatch.setattr(row_blocks.row_blocks, "__kwdefaults__", {"block_memory": 500})
+    X = documents()
+    for model in (de.NMF(3, n_iter=5, tol=0), de.SphericalKMeans(3)):
+        assert isinstance(model.fit_transform(X), np.ndarray)
+        assert isinstance(model.transform(X), np.ndarray)
+        assert isinstance(model.transform(in_blocks(X)), da.Array)
+
+
+# --- Dask arrays are checked where they are read -----------------------------------------------------------
+
+
+def counted(X):
+    """X in blocks, and a list that grows with every block that is read."""
+    read = []
+
+    def seen(block):
+        read.append(block.shape)
+        return block
+
+    return da.from_array(X, chunks=(7, -1)).map_blocks(seen, dtype=X.dtype, meta=np.empty((0, 0))), read
+
+
+def test_a_check_reads_no_block_and_lets_each_through_once():
+    X, read = counted(documents())
+    matrix = checked_matrix(X, nonnegative=True)
+    assert not read
+    np.testing.assert_array_equal(matrix, documents())
+    assert len(read) == X.numblocks[0]
+
+
+def test_new_rows_are_read_once():
+    for model in (de.NMF(3), de.SphericalKMeans(3), de.LSA(3)):
+        model.fit(documents())
+        X, read = counted(documents())
+        lazily = model.transform(X)
+        assert not read
+        lazily.compute()
+        assert len(read) == X.numblocks[0]
+    X, read = counted(documents())
+    de.SphericalKMeans(3).fit(documents()).predict(X)
+    assert len(read) == X.numblocks[0]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (da.ones(5), "Expected 2D array, got 1D array instead"),
+        (da.ones((5, 2), dtype=complex), "Complex data not supported"),
+        (da.ones((5, 2)).astype(object), "X has dtype object: give numbers"),
+        (da.ones((5, 0)), r"0 feature\(s\) \(shape=\(5, 0\)\) while a minimum of 1"),
+        (da.ones((0, 5)), r"0 sample\(s\) \(shape=\(0, 5\)\) while a minimum of 1"),
+        (da.ones((5, 2))[da.ones(5) > 0], r"unknown size: call X.compute_chunk_sizes\(\)"),
+    ],
+)
+def test_dask_arrays_are_held_to_the_rules_of_arrays_in_memory(X, message):
+    with pytest.raises(ValueError, match=message):
+        de.LSA(1).fit(X)
+
+
+def test_sums_that_overflow_are_of_finite_values():
+    assert checked_matrix(np.full((2, 2), np.finfo(np.float64).max)).shape == (2, 2)
+
+
+# --- names, tags, seeds -------------------------------------------------------------------------------------
+
+
+def test_columns_that_come_out_have_names(fitted):
+    model, _ = fitted
+    name = type(model).__name__.lower()
+    width = np.asarray(model.transform(documents())).shape[1]
+    assert model.get_feature_names_out().tolist() == [f"{name}{i}" for i in range(width)]
+
+
+def test_semantic_nmf_gives_factors_and_labels_of_both_matrices():
+    X = documents()
+    factors = de.SemanticNMF(2, n_iter=5).fit_transform(X, X.T @ X)
+    model = de.SemanticNMF(2, n_iter=5).fit(X, X.T @ X)
+    np.testing.assert_array_equal(factors, model.document_factors_)
+    np.testing.assert_array_equal(de.SemanticNMF(2, n_iter=5).fit_predict(X, X.T @ X), model.labels_)
+
+
+def result_of(model):
+    X = documents()
+    if isinstance(model, de.PSDVec):
+        return model.fit(X.T @ X, np.ones(COLUMNS)).vectors_
+    if isinstance(model, de.SemisupervisedAlignment):
+        return model.fit(X, X[::-1].copy(), [(0, 29), (1, 28), (2, 27)]).embedding_
+    if isinstance(model, de.FeaturePreservingEmbedding):
+        return model.fit(X, X[:, :2]).embedding_
+    if isinstance(model, de.SemanticNMF):
+        return model.fit_transform(X, X.T @ X)
+    return model.fit(X).transform(X)
+
+
+SEEDED = [
+    de.LSA(2, n_passes=1, oversampling=0),
+    de.NMF(2, init="random", n_iter=1, tol=0),
+    de.OrthogonalNMF(2, init="random", n_iter=1),
+    de.SemanticNMF(2, init="random", n_iter=1),
+    de.SphericalKMeans(4, n_iter=1),
+    de.LocalityPreservingProjection(2, n_neighbors=4, solver="eigen", svd_components=4),
+    de.PSDVec(2, n_iter=1, block_size=2, first_passes=1),
+    de.SemisupervisedAlignment(2, n_neighbors=4),
+    de.FeaturePreservingEmbedding(2, n_neighbors=4, init="random", max_iter=1),
+]
+
+
+@pytest.mark.parametrize("model", SEEDED, ids=lambda model: type(model).__name__)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_kind_of_random_state_is_taken(model):
+    def result(random_state):
+        return result_of(model.set_params(random_state=random_state))
+
+    np.testing.assert_array_equal(result(7), result(np.int64(7)))
+    # The eigenvectors of so few rows are exact, whatever an alignment starts from.
+    exact = isinstance(model, de.SemisupervisedAlignment)
+    assert np.array_equal(result(7), result(8)) == exact
+    for kind in (np.random.default_rng, np.random.RandomState):
+        first = result(kind(3))
+        np.testing.assert_array_equal(first, result(kind(3)))
+        np.testing.assert_array_equal(first, result(seed_of(kind(3))))
+    assert np.isfinite(result(None)).all()
+    with pytest.raises(ValueError, match="random_state is -1: give an integer from 0 on"):
+        result(-1)
+
+
+def test_a_seed_is_the_integer_itself_and_generators_go_on():
+    assert seed_of(12) == 12
+    for kind in (np.random.default_rng, np.random.RandomState):
+        generator = kind(0)
+        assert seed_of(generator) != seed_of(generator)
+        assert seed_of(kind(1)) == seed_of(kind(1)) != seed_of(kind(2))
+    assert seed_of(None) != seed_of(None)
+    with pytest.raises(ValueError, match="random_state is 'seven'"):
+        seed_of("seven")

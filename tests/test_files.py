@@ -1,0 +1,166 @@
+"""A file appears whole or not at all; Parquet pages carry checksums wherever they are written and read."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from distembed.corpus.parts import KINDS, SCHEMAS, PartFiles, iter_part
+from distembed.files import PARTIAL, DiskFullError, replacing, sync
+from tests.storage.examples import record_disk
+
+PACKAGE = Path(__file__).resolve().parents[1] / "distembed"
+CHECKSUMS = {
+    "write_table": "write_page_checksum",
+    "ParquetWriter": "write_page_checksum",
+    "read_table": "page_checksum_verification",
+    "ParquetFile": "page_checksum_verification",
+}
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str]:
+    filesystem = fsspec.filesystem(request.param)
+    folder = f"{tmp_path}/{request.param}"
+    filesystem.makedirs(folder)
+    return filesystem, folder
+
+
+def test_two_attempts_at_one_file_do_not_touch_each_other(store: tuple[Any, str]) -> None:
+    filesystem, folder = store
+    path = f"{folder}/x"
+    with replacing(path, filesystem=filesystem) as one:
+        filesystem.pipe_file(one, b"one")
+        with pytest.raises(OSError):  # noqa: PT011
+            write_and_fail(path, filesystem, OSError())
+        with replacing(path, filesystem=filesystem) as other:
+            filesystem.pipe_file(other, b"other")
+        assert filesystem.cat_file(path) == b"other"
+        assert one.endswith(PARTIAL)
+    assert filesystem.cat_file(path) == b"one"
+    assert [Path(name).name for name in filesystem.ls(folder, detail=False)] == ["x"]
+
+
+def write_and_fail(path: str, filesystem: Any, error: BaseException) -> None:
+    with replacing(path, filesystem=filesystem) as partial:
+        filesystem.pipe_file(partial, b"half")
+        raise error
+
+
+@pytest.mark.parametrize("error", [OSError(), KeyboardInterrupt()], ids=repr)
+def test_an_error_leaves_what_was_there(store: tuple[Any, str], error: BaseException) -> None:
+    filesystem, folder = store
+    filesystem.pipe_file(f"{folder}/x", b"before")
+    with pytest.raises(type(error)):
+        write_and_fail(f"{folder}/x", filesystem, error)
+    assert filesystem.cat_file(f"{folder}/x") == b"before"
+    assert len(filesystem.ls(folder)) == 1
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("only Linux has a device that is always full")
+    with (
+        pytest.raises(DiskFullError) as caught,
+        replacing(f"{tmp_path}/outer"),
+        replacing(f"{tmp_path}/x"),
+        full.open("wb") as file,
+    ):
+        file.write(b"x")
+    sentence = str(pickle.loads(pickle.dumps(caught.value)))
+    assert re.fullmatch(
+        rf"{tmp_path}/x was not written: No space left on device, /\S* \([\d,]+ bytes free\); make room .*",
+        sentence,
+    )
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_durable_file_is_synced_before_and_its_folder_after_the_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = record_disk(monkeypatch)
+    path = f"{tmp_path}/x"
+    with replacing(path, durable=True) as partial:
+        Path(partial).write_bytes(b"x")
+    assert seen == [("sync", partial), ("rename", path), ("sync", str(tmp_path))]
+
+
+def test_a_disk_that_cannot_keep_a_file_is_an_error_and_a_store_without_sync_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int) -> None:
+        def fsync(handle: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    fail(errno.EINVAL)
+    sync(str(tmp_path))
+    fail(errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        sync(str(tmp_path))
+
+
+def parquet_calls() -> list[tuple[str, set[str | None]]]:
+    calls = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in CHECKSUMS
+            ):
+                value = node.func.value
+                if isinstance(value, ast.Name) and value.id == "pq":
+                    place = f"{path.relative_to(PACKAGE)}:{node.lineno} {node.func.attr}"
+                    calls.append((place, {keyword.arg for keyword in node.keywords}))
+    return calls
+
+
+def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
+    calls = parquet_calls()
+    assert len(calls) > 10
+    metadata_only = {"corpus/readers.py"}
+    bare = [
+        place
+        for place, keywords in calls
+        if CHECKSUMS[place.rsplit(" ", 1)[1]] not in keywords and place.split(":")[0] not in metadata_only
+    ]
+    assert bare == []
+
+
+def write_tokens(part: str) -> Path:
+    ids = np.random.default_rng(0).integers(0, 1 << 30, 1000, dtype=np.int32)
+    with PartFiles(part, {}) as files:
+        rows = pa.ListArray.from_arrays(pa.array([0, 1000], pa.int32()), pa.array(ids))
+        files.write("tokens", [pa.array([0], pa.int32()), rows.cast(SCHEMAS["tokens"].field("ids").type)])
+    return Path(f"{part}.tokens.parquet")
+
+
+def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    file = write_tokens(f"{tmp_path}/p")
+    assert sum(len(batch.ids) for batch in iter_part(f"{tmp_path}/p")) == 1000
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match=r"p\.tokens\.parquet is damaged"):
+        list(iter_part(f"{tmp_path}/p"))
+
+
+def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(MemoryError), PartFiles(f"{tmp_path}/p", {}):
+        raise MemoryError
+    assert list(tmp_path.iterdir()) == []
+    write_tokens(f"{tmp_path}/p")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"p.{kind}.parquet" for kind in KINDS)
