@@ -65,6 +65,10 @@ class Aligned:
         function: Callable[..., Any] = self.__wrapped__  # type: ignore[attr-defined]
         return function(*aligned(arguments), **aligned(options))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a task carries to another process: the function, without a copy of its docstring."""
+        return Aligned, (self.__wrapped__,)  # type: ignore[attr-defined]
+
     def __dask_tokenize__(self) -> Any:
         """Return what Dask names a task by: that of the function."""
         return "aligned", normalize_token(self.__wrapped__)  # type: ignore[attr-defined]
