@@ -61,19 +61,20 @@ def parse_job(
         _override(tree, setting)
     if workspace is not None:
         tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
-    model = _model_of(tree)
+    model = _model_of(tree, name)
     try:
         return model.model_validate(tree, context={"folder": folder.resolve()})
     except ValidationError as error:
         raise JobError(f"{name}: {_first_fault(error, model)}") from None
 
 
-def _model_of(tree: dict[str, Any]) -> type[Job]:
-    """Return the model of the system a file asks for; where there is no such system, one that will say so."""
+def _model_of(tree: dict[str, Any], name: str) -> type[Job]:
+    """Return the model of the system that a file asks for."""
     section = tree.get("job")
     system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
-    known = isinstance(system, str) and system in SYSTEMS
-    return system_named(system).job if known else system_named(DEFAULT_SYSTEM).job
+    if not isinstance(system, str) or system not in SYSTEMS:
+        raise JobError(f"{name}: job.system = {system!r} is not allowed: there are {', '.join(SYSTEMS)}")
+    return system_named(system).job
 
 
 def _override(tree: dict[str, Any], setting: str) -> None:

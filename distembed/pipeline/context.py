@@ -11,9 +11,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
+import dask.array as da
 import scipy.sparse as sp
 
-from distembed.execution import compute
+from distembed.execution import Checkpoint, compute
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.sections import Job
@@ -84,6 +85,31 @@ class System(NamedTuple):
     def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
         """Return the last lines of a run, with the place of its report."""
         return str(import_module(self.report).closing_text(job, workspace, where))
+
+
+def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
+    """Return a checkpoint that keeps some states as outputs of their own, which other stages read."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+        if name not in names:
+            return ctx.stage.checkpoint(name, make)
+        if ctx.stage.is_stored(names[name]):
+            return ctx.stage.array(names[name])
+        array = make()
+        dims = ("word", *(f"axis_{axis}" for axis in range(1, array.ndim)))
+        progress = ctx.progress(names[name])
+        return ctx.stage.store(names[name], array, dims=dims, units="", meaning=meaning, progress=progress)
+
+    return checkpoint
+
+
+def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
+    """Return a checkpoint that takes some states from the outputs of stages before."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return ctx.workspace.array(names[name]) if name in names else ctx.stage.checkpoint(name, make)
+
+    return checkpoint
 
 
 def makes_only_temporaries(manifest: StageManifest) -> bool:

@@ -49,7 +49,7 @@ TokenPattern = Annotated[str, Read.CODE]
 
 def _known_system(name: str) -> str:
     if name not in SYSTEMS:
-        raise ValueError(f"there is no such system; there are {', '.join(SYSTEMS)}")
+        raise ValueError(f"{name!r} is no system: there are {', '.join(SYSTEMS)}")
     return name
 
 

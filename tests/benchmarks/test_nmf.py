@@ -10,7 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distembed.pipeline.systems.topics.plan import planned_stages
 from scipy.sparse import csr_array, vstack
 from sklearn import decomposition
 from threadpoolctl import threadpool_limits
@@ -19,7 +18,9 @@ import distembed as de
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import Plan, Sizes
+from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes
+from distembed.pipeline.plan import Plan
+from distembed.pipeline.systems.topics.stages import TopicSizes, stages
 from distembed.weighting.documents import choose_words, select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50
@@ -180,8 +181,9 @@ def test_the_plan_of_a_billion_non_zeros(tmp_path):
     text += 'block_memory = "1GiB"\nmemory_limit = "8GiB"\n'
     (tmp_path / "job.toml").write_text(text)
     job = load_job(tmp_path / "job.toml")
-    sizes = Sizes(20 * 2**30, 160, 3_300_000_000, 100_000, 10**9, exact=False)
-    plan = Plan(job, "10^9 document terms, 10^9 pairs", planned_stages(job, sizes, 10**9, 10**9))
+    corpus = CorpusSizes(20 * 2**30, 160, 3_300_000_000, 10**7, 7_000_000, 100_000, frozenset())
+    sizes = TopicSizes(PairSizes(corpus, 10**9), 10**9, 10**9)
+    plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})
     print(f"\n{plan.table()}")
     plan.check()
     assert plan.process_bytes(2) < 8 * 2**30

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json.decoder
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from distembed.pipeline.config import load_job
+from distembed.pipeline.inputs import inputs_of
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
-from tests.pipeline.conftest import run
+from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
@@ -82,6 +86,31 @@ def test_a_value_out_of_range_is_shown(tmp_path: Path) -> None:
 def test_a_broken_file_says_the_line(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="line 1"):
         load_job(write(tmp_path, "[job\n"))
+
+
+def test_a_system_is_imported_when_a_job_asks_for_it(tmp_path: Path) -> None:
+    loaded = (
+        "[m for m in sys.modules if m.startswith('distembed.pipeline.systems.') and m.endswith('.config')]"
+    )
+    for text, expected in (("", []), (MINIMAL, ["distembed.pipeline.systems.psdvec.config"])):
+        load = f"load_job({str(write(tmp_path, text))!r})" if text else ""
+        lines = ["import sys, distembed.pipeline.cli", "from distembed.pipeline.config import load_job", load]
+        code = "\n".join([*lines, f"print({loaded})"])
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+        assert done.stdout.strip() == str(expected)
+
+
+def test_what_a_stage_reads_is_found_in_its_parameters(tmp_path: Path) -> None:
+    text = MINIMAL + 'pattern = "json.decoder:tokenize"\n[evaluation]\nsets = ["a.tsv", "s3://b/c"]\n'
+    job = load_job(write(tmp_path, text))
+    code = str(Path(json.decoder.__file__))
+    sets = {str(tmp_path / "a.tsv"), "s3://b/c"}
+    assert inputs_of(job) == {
+        str(tmp_path / "a.txt"): (str(tmp_path / "a.txt"),),
+        "json.decoder:tokenize": (code,),
+        **{name: (name,) for name in sets},
+    }
 
 
 def test_settings_override_one_key(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from distembed.evaluation.wordsets import find_word_sets
 from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
-from distembed.pipeline.config import load_job
+from distembed.pipeline.config import load_job, parse_job
+from distembed.pipeline.runner import plan_job
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.weighting.documents import log_entropy
 
@@ -290,6 +291,17 @@ def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tm
     done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest_here(job, workspace) == digest_here(job, finished[0])
+
+
+def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
+    small, large = "neighbors_counts_5", "neighbors_counts_150"
+    recipe = 'of = "counts"\nmethod = "lpp"\n'
+    text = job.read_text(encoding="utf-8").split("[wordspaces]", maxsplit=1)[0]
+    text += '[recipes.counts]\nof = "contexts"\nmethod = "counts"\n'
+    text += "".join(f"[recipes.lpp_{k}]\n{recipe}n_neighbors = {k}\n" for k in (150, 5))
+    planned = plan_job(parse_job(text, name="two recipes", folder=job.parent)).stages
+    assert planned[large].written_bytes == 30 * planned[small].written_bytes
+    assert planned[large].task_bytes > planned[small].task_bytes
 
 
 def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> None:

@@ -54,6 +54,43 @@ DISTINCT_WORDS = 12
 """Words of a vocabulary for the root of a token: Heaps' law, 10,500 words for 700,000 tokens."""
 
 
+WORDS_PER_DOCUMENT = 70
+"""Different words of such a document."""
+
+
+class ParallelSizes(NamedTuple):
+    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
+
+    n_first: int
+    n_second: int
+    input_bytes: int
+    n_nonzero: int
+    n_words: int
+    n_splits: int
+    exact: bool  # documents and words are counted; non-zeros are estimated always
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of both collections."""
+        return self.n_first + self.n_second
+
+    @property
+    def sentence(self) -> str:
+        """The sizes in words."""
+        return (
+            f"about {self.n_first:,} and {self.n_second:,} documents, {self.n_words:,} words, "
+            f"{self.n_nonzero:,} non-zeros"
+        )
+
+
+def parallel_sizes(job: Any, workspace: Workspace | None) -> ParallelSizes:
+    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
+    read = _collections_of(job, workspace.stages() if workspace is not None else {})
+    nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
+    first, second = read.n_documents
+    return ParallelSizes(first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_splits, read.exact)
+
+
 class CollectionSizes(NamedTuple):
     """Bytes and splits of both collections together, and the documents, tokens and words of each."""
 
@@ -65,7 +102,7 @@ class CollectionSizes(NamedTuple):
     exact: bool
 
 
-def collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
+def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
     """Return how much there is to read; what committed tokens know needs no file."""
     if "tokens" in done:
         facts, outputs = done["tokens"].facts, done["tokens"].outputs

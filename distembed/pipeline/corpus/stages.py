@@ -33,6 +33,7 @@ from distembed.counting.cooccurrence import (
     count_part,
     merge_partials,
 )
+from distembed.counting.documents import count_document_terms
 from distembed.execution import compute, map_blocks
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CountingJob, corpus_of
@@ -268,6 +269,28 @@ def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, bloc
     task = block_memory + LOOKUP_BYTES * corpus.n_words
     counted = "vocabulary" in corpus.counted
     return StagePlan(n_tasks, int(TOKEN_BYTES * corpus.n_tokens), written_bytes, task, exact=counted)
+
+
+def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
+    """Return the plan of counting the words of documents, of which there are so many different ones in all."""
+    n_tasks = max(corpus.n_splits, 32 * corpus.n_tokens // block_memory)
+    return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
+
+
+def run_document_terms(ctx: Context) -> dict[str, Any]:
+    """Count each word in each document."""
+    counts = count_document_terms(
+        tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
+    )
+    stored = ctx.stage.store(
+        "document_terms",
+        counts,
+        dims=("document", "word"),
+        units="occurrences",
+        meaning="How often a word stands in a document.",
+        progress=ctx.progress("document terms"),
+    )
+    return {"n_documents": stored.shape[0]}
 
 
 def plan_runs(corpus: CorpusSizes, n_pairs: int, block_memory: int) -> StagePlan:

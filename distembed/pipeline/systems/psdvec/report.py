@@ -13,6 +13,7 @@ from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.psdvec import stages
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
+from distembed.pipeline.words.stages import read_scores, words_shown
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -28,7 +29,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbours of the job's words and the place of the report."""
     vectors = stages.judged_vectors(job, workspace)
-    scores = stages.scores_of(workspace)
+    scores = read_scores(workspace, stages.SCORES)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, vectors).items())
     return "\n\n".join(part for part in (table, near, report.ways_on(workspace, where)) if part)
@@ -36,7 +37,7 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
 
 def neighbors(job: PSDVecJob, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
     """Return the nearest words of each word the job names and the vocabulary knows, else of the first few."""
-    words = [word for word in job.report.words if word in vectors] or list(vectors.words[:5])
+    words = words_shown(job.report.words, vectors.words)
     n = min(job.report.n_neighbors, len(vectors) - 1)
     return {
         word: [(str(other), float(cosine)) for other, cosine in vectors.most_similar(word, n=n)] if n else []
@@ -66,7 +67,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     n_map = min(job.report.n_map_words, len(vectors))
     return [
-        _score_section(stages.scores_of(workspace)),
+        _score_section(read_scores(workspace, stages.SCORES)),
         report.neighbor_table(neighbors(job, vectors)),
         report.word_map(vectors.words[:n_map], vectors.vectors[:n_map], method="tsne", max_words=n_map),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),

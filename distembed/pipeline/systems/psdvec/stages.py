@@ -5,8 +5,6 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -29,12 +27,12 @@ from distembed.pipeline.corpus.stages import (
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
+from distembed.pipeline.words.stages import store_scores
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
 
 if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Score
     from distembed.factorization.psdvec import PSDVec
 
 
@@ -245,6 +243,9 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
 
 
+SCORES = "evaluation.json"
+
+
 def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
     """Return the word vectors as the evaluation and the report see them."""
     vectors = read_vectors(workspace)
@@ -268,17 +269,8 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     scores = []
     if ctx.job.evaluation.sets:
         scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), ctx.job.evaluation.sets)
-    rows = evaluation.score_records(scores)
-    ctx.stage.store_bytes("evaluation.json", json.dumps(rows, indent=1, sort_keys=True).encode() + b"\n")
+    store_scores(ctx, SCORES, scores)
     return {"n_sets": len(scores)}
-
-
-def scores_of(workspace: Workspace) -> list[Score]:
-    """Return the scores of a finished workspace."""
-    from distembed.evaluation.scoring import Score
-
-    rows = json.loads(workspace.read_bytes("evaluation.json"))
-    return [Score(**{**row, "value": math.nan if row["value"] is None else row["value"]}) for row in rows]
 
 
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job

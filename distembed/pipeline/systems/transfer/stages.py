@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -37,8 +37,9 @@ from distembed.manifold.neighbors import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections, stored_sparse
 from distembed.pipeline.corpus.collections import (
     SIDES,
-    collections_of,
+    ParallelSizes,
     find_pairs,
+    parallel_sizes,
     run_side_tokens,
     run_terms,
     side_parameters,
@@ -65,8 +66,6 @@ TOP_WORDS = 10
 
 # --- how large it is -------------------------------------------------------------------------------------------
 
-WORDS_PER_DOCUMENT = 70
-"""Different words of such a document."""
 SEARCH_COPIES = 6
 """Copies of the rows of both collections that the search for pairs holds in memory."""
 ROUNDS = 6
@@ -75,81 +74,48 @@ SEARCHES = 24
 """Neighbour searches of one search for pairs: 8 rounds, for all pairs and with each half left out."""
 
 
-class TransferSizes(NamedTuple):
-    """Documents of each collection, and of both: bytes of the files, non-zeros and words."""
-
-    n_first: int
-    n_second: int
-    input_bytes: int
-    n_nonzero: int
-    n_words: int
-    n_splits: int
-    exact: bool  # documents and words are counted; non-zeros are estimated always
-
-    @property
-    def n_documents(self) -> int:
-        """Documents of both collections."""
-        return self.n_first + self.n_second
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-        return (
-            f"about {self.n_first:,} and {self.n_second:,} documents, {self.n_words:,} words, "
-            f"{self.n_nonzero:,} non-zeros"
-        )
-
-
-def transfer_sizes(job: TransferJob, workspace: Workspace | None) -> TransferSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    read = collections_of(job, workspace.stages() if workspace is not None else {})
-    nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
-    first, second = read.n_documents
-    return TransferSizes(first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_splits, read.exact)
-
-
 # --- the plans ------------------------------------------------------------------------------------------------
 
 
-def _term_bytes(sizes: TransferSizes) -> int:
+def _term_bytes(sizes: ParallelSizes) -> int:
     return 8 * sizes.n_nonzero
 
 
-def _chunks(job: TransferJob, sizes: TransferSizes) -> int:
+def _chunks(job: TransferJob, sizes: ParallelSizes) -> int:
     return max(2, _term_bytes(sizes) // max(1, job.resources.block_memory // 4))
 
 
-def _row_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+def _row_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     options = job.representation
     return _term_bytes(sizes) if options.kind == "tf_idf" else 4 * sizes.n_documents * options.n_components
 
 
-def _edge_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+def _edge_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     return 2 * 12 * sizes.n_documents * job.alignment.n_neighbors
 
 
-def _grid(job: TransferJob, sizes: TransferSizes) -> int:
+def _grid(job: TransferJob, sizes: ParallelSizes) -> int:
     n = sizes.n_documents
     return -(-n // row_chunk(n, 8 * job.representation.n_components, job.resources.block_memory))
 
 
-def _search_tasks(job: TransferJob, sizes: TransferSizes) -> int:
+def _search_tasks(job: TransferJob, sizes: ParallelSizes) -> int:
     grid = _grid(job, sizes)
     return grid * grid + grid * -(-grid // MERGED_AT_ONCE)
 
 
-def _pair_searches(job: TransferJob, sizes: TransferSizes) -> int:
+def _pair_searches(job: TransferJob, sizes: ParallelSizes) -> int:
     """Return the tasks of one search for further pairs."""
     return SEARCHES * _search_tasks(job, sizes) if job.alignment.propagate else 0
 
 
-def _matching_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+def _matching_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     rows = 8 * sizes.n_documents * job.representation.n_components
     searching = SEARCH_COPIES * rows + job.resources.block_memory
     return searching if job.alignment.propagate else _edge_bytes(job, sizes)
 
 
-def _fit_bytes(job: TransferJob, sizes: TransferSizes) -> int:
+def _fit_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     columns = max(1, job.alignment.n_components // SYSTEM_GROUPS)
     return _edge_bytes(job, sizes) + 8 * SYSTEM_COPIES * sizes.n_documents * columns
 
@@ -158,28 +124,28 @@ def _systems(job: TransferJob) -> int:
     return min(job.alignment.n_components, SYSTEM_GROUPS) * ROUNDS
 
 
-def plan_tokens(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of tokenizing both collections."""
     text = min(job.first.split_bytes, sizes.input_bytes)
     task = 2 * text + PART_DICTIONARY_BYTES
     return StagePlan(sizes.n_splits, 2 * sizes.input_bytes, 4 * _term_bytes(sizes), task)
 
 
-def plan_terms(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_terms(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of choosing words and weighing documents."""
     terms, block = _term_bytes(sizes), job.resources.block_memory
     choosing = merging_bytes(sizes.n_words, block) + (VOCABULARY_BYTES + LOOKUP_BYTES) * sizes.n_words
     return StagePlan(_chunks(job, sizes), 4 * terms, terms, block + choosing, exact=sizes.exact)
 
 
-def plan_vectors(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the rows that neighbours are sought among."""
     task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
     rows = _row_bytes(job, sizes)
     return StagePlan(20 * _chunks(job, sizes), 12 * _term_bytes(sizes), rows, task, exact=sizes.exact)
 
 
-def plan_topics(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_topics(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of learning the topics of the first collection."""
     topics, n_iter = 4 * sizes.n_first * job.topics.n_topics, job.topics.n_iter
     task = job.resources.block_memory + 3 * topics
@@ -187,26 +153,26 @@ def plan_topics(job: TransferJob, sizes: TransferSizes) -> StagePlan:
     return StagePlan(n_tasks, n_iter * _term_bytes(sizes), topics, task, exact=sizes.exact)
 
 
-def plan_pairs(job: TransferJob, sizes: TransferSizes) -> StagePlan:  # noqa: ARG001
+def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:  # noqa: ARG001
     """Return the plan of joining both collections by their ids."""
     n = sizes.n_documents
     return StagePlan(1, 20 * n, 24 * n, 200 * n, exact=sizes.exact)
 
 
-def plan_graphs(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the neighbours within each collection."""
     edges, read = _edge_bytes(job, sizes), 2 * _grid(job, sizes) * _row_bytes(job, sizes)
     task = job.resources.block_memory + 3 * edges
     return StagePlan(_search_tasks(job, sizes), read, edges, task, exact=sizes.exact)
 
 
-def plan_links(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_links(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the search for further pairs."""
     written, task = _edge_bytes(job, sizes), _matching_bytes(job, sizes)
     return StagePlan(_pair_searches(job, sizes), _row_bytes(job, sizes), written, task, exact=sizes.exact)
 
 
-def plan_embedding(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the embedding: systems of equations, some columns in each task."""
     written = 8 * sizes.n_documents * job.alignment.n_components
     return StagePlan(
@@ -214,7 +180,7 @@ def plan_embedding(job: TransferJob, sizes: TransferSizes) -> StagePlan:
     )
 
 
-def plan_evaluation(job: TransferJob, sizes: TransferSizes) -> StagePlan:
+def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of an embedding and a search for each draw of known pairs."""
     n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
     read = _row_bytes(job, sizes) + _edge_bytes(job, sizes)
@@ -613,4 +579,4 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the sam
     )
 
 
-SYSTEM = System(TransferJob, stages, transfer_sizes, "distembed.pipeline.systems.transfer.report")
+SYSTEM = System(TransferJob, stages, parallel_sizes, "distembed.pipeline.systems.transfer.report")

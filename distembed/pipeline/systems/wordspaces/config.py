@@ -104,6 +104,17 @@ class RecipeSection(Section):
         """Return the space whose neighbours the graph joins."""
         return self.graph_of or self.of
 
+    @property
+    def neighbors_name(self) -> str:
+        """Return the name of the neighbors that the graph joins."""
+        return f"neighbors_{self.graph_source}_{self.n_neighbors}"
+
+    @property
+    def eigenmaps_name(self) -> str:
+        """Return the name of the eigenvectors of the graph."""
+        parts = (self.graph_source, self.n_neighbors, self.affinity, self.symmetry, self.n_components)
+        return "eigenmaps_" + "_".join(map(str, (*parts, self.random_state)))
+
     def options(self, *others: str) -> dict[str, Any]:
         """Return the options of the method, and the sources it reads."""
         names = {"of", "method", *METHOD_OPTIONS[self.method], *others}
@@ -171,6 +182,10 @@ class WordSpacesJob(CorpusJob):
     def spaces(self) -> tuple[str, ...]:
         """Return the recipes whose spaces are scored."""
         return self.wordspaces.spaces or tuple(self.recipes)
+
+    def title_of(self, name: str) -> str:
+        """Return what a space is called in the tables."""
+        return self.recipes[name].title or name
 
     def needed(self) -> tuple[str, ...]:
         """Return the recipes to make, those that others start from first."""

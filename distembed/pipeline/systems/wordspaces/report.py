@@ -10,8 +10,9 @@ from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.wordspaces.config import WordSpacesJob
-from distembed.pipeline.systems.wordspaces.stages import nearest_of, scores_of, stages, title_of
+from distembed.pipeline.systems.wordspaces.stages import stages
 from distembed.pipeline.terminal import shown
+from distembed.pipeline.words.stages import read_nearest, read_scores
 from distembed.storage.workspace import Workspace
 
 Scores = dict[str, list[Score]]
@@ -48,7 +49,7 @@ def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
     """Return the scores of each space of the job."""
-    return {name: scores_of(workspace, name) for name in job.spaces}
+    return {name: read_scores(workspace, f"scores_{name}.json") for name in job.spaces}
 
 
 def _facts(workspace: Workspace) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def _side_by_side(
     rows: list[dict[str, Any]] = []
     shown: list[Score] = []
     for name, found in scores.items():
-        row: dict[str, Any] = {"space": title_of(job, name)}
+        row: dict[str, Any] = {"space": job.title_of(name)}
         for task in tasks:
             for (of_set, metric), score in _picked(found, task).items():
                 shown.append(score)
@@ -166,7 +167,7 @@ def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | Non
     effects = sorted(effects, key=lambda score: -score.total)[:RELATIONS_SHOWN]
     rows = [
         {
-            "space": title_of(job, name),
+            "space": job.title_of(name),
             **{
                 f"{effect.metric.removesuffix(' effect')} {effect.known}/{effect.total}": _effect(
                     each, effect
@@ -212,7 +213,7 @@ def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
 
 def _neighbour_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
     """Show the neighbours of each of the report's words, a row for each space."""
-    found = {title_of(job, name): nearest_of(workspace, name) for name in job.spaces}
+    found = {job.title_of(name): read_nearest(workspace, f"nearest_{name}.json") for name in job.spaces}
     words = sorted(next(iter(found.values())))
     words.sort(key=lambda word: job.report.words.index(word) if word in job.report.words else len(words))
     tables = [
@@ -229,7 +230,7 @@ def _space_table(job: WordSpacesJob, workspace: Workspace) -> report.Section:
         recipe, facts = job.recipes[name], done[f"space_{name}"].facts
         rows.append(
             {
-                "space": title_of(job, name),
+                "space": job.title_of(name),
                 "name": name,
                 "made as": f"{recipe.method} of {recipe.of}",
                 "columns": facts["n_columns"],

@@ -6,10 +6,8 @@ whose graphs are equal share the search for neighbours and the graph's eigenvect
 
 from __future__ import annotations
 
-import json
-import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,24 +17,20 @@ import scipy.sparse as sp
 from dask.utils import format_bytes
 
 from distembed.counting.cooccurrence import CooccurrenceOptions
-from distembed.counting.documents import count_document_terms
-from distembed.evaluation.scoring import Score
-from distembed.evaluation.sparse_space import SparseSpace, nearest_words
-from distembed.evaluation.words import evaluate_sets, score_records
+from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets, words_of
-from distembed.execution import Checkpoint, compute, map_blocks
+from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.blocks import unit_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.graphs import row_is_used
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, StageSpec, System, sections
+from distembed.pipeline.context import Context, StageSpec, System, kept_as, read_as, sections
 from distembed.pipeline.corpus.config import CountingSection
 from distembed.pipeline.corpus.sizes import CorpusSizes, corpus_sizes, counted_pairs, word_counts
 from distembed.pipeline.corpus.stages import (
@@ -45,12 +39,12 @@ from distembed.pipeline.corpus.stages import (
     VOCABULARY,
     count_values,
     merged_runs,
-    plan_counting,
+    plan_document_terms,
     plan_merging,
     plan_runs,
+    run_document_terms,
     run_vocabulary,
     store_runs,
-    tokens_of,
     vocabulary_of,
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
@@ -61,8 +55,8 @@ from distembed.pipeline.systems.wordspaces.config import (
     RecipeSection,
     WordSpacesJob,
 )
+from distembed.pipeline.words.stages import read_space, space_facts, store_nearest, store_scores
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, balanced_rows, chosen_columns, hal_space
@@ -77,10 +71,6 @@ TABLES = {
 
 COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal", "hal_preceding": "hal"}
 """The section of the job that says how a table of pairs is counted."""
-
-LISTED_ZERO_WORDS = 20
-"""Words without a value in a space that are named."""
-
 
 # --- how large it is -------------------------------------------------------------------------------------------
 
@@ -222,28 +212,9 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
 
-def plan_document_terms(job: WordSpacesJob, sizes: SpaceSizes) -> StagePlan:
+def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> StagePlan:
     """Return the plan of counting the words of documents."""
-    block, corpus = job.resources.block_memory, sizes.corpus
-    n_tasks = max(corpus.n_splits, 32 * corpus.n_tokens // block)
-    terms = PAIR_BYTES * sizes.values["document_terms"]
-    return plan_counting(corpus, n_tasks, written_bytes=terms, block_memory=block)
-
-
-def run_document_terms(ctx: Context) -> dict[str, Any]:
-    """Count each word in each document."""
-    counts = count_document_terms(
-        tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
-    )
-    stored = ctx.stage.store(
-        "document_terms",
-        counts,
-        dims=("document", "word"),
-        units="occurrences",
-        meaning="How often a word stands in a document.",
-        progress=ctx.progress("document terms"),
-    )
-    return {"n_documents": stored.shape[0]}
+    return plan_document_terms(sizes.corpus, sizes.values["document_terms"], job.resources.block_memory)
 
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
@@ -315,28 +286,10 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
         made.astype(np.float32),
         dims=("word", "feature"),
         units="",
-        meaning=f"{title_of(ctx.job, name)}: {recipe.method} of {recipe.of}; row i is word i of the vocabulary.",
+        meaning=f"{ctx.job.title_of(name)}: {recipe.method} of {recipe.of}; row i is word i of the vocabulary.",
         progress=ctx.progress(name),
     )
-    return {"n_columns": stored.shape[1], **_size(stored), **_zero_words(ctx.workspace, stored)}
-
-
-def title_of(job: WordSpacesJob, name: str) -> str:
-    """Return what a space is called in the tables."""
-    return job.recipes[name].title or name
-
-
-def _size(space: da.Array) -> dict[str, Any]:
-    sparse = sp.issparse(space._meta)
-    return {"n_values": count_values(space) if sparse else space.shape[0] * space.shape[1]}
-
-
-def _zero_words(workspace: Workspace, space: da.Array) -> dict[str, Any]:
-    """Name the words whose row is zeros: no evaluation can tell anything of them."""
-    words = workspace.table("vocabulary")["word"]
-    rows = np.flatnonzero(~row_is_used(space, "cosine"))
-    first = [words[int(row)].as_py() for row in rows[:LISTED_ZERO_WORDS]]
-    return {"n_zero_words": int(rows.size), "zero_words": ", ".join(first)}
+    return {"n_columns": stored.shape[1], **space_facts(ctx.workspace, stored)}
 
 
 def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
@@ -415,31 +368,6 @@ def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
 # --- graphs ----------------------------------------------------------------------------------------------------
 
 
-def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
-    """Return a checkpoint that keeps some states as outputs of their own, which other stages read."""
-
-    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        if name not in names:
-            return ctx.stage.checkpoint(name, make)
-        if ctx.stage.is_stored(names[name]):
-            return ctx.stage.array(names[name])
-        array = make()
-        dims = ("word", *(f"axis_{axis}" for axis in range(1, array.ndim)))
-        progress = ctx.progress(names[name])
-        return ctx.stage.store(names[name], array, dims=dims, units="", meaning=meaning, progress=progress)
-
-    return checkpoint
-
-
-def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
-    """Return a checkpoint that takes some states from the outputs of stages before."""
-
-    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return ctx.workspace.array(names[name]) if name in names else ctx.stage.checkpoint(name, make)
-
-    return checkpoint
-
-
 def _graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
     return neighborhood_graph(
         ctx.workspace.array(f"spaces/{recipe.graph_source}"),
@@ -467,7 +395,7 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
     recipe: RecipeSection = ctx.job.recipes[name]
     meaning = f"Nearest words by cosine in {recipe.graph_source}: squared distances and row numbers."
-    keep = kept_as(ctx, {"neighbors": f"neighbors/{neighbors_name(recipe)}"}, meaning=meaning)
+    keep = kept_as(ctx, {"neighbors": f"neighbors/{recipe.neighbors_name}"}, meaning=meaning)
     graph = _graph(ctx, recipe, keep)
     return {"n_edges": int(graph.nnz)}
 
@@ -483,27 +411,27 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbours."""
     recipe: RecipeSection = ctx.job.recipes[name]
-    graph = _graph(ctx, recipe, read_as(ctx, {"neighbors": f"neighbors/{neighbors_name(recipe)}"}))
+    graph = _graph(ctx, recipe, read_as(ctx, {"neighbors": f"neighbors/{recipe.neighbors_name}"}))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
     found = laplacian_eigenmaps(
         graph,
         recipe.n_components,
         random_state=recipe.random_state,
-        checkpoint=kept_as(ctx, {"eigenmaps": f"eigenmaps/{eigenmaps_name(recipe)}"}, meaning=meaning),
+        checkpoint=kept_as(ctx, {"eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"}, meaning=meaning),
     )
     return {"n_graph_components": found.n_graph_components, "n_edges": int(graph.nnz)}
 
 
 def _shared(ctx: Context, recipe: RecipeSection) -> Checkpoint:
     names = {
-        "neighbors": f"neighbors/{neighbors_name(recipe)}",
-        "eigenmaps": f"eigenmaps/{eigenmaps_name(recipe)}",
+        "neighbors": f"neighbors/{recipe.neighbors_name}",
+        "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}",
     }
     return read_as(ctx, names)
 
 
 def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
-    kept = ctx.workspace.array(f"eigenmaps/{eigenmaps_name(recipe)}")
+    kept = ctx.workspace.array(f"eigenmaps/{recipe.eigenmaps_name}")
     return kept[:-1].rechunk((ctx.workspace.array(f"spaces/{recipe.of}").chunks[0], -1))
 
 
@@ -557,38 +485,11 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
-    scores = evaluate_sets(read_space(ctx.workspace, job, name, tested), sets) if sets else []
-    _store_json(ctx, f"scores_{name}.json", score_records(scores))
-    _store_json(ctx, f"nearest_{name}.json", _nearest(ctx, name))
+    is_sparse = job.recipes[name].method in SPARSE_METHODS
+    space = read_space(ctx.workspace, f"spaces/{name}", tested if is_sparse else None)
+    store_scores(ctx, f"scores_{name}.json", evaluate_sets(space, sets) if sets else [])
+    store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
     return {"n_sets": len(sets)}
-
-
-def _store_json(ctx: Context, name: str, value: Any) -> None:
-    ctx.stage.store_bytes(name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
-
-
-def read_space(
-    workspace: Workspace, job: WordSpacesJob, name: str, tested: Iterable[str]
-) -> WordVectors | SparseSpace:
-    """Return a dense space whole, a sparse one with the rows of the words to be tested alone."""
-    words = workspace.table("vocabulary")["word"].to_pylist()
-    space = workspace.array(f"spaces/{name}")
-    if job.recipes[name].method not in SPARSE_METHODS:
-        return WordVectors(words, compute(space))
-    wanted = set(tested)
-    rows = np.array([row for row, word in enumerate(words) if word in wanted], dtype=np.int64)
-    blocks = space[rows].to_delayed().ravel() if rows.size else []
-    held = [compute(block) for block in blocks]
-    matrix = sp.csr_array(sp.vstack(held, format="csr")) if held else sp.csr_array((0, space.shape[1]))
-    return SparseSpace([words[row] for row in rows], matrix)
-
-
-def _nearest(ctx: Context, name: str) -> dict[str, list[tuple[str, float]]]:
-    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
-    known = set(words)
-    asked = [word for word in dict.fromkeys(ctx.job.report.words) if word in known] or words[:5]
-    space = ctx.workspace.array(f"spaces/{name}")
-    return nearest_words(space, words, asked, n=ctx.job.report.n_neighbors)
 
 
 def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
@@ -606,27 +507,6 @@ def run_vectors(ctx: Context, *, name: str) -> dict[str, Any]:
         "vectors", space, dims=("word", "component"), units="", meaning=meaning, progress=progress
     )
     return {}
-
-
-def scores_of(workspace: Workspace, name: str) -> list[Score]:
-    """Return the scores of a space of a finished workspace."""
-    rows = json.loads(workspace.read_bytes(f"scores_{name}.json"))
-    return [
-        Score(
-            **{
-                **row,
-                "value": math.nan if row["value"] is None else row["value"],
-                "interval": None if row["interval"] is None else tuple(row["interval"]),
-            }
-        )
-        for row in rows
-    ]
-
-
-def nearest_of(workspace: Workspace, name: str) -> dict[str, list[tuple[str, float]]]:
-    """Return the neighbours of the report's words in a space of a finished workspace."""
-    found: dict[str, list[tuple[str, float]]] = json.loads(workspace.read_bytes(f"nearest_{name}.json"))
-    return found
 
 
 # --- which stages ----------------------------------------------------------------------------------------------
@@ -655,7 +535,7 @@ def _tables_of(job: WordSpacesJob) -> list[str]:
 def _count_stages(table: str) -> list[StageSpec]:
     if table == "document_terms":
         inputs = ("tokens", "vocabulary")
-        return [StageSpec(table, inputs, _block_parameters, run_document_terms, plan_document_terms)]
+        return [StageSpec(table, inputs, _block_parameters, run_document_terms, plan_terms)]
     parameters = partial(counting_parameters, table=table)
     inputs = ("tokens", "vocabulary")
     return [
@@ -683,23 +563,12 @@ def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
         name=name,
         options=("n_neighbors", "affinity", "symmetry", "n_components", "random_state"),
     )
-    lists, maps = neighbors_name(recipe), eigenmaps_name(recipe)
+    lists, maps = recipe.neighbors_name, recipe.eigenmaps_name
     source = f"space_{recipe.graph_source}"
     return [
         StageSpec(lists, (source,), searched, *_of(run_neighbors, plan_neighbors, name=name)),
         StageSpec(maps, (source, lists), mapped, *_of(run_eigenmaps, plan_eigenmaps, name=name)),
     ]
-
-
-def neighbors_name(recipe: RecipeSection) -> str:
-    """Return the name of the neighbours that a recipe's graph joins."""
-    return f"neighbors_{recipe.graph_source}_{recipe.n_neighbors}"
-
-
-def eigenmaps_name(recipe: RecipeSection) -> str:
-    """Return the name of the eigenvectors of a recipe's graph."""
-    parts = (recipe.graph_source, recipe.n_neighbors, recipe.affinity, recipe.symmetry, recipe.n_components)
-    return "eigenmaps_" + "_".join(map(str, (*parts, recipe.random_state)))
 
 
 def _score_stage(name: str) -> StageSpec:

@@ -1,0 +1,108 @@
+"""The scores of word vectors and the neighbours of words: how stages store them and reports read them.
+
+The evaluation is imported by the stages that use it: scipy.stats takes a second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from distembed.execution import compute
+from distembed.pipeline.context import Context
+from distembed.pipeline.corpus.stages import count_values
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+if TYPE_CHECKING:
+    from distembed.evaluation.scoring import Score
+    from distembed.evaluation.sparse_space import SparseSpace
+
+LISTED_ZERO_WORDS = 20
+"""Words without a value in a space that are named."""
+
+Nearest = dict[str, list[tuple[str, float]]]
+"""The nearest words of some words, with their cosines."""
+
+
+def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:
+    """Store scores as JSON."""
+    from distembed.evaluation.words import score_records
+
+    _store_json(ctx, name, score_records(scores))
+
+
+def read_scores(workspace: Workspace, name: str) -> list[Score]:
+    """Return the scores that a finished workspace stores under a name."""
+    from distembed.evaluation.scoring import Score
+
+    return [
+        Score(
+            **{
+                **row,
+                "value": math.nan if row["value"] is None else row["value"],
+                "interval": None if row["interval"] is None else tuple(row["interval"]),
+            }
+        )
+        for row in json.loads(workspace.read_bytes(name))
+    ]
+
+
+def store_nearest(ctx: Context, name: str, space: str) -> None:
+    """Store the neighbours in a space of the report's words that are known, else of the first few words."""
+    from distembed.evaluation.sparse_space import nearest_words
+
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    asked = words_shown(ctx.job.report.words, words)
+    _store_json(
+        ctx, name, nearest_words(ctx.workspace.array(space), words, asked, n=ctx.job.report.n_neighbors)
+    )
+
+
+def read_nearest(workspace: Workspace, name: str) -> Nearest:
+    """Return the neighbours that a finished workspace stores under a name."""
+    found: Nearest = json.loads(workspace.read_bytes(name))
+    return found
+
+
+def words_shown(asked: Iterable[str], words: Sequence[str]) -> list[str]:
+    """Return the words asked for that are known, each once; where none is, the first few words."""
+    known = set(words)
+    return [word for word in dict.fromkeys(asked) if word in known] or list(words[:5])
+
+
+def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:
+    """Return how many values a space stores, and its words whose row is zeros: no evaluation tells anything of them."""
+    from distembed.manifold.graphs import row_is_used
+
+    words = workspace.table("vocabulary")["word"]
+    rows = np.flatnonzero(~row_is_used(space, "cosine"))
+    first = [words[int(row)].as_py() for row in rows[:LISTED_ZERO_WORDS]]
+    n_values = count_values(space) if sp.issparse(space._meta) else space.shape[0] * space.shape[1]
+    return {"n_values": n_values, "n_zero_words": int(rows.size), "zero_words": ", ".join(first)}
+
+
+def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) -> WordVectors | SparseSpace:
+    """Return a space: a dense one whole (`tested` None), a sparse one with the rows of the tested words alone."""
+    from distembed.evaluation.sparse_space import SparseSpace
+
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    space = workspace.array(name)
+    if tested is None:
+        return WordVectors(words, compute(space))
+    wanted = set(tested)
+    rows = np.array([row for row, word in enumerate(words) if word in wanted], dtype=np.int64)
+    blocks = space[rows].to_delayed().ravel() if rows.size else []
+    held = [compute(block) for block in blocks]
+    matrix = sp.csr_array(sp.vstack(held, format="csr")) if held else sp.csr_array((0, space.shape[1]))
+    return SparseSpace([words[row] for row in rows], matrix)
+
+
+def _store_json(ctx: Context, name: str, value: Any) -> None:
+    ctx.stage.store_bytes(name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
