@@ -1,10 +1,14 @@
-"""Fixtures shared by all tests: where the real data lies, and one BLAS thread for equal bits."""
+"""What all tests share: where the real data lies, and no example of Hypothesis judged by its time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from distembed.pipeline.cli import cli
+
+from .processes import distembed
 
 DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 SMALL_JOB = f"""
@@ -47,8 +49,6 @@ block_memory = "4MiB"
 workers = 2
 """
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
-
 
 def environment() -> dict[str, str]:
     """Return the environment of a command: the package of this checkout first."""
@@ -56,32 +56,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
 
 
-def distembed(*words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end."""
+def by_a_new_interpreter(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end as a user does: nothing is imported, and no memory taken, before it."""
     command = [sys.executable, "-m", "distembed.pipeline.cli", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False
+        command, capture_output=True, text=True, timeout=300, env=environment(), check=False
     )
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    """Start the command line in a process group of its own, so that it can be killed with its workers."""
-    command = [sys.executable, "-m", "distembed.pipeline.cli", *words]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-    )
-
-
-def kill_group(process: subprocess.Popen[str], number: int = signal.SIGKILL) -> str:
-    """Send a signal to a started command and all its workers; return what it printed."""
-    os.killpg(process.pid, number)
-    output, _ = process.communicate(timeout=60)
-    return output
 
 
 def digest(job: Path, workspace: Path) -> str:
@@ -105,24 +85,51 @@ def digest_here(job: Path, workspace: Path, *words: str) -> str:
     return done.output.splitlines()[-1]
 
 
+@contextmanager
+def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """Yield one folder to all of pytest-xdist's workers, to one at a time."""
+    import fcntl
+
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    with (folder / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a small job on a real dump."""
     pytest.importorskip(
         "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
     )
-    path = tmp_path_factory.mktemp("job") / "small.toml"
-    path.write_text(SMALL_JOB, encoding="utf-8")
+    with folder_of_all_workers(tmp_path_factory, "job") as folder:
+        path = folder / "small.toml"
+        if not path.exists():
+            path.write_text(SMALL_JOB, encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="session")
-def finished(job: Path) -> tuple[Path, str, str]:
-    """Return the workspace of the job run once by two threads, its digest, and what the run printed."""
-    workspace = job.parent / "finished"
-    done = distembed("run", str(job), "--workspace", str(workspace))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return workspace, digest(job, workspace), done.stdout
+def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Return the workspace of the job run once by two threads, its digest, and what the run printed.
+
+    All workers read this workspace: a test that writes, or locks, takes a `copy` of it.
+    """
+    with folder_of_all_workers(tmp_path_factory, "job") as folder:
+        workspace, printed = folder / "finished", folder / "printed.txt"
+        if not printed.exists():
+            done = by_a_new_interpreter("run", str(job), "--workspace", str(workspace))
+            assert done.returncode == 0, done.stdout + done.stderr
+            printed.write_text(done.stdout, encoding="utf-8")
+    return workspace, digest(job, workspace), printed.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def copy(finished: tuple[Path, str, str], tmp_path: Path) -> Path:
+    """Return a copy of the finished workspace."""
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from distembed.pipeline import cluster, workers
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.tasks import KilledBlockError
 
-from .conftest import dask_cluster, digest, distembed, start
+from .conftest import dask_cluster, digest
+from .processes import distembed, start
 
 Finished = tuple[Path, str, str]
 

@@ -13,8 +13,8 @@ from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import plan_job
 
-from .conftest import digest_here, run
-from .conftest import distembed as subprocess_distembed
+from .conftest import by_a_new_interpreter, digest_here, run
+from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """
@@ -277,7 +277,7 @@ def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(text.replace('label_column = "kind"\n', ""))
     job, workspace = tmp_path / "job.toml", tmp_path / "w"
     # in a process of its own: what the tests before left in this one is not the job's
-    done = subprocess_distembed("run", str(job), "--workspace", str(workspace))
+    done = by_a_new_interpreter("run", str(job), "--workspace", str(workspace))
     assert done.returncode == 0, done.stdout + done.stderr
     plan = plan_job(load_job(job, workspace=str(workspace)))
     stages = de.Workspace.open(workspace).stages().values()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,8 @@ from distembed.pipeline.runner import plan_job, run_job, verify_job
 from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.weighting.pmi import pmi, ppmi
 
-from .conftest import dask_cluster, digest, distembed
+from .conftest import dask_cluster, digest
+from .processes import distembed
 
 
 def test_a_run_ends_with_scores_neighbours_and_the_report(finished: tuple[Path, str, str]) -> None:
@@ -28,12 +28,13 @@ def test_a_run_ends_with_scores_neighbours_and_the_report(finished: tuple[Path, 
     assert "<svg" in (workspace / "report" / "index.html").read_text(encoding="utf-8")
 
 
-def test_a_second_run_does_nothing_and_says_so(job: Path, finished: tuple[Path, str, str]) -> None:
-    workspace, before, _ = finished
-    done = distembed("run", str(job), "--workspace", str(workspace))
+def test_a_second_run_does_nothing_and_says_so(
+    job: Path, finished: tuple[Path, str, str], copy: Path
+) -> None:
+    done = distembed("run", str(job), "--workspace", str(copy))
     assert done.returncode == 0, done.stderr
     assert "nothing to do" in done.stdout
-    assert digest(job, workspace) == before
+    assert digest(job, copy) == finished[1]
 
 
 @pytest.mark.parametrize(
@@ -219,15 +220,11 @@ def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
     counted.check({"tokens"})
 
 
-def test_until_is_refused_for_the_chosen_stages_only(
-    job: Path, finished: tuple[Path, str, str], tmp_path: Path
-) -> None:
-    workspace = tmp_path / "w"
-    shutil.copytree(finished[0], workspace)
+def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> None:
     planned = {name: stage.peak_bytes(1) for name, stage in plan_job(load_job(job)).stages.items()}
     assert planned["evaluation"] == max(planned.values())
     settings = (f"resources.memory_limit={WORKER_BYTES + planned['evaluation'] - 1}",)
-    small = load_job(job, workspace=str(workspace), settings=settings)
+    small = load_job(job, workspace=str(copy), settings=settings)
     assert run_job(small, until="vectors").ran == ()
     with pytest.raises(MemoryError, match="stage evaluation"):
         run_job(small)

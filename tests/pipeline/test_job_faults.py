@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +12,8 @@ import pytest
 
 from distembed.storage import Workspace
 
-from .conftest import dask_cluster, digest, distembed, kill_group, run, start
+from .conftest import dask_cluster, digest, run
+from .processes import Process, distembed, kill_group, start
 
 Finished = tuple[Path, str, str]
 
@@ -22,7 +21,7 @@ Finished = tuple[Path, str, str]
 STAGES = ("tokens", "vocabulary", "partial_counts", "cooccurrence", "core", "vectors", "evaluation")
 
 
-def stop_in(stage: str, process: subprocess.Popen[str], workspace: Path, number: int) -> None:
+def stop_in(stage: str, process: Process, workspace: Path, number: int) -> None:
     """Send a signal once a stage has begun to write; a short stage may have ended when it arrives."""
     while process.poll() is None and not (workspace / "manifest" / stage).exists():
         time.sleep(0.02)
@@ -85,9 +84,9 @@ def test_a_worker_killed_in_the_core_costs_only_time(job: Path, finished: Finish
     assert digest(job, workspace) == finished[1]
 
 
-def test_verify_says_who_is_writing(job: Path, finished: Finished) -> None:
-    with Workspace.create(finished[0], owner="another run"):
-        done = run("verify", job, "--workspace", finished[0])
+def test_verify_says_who_is_writing(job: Path, copy: Path) -> None:
+    with Workspace.create(copy, owner="another run"):
+        done = run("verify", job, "--workspace", copy)
     assert done.exit_code == 0, done.output
     assert done.output.startswith(f"being written by another run (process {os.getpid()} ")
 
@@ -96,13 +95,8 @@ def chunks(workspace: Path, name: str) -> list[Path]:
     return sorted(p for p in (workspace / "arrays.zarr" / name).rglob("c/*") if p.is_file())
 
 
-def test_damage_is_named_and_only_it_is_repaired(
-    job: Path,
-    finished: Finished,
-    tmp_path: Path,
-) -> None:
-    workspace = tmp_path / "w"
-    shutil.copytree(finished[0], workspace)
+def test_damage_is_named_and_only_it_is_repaired(job: Path, finished: Finished, copy: Path) -> None:
+    workspace = copy
     flipped, truncated, deleted = chunks(workspace, "cooccurrence")[:3]
     data = bytearray(flipped.read_bytes())
     data[len(data) // 2] ^= 1

@@ -19,7 +19,8 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
-from .conftest import digest, distembed, environment
+from .conftest import digest, environment
+from .processes import distembed
 
 pytestmark = pytest.mark.cluster
 

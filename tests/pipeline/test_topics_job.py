@@ -14,7 +14,7 @@ import distembed as de
 from distembed.factorization import nmf
 
 from .conftest import digest_here, run
-from .conftest import distembed as subprocess_distembed
+from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """

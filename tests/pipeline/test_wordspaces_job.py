@@ -23,7 +23,7 @@ from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.weighting.documents import log_entropy
 
 from .conftest import DUMP, digest_here, run
-from .conftest import distembed as subprocess_distembed
+from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """

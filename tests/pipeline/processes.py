@@ -1,0 +1,99 @@
+"""Commands of distembed in processes of their own, forked from one that has imported the whole package.
+
+A new interpreter takes seconds to import the libraries and a fork takes milliseconds; what a test asks of a process
+(its signals, its exit code, its two streams, its death) is the same of both.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import pkgutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import distembed as de
+
+CONTEXT: Any = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__])
+
+for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
+    importlib.import_module(_module.name)
+
+
+def _run(words: tuple[str, ...], folder: Path, output: Path, errors: Path) -> None:
+    """Be the command line in this process, the leader of a group of its own."""
+    from distembed.pipeline import cli
+
+    os.setsid()
+    os.chdir(folder)
+    for number, path in ((1, output), (2, errors)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
+    sys.argv = ["distembed", *words]
+    cli.main()
+
+
+class Process:
+    """A started command: the part of `subprocess.Popen` that the tests use.
+
+    Standard error goes where standard output goes, unless the two are to be kept `apart`.
+    """
+
+    def __init__(self, *words: str, apart: bool = False) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="distembed-process-")
+        self._output = Path(self._folder.name) / "output"
+        self._errors = Path(self._folder.name) / "errors" if apart else self._output
+        self._process = CONTEXT.Process(target=_run, args=(words, Path.cwd(), self._output, self._errors))
+        self._process.start()
+        self.pid: int = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the command runs."""
+        code: int | None = self._process.exitcode
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for the end; return what was written to the two streams."""
+        self._process.join(timeout)
+        if self.poll() is None:
+            raise subprocess.TimeoutExpired("distembed", timeout or 0)
+        return tuple(path.read_text() if path.exists() else "" for path in (self._output, self._errors))
+
+
+def start(*words: str) -> Process:
+    """Start the command line in a process group of its own, so that it can be killed with its workers."""
+    return Process(*words)
+
+
+def kill_group(process: Process, number: int = signal.SIGKILL) -> str:
+    """Send a signal to a started command and all its workers; return what it printed."""
+    while process.poll() is None and os.getpgid(process.pid) != process.pid:
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    output, _ = process.communicate(timeout=60)
+    return output
+
+
+def distembed(*words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    process = Process(*words, apart=True)
+    try:
+        output, errors = process.communicate(timeout)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        raise
+    return subprocess.CompletedProcess(words, process.returncode or 0, output, errors)
