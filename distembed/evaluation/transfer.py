@@ -20,7 +20,7 @@ from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
 from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
-from distembed.manifold.graphs import components, joint_adjacency
+from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]

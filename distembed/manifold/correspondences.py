@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from distembed.execution import compute, one_blas_thread
 from distembed.manifold import alignment_blocks as blocks
-from distembed.manifold import blocks as neighbor_blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
-from distembed.manifold.graphs import row_is_used
-from distembed.manifold.neighbors import search_lists
+from distembed.neighbors import blocks as neighbor_blocks
+from distembed.neighbors.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.neighbors.graphs import row_is_used
+from distembed.neighbors.search import search_lists
 
 Float64s = NDArray[np.float64]
 

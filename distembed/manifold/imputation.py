@@ -18,10 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
-from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
-from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
-from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.linalg import columns
+from distembed.manifold import imputation_blocks as blocks
+from distembed.neighbors.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
+from distembed.neighbors.search import Neighbors, approximate_neighbors, nearest_neighbors
+from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
@@ -78,7 +79,7 @@ class LatentSemanticImputation(BaseEstimator):
     converged_ : whether `tol` was met
     history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
-        step where there were more than `blocks.RECORDED_STEPS`
+        step where there were more than `columns.RECORDED_STEPS`
     recall_ : share of true neighbours in a sample of the approximate lists; 1.0 for exact ones
 
     Notes
@@ -464,8 +465,8 @@ def solve_by_krylov(
 
     def make() -> da.Array:
         return _by_columns(
-            blocks.solve_columns,
-            q + 2 + blocks.RECORDED_STEPS,
+            columns.solve_columns,
+            q + 2 + columns.RECORDED_STEPS,
             system.W,
             system.B,
             system.start,
@@ -484,7 +485,7 @@ def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
 
     Blocks of columns take steps of their own: one that is done counts with its last residual on record.
     """
-    strides = np.array([blocks.record_stride(int(n)) for n in steps])
+    strides = np.array([columns.record_stride(int(n)) for n in steps])
     stride = int(strides.max(initial=1))
     at = np.arange(stride, int(steps.max(initial=0)) + 1, stride)
     if not at.size:
@@ -518,9 +519,9 @@ def solve_by_power(
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
-    residual = compute(_by_columns(blocks.relative_residual, 1, system.W, system.B, state))
+    residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
-    stride = blocks.record_stride(done)
+    stride = columns.record_stride(done)
     return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
 
 
@@ -541,11 +542,11 @@ def _swept(
 def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
     if isinstance(Y, da.Array):
-        columns = Y.rechunk((-1, solved.chunks[1]))
+        vectors = Y.rechunk((-1, solved.chunks[1]))
         return blockwise(
             _fill,
             "jc",
-            columns,
+            vectors,
             "jc",
             solved,
             "qc",

@@ -21,9 +21,9 @@ from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_b
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
-from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+from distembed.neighbors.distances import BLOCK_MEMORY, domain_rows
+from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
 from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]

@@ -19,7 +19,7 @@ from distembed.evaluation.transfer import (
 )
 from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.alignment_blocks import unit_rows
-from distembed.manifold.graphs import neighbor_affinity
+from distembed.neighbors.graphs import neighbor_affinity
 
 
 def proportions(n=30, f=5, seed=0):

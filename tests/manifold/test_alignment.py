@@ -19,7 +19,7 @@ from distembed.manifold.alignment import (
     SemisupervisedAlignment,
 )
 from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
-from distembed.manifold.graphs import components, joint_adjacency, laplacian, neighbor_affinity
+from distembed.neighbors.graphs import components, joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
 GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
@@ -47,29 +47,6 @@ def quiet():
 
 
 # ------------------------------------------------------------------------------------- block functions
-
-
-@given(st.integers(0, 10**6), st.integers(2, 25), st.integers(1, 6), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
-def test_shifted_systems_match_dense_solve(seed, n, g, order):
-    generator = np.random.default_rng(seed)
-    W = sp.csr_array(np.triu(generator.random((n, n)), 1))
-    L = laplacian(sp.csr_array(W + W.T), normalization="none")
-    confidence, shifts = generator.random(n), generator.random(g) + 0.1
-    targets, start = generator.standard_normal((n, g)), generator.standard_normal((n, g))
-    found = blocks.solve_shifted(L, confidence, shifts, targets, start, order=order, tol=1e-12)
-    power = np.linalg.matrix_power(L.toarray(), order)
-    for i in range(g):
-        expected = np.linalg.solve(power + shifts[i] * np.diag(confidence), targets[:, i])
-        np.testing.assert_allclose(found.values[:, i], expected, rtol=1e-6, atol=1e-7 * abs(expected).max())
-    assert found.residuals.max() <= 1e-11
-
-
-def test_zero_right_hand_side_gives_zero():
-    L = laplacian(sp.csr_array(np.ones((3, 3)) - np.eye(3)))
-    found = blocks.solve_shifted(L, np.ones(3), np.zeros(1), np.zeros((3, 1)), np.ones((3, 1)))
-    assert not found.values.any()
-    assert found.n_iter == 0
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 5))

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.manifold import distances, imputation
+from distembed.manifold import imputation
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
+from distembed.neighbors import distances
 from tests.references import imputation as oracle
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
-from distembed.manifold.graphs import joint_adjacency
+from distembed.neighbors.graphs import joint_adjacency
 from distembed.pipeline.imputation.stages import stored_sparse
 from distembed.pipeline.transfer import stages as transfer_stages
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS
-from distembed.manifold.distances import row_chunk
-from distembed.manifold.neighbors import MERGED_AT_ONCE
+from distembed.neighbors.distances import row_chunk
+from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import (
     BYTES_PER_TOKEN,

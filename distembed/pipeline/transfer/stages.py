@@ -33,7 +33,7 @@ from distembed.manifold.correspondences import (
     propagate_correspondences,
     shared_values,
 )
-from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
+from distembed.neighbors.graphs import joint_adjacency, neighbor_affinity
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import local_scratch, words_in_memory
 from distembed.pipeline.imputation.stages import stored_sparse

@@ -31,15 +31,15 @@ from distembed.evaluation.wordsets import find_word_sets, words_of
 from distembed.execution import Checkpoint, compute, map_blocks
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
+from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.manifold.blocks import unit_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.graphs import row_is_used
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     neighborhood_graph,
     random_projection,
 )
+from distembed.neighbors.graphs import row_is_used
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus_stages import (
     corpus_files,

@@ -26,8 +26,8 @@ from distembed.execution import (
     reduction,
 )
 from distembed.linalg.operators import column_powers
-from distembed.manifold import blocks, cosine_blocks
-from distembed.manifold.distances import (
+from distembed.neighbors import blocks, cosine_blocks
+from distembed.neighbors.distances import (
     BLOCK_MEMORY,
     Metric,
     as_euclidean,

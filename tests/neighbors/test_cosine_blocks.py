@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.manifold import blocks, cosine_blocks
+from distembed.linalg.csr import unit_rows
+from distembed.neighbors import blocks, cosine_blocks
 
 
 def counts(n=40, m=60, seed=0, density=0.3, dtype=np.float32):
@@ -31,8 +32,8 @@ def counts(n=40, m=60, seed=0, density=0.3, dtype=np.float32):
     dense_values=st.sampled_from([0, 20, 300, 10_000, 100_000]),
 )
 def test_approximate_cosines_stay_within_their_error(n, m, seed, density, dense_values):
-    X = blocks.unit_rows(counts(n, m, seed, density))
-    Z = blocks.unit_rows(counts(17, m, seed + 1, density))
+    X = unit_rows(counts(n, m, seed, density))
+    Z = unit_rows(counts(17, m, seed + 1, density))
     scores = cosine_blocks.approximate_cosines(X, Z, dense_values=dense_values)
     assert scores.dtype == np.float32
     error = np.abs(scores - X.toarray() @ Z.toarray().T).max()
@@ -53,7 +54,7 @@ def test_columns_are_split_by_what_they_cost():
 
 
 def test_candidates_are_the_largest_scores_both_ways():
-    X, Z = blocks.unit_rows(counts(30)), blocks.unit_rows(counts(25, seed=1))
+    X, Z = unit_rows(counts(30)), unit_rows(counts(25, seed=1))
     groups = np.arange(30) % 5, np.arange(25) % 5
     found = cosine_blocks.tile_candidates(X, groups[0], 100, Z, groups[1], 200, dense_values=60_000, k=6)
     scores = cosine_blocks.approximate_cosines(X, Z, dense_values=60_000).astype(float)
@@ -65,7 +66,7 @@ def test_candidates_are_the_largest_scores_both_ways():
 
 
 def test_candidates_missing_from_a_small_tile_are_marked():
-    X = blocks.unit_rows(counts(3))
+    X = unit_rows(counts(3))
     ids = np.arange(3)
     found = cosine_blocks.tile_candidates(X, ids, 0, X, ids, 0, dense_values=60_000, k=5)
     assert (found.rows[:, 1, 2:] == -1).all()
@@ -73,7 +74,7 @@ def test_candidates_missing_from_a_small_tile_are_marked():
 
 
 def test_distances_have_the_same_bits_both_ways():
-    X = blocks.unit_rows(counts(60, 200, density=0.9))
+    X = unit_rows(counts(60, 200, density=0.9))
     ids = np.arange(60)
     D = np.full((60, 60), np.nan)
     lists = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=59)
@@ -82,7 +83,7 @@ def test_distances_have_the_same_bits_both_ways():
 
 
 def test_measured_candidates_equal_the_certain_search():
-    X = blocks.unit_rows(counts(50))
+    X = unit_rows(counts(50))
     ids = np.arange(50)
     certain = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=4)
     every = np.zeros((50, 2, 50))

@@ -9,16 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
-from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, as_euclidean, domain_rows
-from distembed.manifold.neighbors import Neighbors, search_lists
+from distembed.neighbors import spanning_tree_blocks as blocks
+from distembed.neighbors.blocks import Float64s, Int64s
+from distembed.neighbors.distances import BLOCK_MEMORY, as_euclidean, domain_rows
+from distembed.neighbors.search import Neighbors, search_lists
 
 
 class SpanningTree(NamedTuple):
     """A spanning tree of n rows."""
 
-    edges: blocks.Int64s  # (n - 1, 2), smaller row first, sorted
-    lengths: blocks.Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
+    edges: Int64s  # (n - 1, 2), smaller row first, sorted
+    lengths: Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
     n_searched: int  # rows whose neighbour list was not enough
 
 
@@ -76,7 +77,7 @@ def minimum_spanning_tree(
     return _in_order(np.concatenate(edges), np.concatenate(squares), n_searched)
 
 
-def _rows_to_search(unsure: Any, groups: blocks.Int64s) -> blocks.Int64s:
+def _rows_to_search(unsure: Any, groups: Int64s) -> Int64s:
     """Return the rows in doubt outside the largest component: it is joined by the others' edges."""
     largest = np.argmax(np.bincount(groups))
     return np.nonzero(unsure & (groups != largest))[0]
@@ -84,14 +85,14 @@ def _rows_to_search(unsure: Any, groups: blocks.Int64s) -> blocks.Int64s:
 
 def _search(
     rows: da.Array,
-    wanted: blocks.Int64s,
-    groups: blocks.Int64s,
+    wanted: Int64s,
+    groups: Int64s,
     distances: da.Array | None,
     *,
     k: int,
     name: str,
     checkpoint: Checkpoint,
-) -> blocks.Float64s:
+) -> Float64s:
     """Return new lists of the wanted rows, holding rows outside their own component only."""
 
     def make() -> da.Array:
@@ -103,7 +104,7 @@ def _search(
         return compute(checkpoint(name, make))
 
 
-def _in_order(edges: blocks.Int64s, squares: blocks.Float64s, n_searched: int) -> SpanningTree:
+def _in_order(edges: Int64s, squares: Float64s, n_searched: int) -> SpanningTree:
     edges = np.sort(edges, axis=1)
     order = np.lexsort((edges[:, 1], edges[:, 0]))
     return SpanningTree(edges[order], np.sqrt(squares[order]), n_searched)

@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import blockwise, compute, map_blocks
-from distembed.manifold import blocks, cosine_blocks
+from distembed.linalg.csr import unit_rows
+from distembed.neighbors import blocks, cosine_blocks
 
 Metric = Literal["euclidean", "cosine"]
 
@@ -112,7 +113,7 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     _check_rows(rows, metric)
     if metric == "cosine":
         meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
-        rows = map_blocks(blocks.unit_rows, rows, dtype=np.float64, meta=meta)
+        rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=meta)
     return rows
 
 
