@@ -297,7 +297,7 @@ SEEDED = [
     de.SemanticNMF(2, init="random", n_iter=1),
     de.SphericalKMeans(4, n_iter=1),
     de.LocalityPreservingProjection(2, n_neighbors=4, solver="eigen", svd_components=4),
-    de.PSDVec(2, n_iter=1, block_size=1, first_passes=1),
+    de.PSDVec(2, n_iter=1, block_size=2, first_passes=1),
     de.SemisupervisedAlignment(2, n_neighbors=4),
     de.FeaturePreservingEmbedding(2, n_neighbors=4, init="random", max_iter=1),
 ]

@@ -331,7 +331,7 @@ def note_punctuation(fields: np.ndarray, v: int) -> None:
     """
     if v & HARD_STOP:
         fields[SENTENCE] = 3
-    elif v & STOP and fields[SENTENCE] != 3:
+    elif v & STOP and fields[SENTENCE] < 2:
         initial = fields[LAST_LENGTH] == 1 and v & POINT == 0x2E
         fields[SENTENCE] = 0 if initial else 1
     elif v & SPACE:

@@ -68,14 +68,15 @@ def changing_spans(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def last_stable(data: np.ndarray, start: int, stop: int, table: np.ndarray) -> int:
-    """Return where the last character begins that joins with none before it; `stop` where there is none."""
-    i = stop - 1
+    """Return where the last character begins that joins with none before it, or else the first character."""
+    i, first = stop - 1, stop
     while i >= start:
         if data[i] & 0xC0 != 0x80:
+            first = i
             if data[i] < 0x80:
                 return i
             point, width = decode(data, i, stop)
             if width == 0 or table[point] == 0:
                 return i
         i -= 1
-    return stop
+    return first

@@ -21,7 +21,7 @@ from rich.console import Console
 import distembed
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
-from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
+from distembed.pipeline.terminal import confirmed, neighbor_line, safe_scores, shown, write
 from distembed.pipeline.trust import code_of
 from distembed.pipeline.tls import TLS
 from distembed.pipeline.workers import Workers
@@ -134,7 +134,7 @@ def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Non
     lines = plan_job(job)
     write(lines.table())
     for line in code_of(job):
-        write(f"{line}: run asks for --allow-code")
+        write(shown(f"{line}: run asks for --allow-code"))
     for line in planned_losses(job):
         write(shown(line))
     for warning in lines.warnings():
@@ -213,14 +213,12 @@ def run(
 
 def _confirmed(sentences: list[str]) -> bool:
     """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
-    if not sentences or not sys.stdin.isatty():
-        return False
-    return click.confirm(f"{'; '.join(sentences)}. Allow it?", default=False, err=True)
+    return bool(sentences) and confirmed(f"{'; '.join(sentences)}. Allow it?")
 
 
 def _ask_on_a_terminal(sentence: str) -> bool:
     """Ask whether to go on; where nobody can answer, do not."""
-    return sys.stdin.isatty() and click.confirm(f"{sentence}. Replace it now?", default=False, err=True)
+    return confirmed(f"{sentence}. Replace it now?")
 
 
 @cli.command()

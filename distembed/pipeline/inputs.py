@@ -138,14 +138,15 @@ def file_sizes(urls: Iterable[str]) -> dict[str, int]:
 
 
 def code_file(pattern: str) -> tuple[str, ...]:
-    """Return the source file of a `module:function` tokenizer, found without importing it; none for others."""
+    """Return the source file of a `module:function` tokenizer, found without importing it; none for others.
+
+    A module that is built into Python has no file: the recorded version of Python stands for it.
+    """
     module, colon, _ = pattern.partition(":")
     top, *inner = module.split(".")
     spec = find_spec(top) if colon and top else None
     if spec is None or spec.origin is None:
         return ()
-    if not inner:
-        return (spec.origin,)
     place = Path(spec.origin).parent.joinpath(*inner)
-    candidates = (place.with_suffix(".py"), place / "__init__.py")
+    candidates = (place.with_suffix(".py"), place / "__init__.py") if inner else (Path(spec.origin),)
     return tuple(str(file) for file in candidates if file.is_file())[:1]

@@ -60,7 +60,7 @@ class Standing(NamedTuple):
     def why(self) -> str:
         """Return the first changes in words, "" where nothing changed."""
         more = len(self.changes) - SHOWN_CHANGES
-        shown = [*self.changes[:SHOWN_CHANGES], *([f"{more} more changes"] if more > 0 else [])]
+        shown = [*self.changes[:SHOWN_CHANGES], *([f"and {more} more"] if more > 0 else [])]
         return "; ".join(shown)
 
 

@@ -43,6 +43,11 @@ def write(text: str, *, file: Any = None, err: bool = False) -> None:
         os.close(null)
 
 
+def confirmed(question: str) -> bool:
+    """Ask a question on standard error; the answer is no where nobody can give one."""
+    return sys.stdin.isatty() and click.confirm(shown(question), default=False, err=True)
+
+
 def neighbor_line(word: str, found: Iterable[tuple[str, float]]) -> str:
     """Return a word and its neighbors with their similarities as one line."""
     return f"{shown(word)}: " + ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)

@@ -195,7 +195,7 @@ def test_a_tokenizer_is_known_by_its_source_and_not_imported(
     assert code_file("of_mine.words:split") == (str(tmp_path / "of_mine" / "words.py"),)
     assert code_file("of_mine:split") == (str(tmp_path / "of_mine" / "__init__.py"),)
     assert "of_mine" not in sys.modules
-    assert code_file("unicode") == ()
+    assert code_file("unicode") == code_file("sys:intern") == code_file("no_such_module:f") == ()
 
 
 # --- what a run replaces --------------------------------------------------------------------------------------

@@ -73,7 +73,11 @@ def test_everything_printed_passes_one_module():
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
                 if name in printing:
                     found.add((path.relative_to(PACKAGE).as_posix(), name))
-    assert found == {("pipeline/terminal.py", "echo"), ("pipeline/progress.py", "print")}
+    assert found == {
+        ("pipeline/terminal.py", "echo"),
+        ("pipeline/terminal.py", "confirm"),
+        ("pipeline/progress.py", "print"),
+    }
 
 
 def test_words_files_and_errors_come_out_in_one_line_each(tmp_path):
@@ -116,6 +120,16 @@ def test_the_reporter_prints_no_raw_fact(is_terminal):
     reporter.close()
     assert all(text in stream.getvalue() for text in SHOWN)
     assert not any(text in stream.getvalue() for text in BAD)
+
+
+def test_a_question_is_one_clean_line_and_asked_only_on_a_terminal(monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr("click.confirm", lambda text, **_: asked.append(text) or True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert not terminal.confirmed("Run x?")
+    sys.stdin.isatty = lambda: True
+    assert terminal.confirmed(f"Run {BAD[0]}{BAD[1]}?")
+    assert asked == [f"Run {SHOWN[0]}{SHOWN[1]}?"]
 
 
 def test_html_holds_neither_controls_nor_overrides():
