@@ -57,7 +57,7 @@ class Workers:
     scheduler: str | None = None
     n_workers: int | None = None
     memory_limit: int = 2**31
-    tls: TLS = TLS()
+    tls: TLS = field(default_factory=TLS)
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False

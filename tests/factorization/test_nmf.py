@@ -341,7 +341,7 @@ def test_a_large_matrix_in_memory_is_cut_into_blocks():
 def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
     X, _, _ = planted()
     rows = (1,) * (n_blocks - 1) + (60 - n_blocks + 1,)
-    found = row_blocks.total(blocks.inspect, lazy(X, rows), shape=(1, 45))
+    found = row_lifts.total(blocks.inspect, lazy(X, rows), shape=(1, 45))
     np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X))
 
 

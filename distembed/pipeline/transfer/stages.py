@@ -18,8 +18,6 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.transfer import (
     MethodScore,
-    TwoSets,
-    infer_by_each_method,
     score_methods,
     score_transfer,
 )
@@ -33,6 +31,7 @@ from distembed.manifold.correspondences import (
     propagate_correspondences,
     shared_values,
 )
+from distembed.manifold.inference import TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import joint_adjacency, neighbor_affinity
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import local_scratch, words_in_memory
