@@ -52,7 +52,7 @@ def imports() -> grimp.ImportGraph:
 
 
 NOT_MATHEMATICS = {"dask", "distributed", "zarr", "fsspec", "pyarrow", "logging", "os", "pathlib"}
-MATHEMATICS = {"distembed.linalg.csr", "distembed.linalg.columns"}
+MATHEMATICS = {"distembed.linalg.chunks", "distembed.linalg.columns", "distembed.linalg.csr"}
 """Modules under the same rule as block functions, beside those whose name ends in `blocks`."""
 
 

@@ -12,10 +12,10 @@ from scipy import stats
 
 from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.linalg.blocks import directions
+from distembed.linalg.chunks import BLOCK_MEMORY
 
 Float64s = NDArray[np.float64]
-
-BLOCK_MEMORY = 128 * 2**20
 
 
 class TransferScores(NamedTuple):
@@ -122,7 +122,7 @@ def score_retrieval(
     ValueError
         If the shapes do not fit, or a counterpart is out of range.
     """
-    first, second = (blocks.directions(np.asarray(rows, np.float64)) for rows in (first, second))
+    first, second = (directions(np.asarray(rows, np.float64)) for rows in (first, second))
     wanted = np.asarray(counterparts, np.int64)
     if wanted.shape != (len(second),) or first.shape[1] != second.shape[1]:
         raise ValueError(

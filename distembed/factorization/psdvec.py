@@ -24,6 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.factorization import blocks
 from distembed.factorization.blocks import Weighting
+from distembed.linalg.chunks import batches
+from distembed.linalg.csr import column_range
 from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -545,11 +547,11 @@ class PSDVec(BaseEstimator):
         total_count: float,
     ) -> PairCounts:
         """Return the counts of noncore words with core words, in batches of words."""
-        batches = rows.rechunk((_batches(rows.shape[0], self.batch_words), -1))
+        forward = rows.rechunk((batches(rows.shape[0], self.batch_words), -1))
         n_all = max(total_count, 1e-300)
-        backward = transpose_row_blocks(columns).rechunk(batches.chunks)
+        backward = transpose_row_blocks(columns).rechunk(forward.chunks)
         return PairCounts(
-            batches, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
+            forward, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
         )
 
     def _noncore_weighting(self, rows: da.Array, columns: da.Array) -> Weighting:
@@ -686,21 +688,12 @@ def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) ->
     part = matrix[slice(*rows)]
     chunks = (part.chunks[0], (columns[1] - columns[0],))
     return map_blocks(
-        _columns, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
+        column_range, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
     )
 
 
 def _corner(every: da.Array, n_core: int) -> da.Array:
     return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
-
-
-def _columns(block: Any, *, bounds: tuple[int, int]) -> Any:
-    return block[:, slice(*bounds)]
-
-
-def _batches(n: int, size: int) -> tuple[int, ...]:
-    full, rest = divmod(n, size)
-    return (size,) * full + ((rest,) if rest else ())
 
 
 def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:

@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.linalg import columns
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.correspondences import (
     correspondence_matrix,
@@ -36,7 +37,7 @@ from distembed.manifold.correspondences import (
     shared_values,
 )
 from distembed.manifold.eigenmaps import smallest_eigenpairs
-from distembed.neighbors.distances import BLOCK_MEMORY, Metric, domain_rows
+from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,

@@ -119,12 +119,6 @@ def ridge_map(X: Float64s, Y: Float64s, *, ridge: float) -> LinearMap:
     return LinearMap(weights, mean - centre @ weights)
 
 
-def unit_rows(X: Float64s) -> Float64s:
-    """Return X with rows of length one; rows of zeros stay."""
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
-
-
 class CandidatePairs(NamedTuple):
     """Pairs of rows of two sets that are among each other's nearest.
 

@@ -19,17 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
 from distembed.linalg import columns
+from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS, column_chunk
+from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
-from distembed.neighbors.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
+from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import Neighbors, approximate_neighbors, nearest_neighbors
 from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
-# Column blocks cut finer than this leave the sparse product no columns to share an index over.
-COLUMN_BLOCKS = 16
-LEAST_COLUMNS = 8
 # Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
 SWEEPS_AT_ONCE = 32
 
@@ -304,7 +303,7 @@ def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
     """Refuse a graph that is not of n_rows rows, or has rows among their own neighbours."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
-    if graph.nnz and (graph.indices == np.repeat(np.arange(n_rows), np.diff(graph.indptr))).any():
+    if graph.nnz and (graph.indices == rows_of(graph)).any():
         raise ValueError("the graph has rows among their own neighbours: clear its diagonal")
 
 
@@ -416,8 +415,7 @@ class _System(NamedTuple):
 
 def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
     """Return Y in blocks of columns: their systems have nothing to do with each other."""
-    in_memory = max(1, block_memory // (COLUMN_COPIES * 8 * max(1, n_unknown)))
-    chunk = min(in_memory, max(LEAST_COLUMNS, -(-Y.shape[1] // COLUMN_BLOCKS)))
+    chunk = column_chunk(Y.shape[1], COLUMN_COPIES * 8 * n_unknown, block_memory)
     return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
 
 

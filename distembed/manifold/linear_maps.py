@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import one_blas_thread
-from distembed.manifold.alignment_blocks import procrustes_map, ridge_map, unit_rows
+from distembed.linalg.blocks import directions
+from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
 
 Float64s = NDArray[np.float64]
 
@@ -22,8 +23,8 @@ def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) 
     """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
     from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
 
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(unit_rows(np.asarray(first, np.float64)))
-    nearest = search.kneighbors(unit_rows(np.asarray(second, np.float64)), return_distance=False)
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(directions(np.asarray(first, np.float64)))
+    nearest = search.kneighbors(directions(np.asarray(second, np.float64)), return_distance=False)
     return np.asarray(V1, np.float64)[nearest].mean(axis=1)
 
 
@@ -50,7 +51,7 @@ def control_features(
     """
     values, pairs = np.asarray(V1, np.float64), links.tocoo()
     first, rotated, regressed = fit_control_maps(X1, X2, links, ridge=ridge)
-    second = unit_rows(np.asarray(X2, np.float64))
+    second = directions(np.asarray(X2, np.float64))
     with one_blas_thread():
         direct = ridge_map(second[pairs.col], values[pairs.row], ridge=ridge)(second)
     return {
@@ -87,7 +88,7 @@ def fit_control_maps(X1: Any, X2: Any, links: sp.csr_array, *, ridge: float = 0.
     """
     if not links.nnz:
         raise ValueError("the controls are fitted to correspondences, but there are none")
-    first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
+    first, second = directions(np.asarray(X1, np.float64)), directions(np.asarray(X2, np.float64))
     pairs = links.tocoo()
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():

@@ -18,6 +18,8 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.linalg.csr import rows_of
+
 Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -280,7 +282,7 @@ def row_faults(X: Any) -> Int64s:
     """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r,)."""
     if sp.issparse(X):
         bad = np.zeros(X.shape[0], dtype=bool)
-        bad[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~np.isfinite(X.data)]] = True
+        bad[rows_of(X)[~np.isfinite(X.data)]] = True
         zero = abs(X).sum(axis=1) == 0
     else:
         bad = ~np.isfinite(X).all(axis=1)

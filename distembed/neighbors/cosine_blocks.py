@@ -380,10 +380,3 @@ def _scan_products(
                     continue
                 insert(lists[i], _distance(Z, j, row), np.float64(column_ids[j]))
         _clear_row(X, i, row)
-
-
-def row_bounds(sizes: Int64s, most_rows: int, most_values: int) -> list[int]:
-    """Return where to cut rows of the given numbers of values: all but the first of a block keep the limits."""
-    use = np.cumsum(1 / most_rows + sizes / most_values)
-    cuts = np.searchsorted(use, np.arange(1, int(use[-1]) + 1))
-    return sorted({0, len(sizes), *map(int, cuts)})

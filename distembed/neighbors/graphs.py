@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
 from distembed.execution import Checkpoint, compute, map_blocks, persist
-from distembed.neighbors.distances import BLOCK_MEMORY, Metric
+from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.neighbors.distances import Metric
 from distembed.neighbors.search import nearest_neighbors
 
 Affinity = Literal["binary", "cosine", "gaussian", "local"]

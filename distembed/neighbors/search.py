@@ -25,10 +25,10 @@ from distembed.execution import (
     persist,
     reduction,
 )
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
 from distembed.neighbors import blocks, cosine_blocks
 from distembed.neighbors.distances import (
-    BLOCK_MEMORY,
     Metric,
     as_euclidean,
     dense_values,

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.neighbors import spanning_tree_blocks as blocks
 from distembed.neighbors.blocks import Float64s, Int64s
-from distembed.neighbors.distances import BLOCK_MEMORY, as_euclidean, domain_rows
+from distembed.neighbors.distances import as_euclidean, domain_rows
 from distembed.neighbors.search import Neighbors, search_lists
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from distembed.execution import one_blas_thread
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import imputation
 from distembed.manifold.imputation import LatentSemanticImputation
-from distembed.neighbors.distances import BLOCK_MEMORY, domain_rows
+from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.search import nearest_neighbors
 from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 

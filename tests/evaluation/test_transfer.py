@@ -10,7 +10,7 @@ from distembed.evaluation.transfer import (
     score_retrieval,
     score_transfer,
 )
-from distembed.manifold.alignment_blocks import unit_rows
+from distembed.linalg.blocks import directions
 
 
 def proportions(n=30, f=5, seed=0):
@@ -72,7 +72,7 @@ def test_retrieval_matches_sorting(block_memory):
     generator = np.random.default_rng(0)
     first, second = generator.standard_normal((40, 8)), generator.standard_normal((25, 8))
     wanted = generator.integers(40, size=25)
-    cosines = unit_rows(second) @ unit_rows(first).T
+    cosines = directions(second) @ directions(first).T
     ranks = 1 + np.array(
         [np.flatnonzero(np.argsort(-row) == i)[0] for row, i in zip(cosines, wanted, strict=True)]
     )

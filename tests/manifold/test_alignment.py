@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from distembed.linalg.blocks import directions
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold import correspondences
 from distembed.manifold.alignment import (
@@ -66,7 +67,7 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
 
 def test_mutual_choices_match_brute_force():
     generator = np.random.default_rng(0)
-    first, second = (blocks.unit_rows(generator.standard_normal((n, 5))) for n in (9, 11))
+    first, second = (directions(generator.standard_normal((n, 5))) for n in (9, 11))
     cosines = first @ second.T
 
     def lists(similarity):
@@ -233,7 +234,7 @@ def test_search_in_one_call_equals_search_by_blocks(metric, monkeypatch):
     first, second = (np.round(generator.standard_normal((n, 5)), 1) for n in (70, 90))
     second[:20] = first[:20]
     if metric == "cosine":
-        first, second = blocks.unit_rows(first), blocks.unit_rows(second)
+        first, second = directions(first), directions(second)
     whole = correspondences._cross_lists(first, second, metric, 2**27)
     monkeypatch.setattr(correspondences, "ROWS_AT_ONCE", 0)
     for block_memory in (2**27, 2**14):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from distembed.manifold.alignment_blocks import unit_rows
+from distembed.linalg.blocks import directions
 from distembed.manifold.linear_maps import control_features, nearest_features
 from tests.evaluation.test_transfer import proportions
 
@@ -22,9 +22,9 @@ def test_controls():
     np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
     np.testing.assert_allclose(found["procrustes"], V)
     np.testing.assert_allclose(found["procrustes_1"], V)
-    expected = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], V[:20]).predict(unit_rows(X2))
+    expected = Ridge(alpha=0.3).fit(directions(X2)[:20], V[:20]).predict(directions(X2))
     np.testing.assert_allclose(found["ridge"], expected)
-    mapped = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], unit_rows(X1)[:20]).predict(unit_rows(X2))
-    np.testing.assert_allclose(found["ridge_map"], nearest_features(unit_rows(X1), mapped, V))
+    mapped = Ridge(alpha=0.3).fit(directions(X2)[:20], directions(X1)[:20]).predict(directions(X2))
+    np.testing.assert_allclose(found["ridge_map"], nearest_features(directions(X1), mapped, V))
     with pytest.raises(ValueError, match="there are none"):
         control_features(X1, X2, V, sp.csr_array((60, 60)))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,14 +99,3 @@ def test_a_row_is_uncertain_where_what_was_cut_could_be_nearer():
     candidates = np.zeros((3, 2, 4))
     candidates[:, 0, -1] = [-0.49, -0.4999, np.inf]  # the last candidate's score; nothing was cut
     assert cosine_blocks.uncertain_rows(lists, candidates, error=1e-3).tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize("sizes", [[1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1, 1, 1], [0, 0, 0]])
-def test_row_blocks_keep_both_limits(sizes):
-    sizes = np.array(sizes)
-    bounds = cosine_blocks.row_bounds(sizes, 2, 10)
-    assert bounds[0] == 0
-    assert bounds[-1] == len(sizes)
-    for first, stop in pairwise(bounds):
-        assert 1 <= stop - first <= 2
-        assert sizes[first + 1 : stop].sum() <= 10

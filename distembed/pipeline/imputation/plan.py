@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distembed.manifold.imputation import COLUMN_BLOCKS, COLUMN_COPIES
-from distembed.neighbors.distances import LEAST_ROWS, ROW_COPIES, distance_chunk, row_chunk
+from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
+from distembed.manifold.imputation import COLUMN_COPIES
+from distembed.neighbors.distances import distance_chunk
 from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.stages import keeps_distances

@@ -10,8 +10,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.execution import compute, delayed
+from distembed.linalg.chunks import row_chunk
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
-from distembed.neighbors.distances import distance_rows, row_chunk
+from distembed.neighbors.distances import distance_rows
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.imputation.config import ImputationJob
 from distembed.pipeline.imputation.tables import Joined, join, read_domain, read_known

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
-from distembed.linalg.operators import VALUES_PER_BLOCK, balanced_chunks
+from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.pipeline.context import Context, StageSpec, read_vectors, sections
 from distembed.pipeline.corpus_stages import (
     corpus_files,

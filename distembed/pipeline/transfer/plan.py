@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from distembed.linalg.chunks import row_chunk
 from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS
-from distembed.neighbors.distances import row_chunk
 from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import (

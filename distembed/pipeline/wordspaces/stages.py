@@ -31,6 +31,7 @@ from distembed.evaluation.wordsets import find_word_sets, words_of
 from distembed.execution import Checkpoint, compute, map_blocks
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
+from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
@@ -60,7 +61,7 @@ from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
-from distembed.weighting.spaces import STOP_WORDS, balanced_rows, chosen_columns, hal_space
+from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
 
 TABLES = {
     "documents": ("document_terms",),
