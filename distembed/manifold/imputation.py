@@ -23,8 +23,8 @@ from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS, column_chunk
 from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
-from distembed.neighbors.search import Neighbors, approximate_neighbors, nearest_neighbors
-from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.neighbors.search import approximate_rows, nearest_rows
+from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
@@ -227,16 +227,19 @@ class LatentSemanticImputation(BaseEstimator):
             raise ValueError(
                 f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
             )
-        options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
         self.recall_ = 1.0
+        # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
         if self.neighbors == "exact":
-            near = nearest_neighbors(rows, self.min_degree, distances=distances, **options)
+            near = nearest_rows(
+                rows,
+                self.min_degree,
+                distances=distances,
+                block_memory=self.block_memory,
+                checkpoint=self.checkpoint,
+            )
         else:
-            near, self.recall_ = approximate_neighbors(rows, self.min_degree, **options)
-        near = Neighbors(
-            near.lists, "euclidean"
-        )  # the rows have unit length already where the metric is cosine
-        tree = minimum_spanning_tree(rows, near, distances=distances, **options)
+            near, self.recall_ = approximate_rows(rows, self.min_degree, checkpoint=self.checkpoint)
+        tree = spanning_tree_of(rows, near, distances=distances, checkpoint=self.checkpoint)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
     def _solve(self, Y: Any, known: Any) -> None:

@@ -54,11 +54,28 @@ def minimum_spanning_tree(
         If the lists are not of as many rows as X, or `domain_rows` refuses X.
     """
     rows = domain_rows(X, metric=neighbors.metric, block_memory=block_memory)
+    return spanning_tree_of(
+        rows, neighbors, distances=as_euclidean(distances, neighbors.metric), checkpoint=checkpoint
+    )
+
+
+def spanning_tree_of(
+    rows: da.Array,
+    neighbors: Neighbors,
+    *,
+    distances: da.Array | None = None,
+    checkpoint: Checkpoint = persist,
+) -> SpanningTree:
+    """Return what `minimum_spanning_tree` returns, of rows that `domain_rows` returned for the lists' metric.
+
+    Parameters
+    ----------
+    distances : Euclidean, of these very rows
+    """
     if neighbors.lists.shape[0] != rows.shape[0]:
         raise ValueError(
             f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
         )
-    kept = as_euclidean(distances, neighbors.metric)
     lists = np.array(compute(neighbors.lists), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
@@ -71,7 +88,7 @@ def minimum_spanning_tree(
             wanted = _rows_to_search(found.unsure, groups)
             name = f"tree_search_{n_searches}"
             options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
-            lists[wanted] = _search(rows, wanted, groups, kept, **options)
+            lists[wanted] = _search(rows, wanted, groups, distances, **options)
             n_searches += 1
             n_searched += wanted.size
         groups = found.groups

@@ -194,7 +194,7 @@ def test_a_long_history_is_thinned(solver, monkeypatch):
     X, Y = problem(s=20)
     model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-10)
     whole = model.fit(X, Y).history_
-    monkeypatch.setattr(imputation.blocks, "RECORDED_STEPS", 5)
+    monkeypatch.setattr(imputation.columns, "RECORDED_STEPS", 5)
     thin = clone(model).fit(X, Y).history_
     stride = int(thin[0, 0])
     assert stride > 1
