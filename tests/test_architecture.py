@@ -5,9 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import grimp
+import numpy as np
 import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -38,6 +43,52 @@ def test_help_loads_no_numerical_library() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@cache
+def imports() -> grimp.ImportGraph:
+    """Return which module imports which, packages from outside included."""
+    return grimp.build_graph("distembed", include_external_packages=True)
+
+
+NOT_MATHEMATICS = {"dask", "distributed", "zarr", "fsspec", "pyarrow", "logging", "os", "pathlib"}
+MATHEMATICS = {"distembed.linalg.chunks", "distembed.linalg.columns", "distembed.linalg.csr"}
+"""Modules under the same rule as block functions, beside those whose name ends in `blocks`."""
+
+
+def block_modules(modules: set[str]) -> list[str]:
+    """Return the modules whose functions are the mathematics of one block."""
+    return sorted(name for name in modules if name.endswith((".blocks", "_blocks")) or name in MATHEMATICS)
+
+
+@pytest.mark.parametrize("module", block_modules(imports().modules))
+def test_a_block_function_is_mathematics_only(module: str) -> None:
+    """A file named `blocks.py` or `*_blocks.py` reaches no engine, no store, no file, by no detour."""
+    chains = {
+        name: imports().find_shortest_chain(module, name) for name in NOT_MATHEMATICS & imports().modules
+    }
+    assert {name: chain for name, chain in chains.items() if chain} == {}
+
+
+def cycles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Return the sets of modules that import each other, directly or by a detour."""
+    names = sorted(arrows)
+    place = {name: i for i, name in enumerate(names)}
+    edges = [(place[name], place[other]) for name in names for other in arrows[name] if other in place]
+    rows, columns = np.array(edges).T
+    graph = coo_array((np.ones(len(edges)), (rows, columns)), shape=(len(names), len(names)))
+    _, groups = connected_components(graph, connection="strong")
+    found = [[name for name in names if groups[place[name]] == group] for group in np.unique(groups)]
+    return [group for group in found if len(group) > 1]
+
+
+def test_no_modules_import_each_other() -> None:
+    own = {name for name in imports().modules if name.startswith("distembed")}
+    assert cycles({name: imports().find_modules_directly_imported_by(name) for name in own}) == []
+
+
+def test_a_cycle_is_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
 
 
 LIFTS = {

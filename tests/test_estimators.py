@@ -194,9 +194,9 @@ def test_second_sets_have_columns_of_their_own():
 
 
 def test_large_arrays_in_memory_give_arrays_in_memory(monkeypatch):
-    from distembed.factorization import row_blocks
+    from distembed.factorization import row_lifts
 
-    monkeypatch.setattr(row_blocks.row_blocks, "__kwdefaults__", {"block_memory": 500})
+    monkeypatch.setattr(row_lifts.row_blocks, "__kwdefaults__", {"block_memory": 500})
     X = documents()
     for model in (de.NMF(3, n_iter=5, tol=0), de.SphericalKMeans(3)):
         assert isinstance(model.fit_transform(X), np.ndarray)

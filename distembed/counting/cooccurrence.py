@@ -27,12 +27,10 @@ from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
 from distembed.execution import compute, delayed, map_blocks
+from distembed.linalg.chunks import BLOCK_MEMORY
 
 Direction = Literal["symmetric", "left", "right"]
 Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
-
-DEFAULT_BLOCK_MEMORY = 2**28
-"""Bytes a task may use: 256 MiB."""
 
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 _LARGEST_INT32 = 2**31 - 1
@@ -55,7 +53,7 @@ class CooccurrenceOptions:
     subsample: float | None = None
     seed: int = 0
     outside: Literal["keep", "close"] = "keep"
-    block_memory: int = DEFAULT_BLOCK_MEMORY
+    block_memory: int = BLOCK_MEMORY
 
     def __post_init__(self) -> None:
         if self.window < 1:
@@ -101,7 +99,7 @@ def cooccurrence_row_blocks(
     window: int,
     direction: Direction = "symmetric",
     n_tokens: int | None = None,
-    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    block_memory: int = BLOCK_MEMORY,
 ) -> tuple[int, ...]:
     """Return the row boundaries of the blocks: about equal expected non-zeros, from the problem alone.
 
@@ -334,7 +332,7 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
 
 
 def merge_row_block(
-    partials: Sequence[PartialCounts], block: int, *, block_memory: int = DEFAULT_BLOCK_MEMORY
+    partials: Sequence[PartialCounts], block: int, *, block_memory: int = BLOCK_MEMORY
 ) -> csr_array:
     """Add all parts' counts of one row block.
 
@@ -395,7 +393,7 @@ def count_cooccurrences(
     subsample: float | None = None,
     seed: int = 0,
     outside: Literal["keep", "close"] = "keep",
-    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    block_memory: int = BLOCK_MEMORY,
     scratch: str | None = None,
 ) -> da.Array:
     """Count how often words stand near each other.
@@ -488,7 +486,7 @@ def _count_parts(
 def merge_partials(
     partials: Sequence[PartialCounts],
     *,
-    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
     """Return the lazy array of merged row blocks; it holds on to `keep_alive` as long as it lives."""

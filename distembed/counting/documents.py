@@ -11,8 +11,9 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
-from distembed.counting.cooccurrence import DEFAULT_BLOCK_MEMORY, part_lookup, token_rows, tokens_of
+from distembed.counting.cooccurrence import part_lookup, token_rows, tokens_of
 from distembed.execution import map_blocks
+from distembed.linalg.chunks import BLOCK_MEMORY
 
 _BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
 
@@ -25,7 +26,7 @@ class DocumentBlock(NamedTuple):
     last: int
 
 
-def document_row_blocks(tokens: Tokens, *, block_memory: int = DEFAULT_BLOCK_MEMORY) -> list[DocumentBlock]:
+def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> list[DocumentBlock]:
     """Return the row blocks of the document-term matrix: a part each, cut where it outgrows memory."""
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
     return [block for part in tokens.parts for block in _part_blocks(tokens, part, limit)]
@@ -46,7 +47,7 @@ def count_document_block(
     block: DocumentBlock,
     vocabulary: Vocabulary,
     *,
-    block_memory: int = DEFAULT_BLOCK_MEMORY,
+    block_memory: int = BLOCK_MEMORY,
     storage_options: dict[str, Any] | None = None,
 ) -> csr_array:
     """Count the terms of one block of documents.
@@ -68,7 +69,7 @@ def count_document_block(
 
 
 def count_document_terms(
-    docs: Corpus | Tokens, vocabulary: Vocabulary, *, block_memory: int = DEFAULT_BLOCK_MEMORY
+    docs: Corpus | Tokens, vocabulary: Vocabulary, *, block_memory: int = BLOCK_MEMORY
 ) -> da.Array:
     """Count how often each word of the vocabulary stands in each document.
 

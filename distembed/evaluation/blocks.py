@@ -162,12 +162,6 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
     return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
 
 
-def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rows of length one, and zero for a row that is zero or not finite: it has no direction."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
-
-
 def tied_ranks(cosines: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the rank of one column in each row, float64 (r,): 1 is the largest, and equal ones count half.
 

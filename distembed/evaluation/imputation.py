@@ -16,6 +16,7 @@ from sklearn.metrics import pairwise_distances
 
 from distembed.evaluation import blocks
 from distembed.execution import one_blas_thread
+from distembed.linalg.blocks import directions
 
 Floats: TypeAlias = NDArray[np.float64]
 Method: TypeAlias = Callable[[Floats, Floats], Any]
@@ -139,7 +140,7 @@ def _compare(
     """Return the mean cosine to the truth, its median rank and mean reciprocal rank."""
     truth = np.searchsorted(known, hidden)
     with one_blas_thread():
-        cosines = blocks.directions(found) @ blocks.directions(Y[known]).T
+        cosines = directions(found) @ directions(Y[known]).T
     ranks = blocks.tied_ranks(cosines, truth)
     cosine = float(cosines[np.arange(hidden.size), truth].mean())
     return cosine, float(np.median(ranks)), float((1 / ranks).mean())

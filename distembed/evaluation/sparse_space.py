@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
 
 
@@ -67,13 +68,6 @@ class SparseSpace:
         lengths = np.where(rows >= 0, self.norms[rows], 0)
         scale = np.divide(1, lengths, out=np.zeros(len(rows)), where=lengths > 0)
         return csr_array(diags_array(scale) @ self.rows[rows]).astype(np.float32)
-
-
-def row_lengths(rows: csr_array) -> NDArray[np.float64]:
-    """Return the length of each sparse row, float64 (n,)."""
-    squares = rows.data.astype(np.float64) ** 2
-    places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.sqrt(np.bincount(places, squares, minlength=rows.shape[0]))
 
 
 def nearest_words(

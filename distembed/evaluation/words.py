@@ -55,9 +55,9 @@ from distembed.evaluation.wordsets import (
     find_word_sets,
 )
 from distembed.execution import compute, delayed, one_blas_thread
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.vectors import WordVectors
 
-BLOCK_MEMORY = 64 << 20  # bytes of cosines a task holds
 MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
 MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
 

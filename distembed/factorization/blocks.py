@@ -18,13 +18,8 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.sparse import csr_array
 
 from distembed.linalg.blocks import sampled_product
-from distembed.weighting.blocks import (
-    canonical_csr,
-    excess_of_pair,
-    rows_of,
-    with_values,
-    without_diagonal,
-)
+from distembed.linalg.csr import canonical_csr, rows_of, with_values, without_diagonal
+from distembed.weighting.blocks import excess_of_pair
 
 Floats = NDArray[np.floating]
 

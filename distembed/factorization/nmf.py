@@ -33,7 +33,7 @@ from distembed.factorization.clustering import (
     spherical_kmeans,
     unit_rows,
 )
-from distembed.factorization.row_blocks import Array, each, one_lazy_block, row_blocks, total
+from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
 from distembed.validation import (
     RandomState,
     checked_matrix,

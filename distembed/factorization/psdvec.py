@@ -34,6 +34,7 @@ from distembed.factorization.psdvec_core import (
     weighting_of,
     without_diagonal,
 )
+from distembed.linalg.chunks import batches
 from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -514,11 +515,11 @@ class PSDVec(BaseEstimator):
         total_count: float,
     ) -> PairCounts:
         """Return the counts of noncore words with core words, in batches of words."""
-        batches = rows.rechunk((_batches(rows.shape[0], self.batch_words), -1))
+        forward = rows.rechunk((batches(rows.shape[0], self.batch_words), -1))
         n_all = max(total_count, 1e-300)
-        backward = transpose_row_blocks(columns).rechunk(batches.chunks)
+        backward = transpose_row_blocks(columns).rechunk(forward.chunks)
         return PairCounts(
-            batches, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
+            forward, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
         )
 
     def _noncore_weighting(self, rows: da.Array, columns: da.Array) -> Weighting:
@@ -618,11 +619,6 @@ def _given(array: da.Array) -> da.Array:
 
 def _corner(every: da.Array, n_core: int) -> da.Array:
     return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
-
-
-def _batches(n: int, size: int) -> tuple[int, ...]:
-    full, rest = divmod(n, size)
-    return (size,) * full + ((rest,) if rest else ())
 
 
 def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:

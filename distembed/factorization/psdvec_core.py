@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization import blocks
 from distembed.factorization.blocks import Weighting
+from distembed.linalg.csr import column_range
 from distembed.linalg.operators import empty_csr, gathered, transpose_row_blocks
 
 Floats = NDArray[np.floating]
@@ -97,12 +98,8 @@ def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) ->
     part = matrix[slice(*rows)]
     chunks = (part.chunks[0], (columns[1] - columns[0],))
     return map_blocks(
-        _columns, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
+        column_range, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
     )
-
-
-def _columns(block: Any, *, bounds: tuple[int, int]) -> Any:
-    return block[:, slice(*bounds)]
 
 
 def pairs_of_core(

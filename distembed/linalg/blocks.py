@@ -130,6 +130,12 @@ def column_dots(left: Floats, right: Floats) -> Floats:
     return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)[None]
 
 
+def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows of length one, and zero for a row that is zero or not finite: it has no direction."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
+
+
 def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     """Return T such that the columns of Z T are orthonormal, given ZᵀZ.
 

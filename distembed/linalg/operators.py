@@ -18,11 +18,10 @@ from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, delayed, map_blocks
 from distembed.linalg import blocks
+from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
+from distembed.linalg.csr import row_range
 
 Floats = NDArray[np.floating]
-
-VALUES_PER_BLOCK = 2**20
-"""Stored values of one block of a matrix that comes in memory: tasks of about 0.1 s against 200 vectors."""
 
 
 class SymmetricMatrix(Protocol):
@@ -64,29 +63,10 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
-        da.from_delayed(delayed(_rows(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
+        da.from_delayed(delayed(row_range(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
         for i, j in pairwise(bounds)
     ]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
-def _rows(csr: csr_array, first: int, last: int) -> csr_array:
-    start, stop = csr.indptr[first], csr.indptr[last]
-    return csr_array(
-        (csr.data[start:stop], csr.indices[start:stop], csr.indptr[first : last + 1] - start),
-        shape=(last - first, csr.shape[1]),
-    )
-
-
-def balanced_chunks(
-    row_sizes: NDArray[np.integer], values_per_block: int = VALUES_PER_BLOCK
-) -> tuple[int, ...]:
-    """Return row chunks of a sparse matrix with so many stored values in each row, balanced as by `row_blocks`."""
-    cost = np.cumsum(row_sizes + max(row_sizes.mean(), 1)) if len(row_sizes) else np.zeros(0)
-    n_blocks = max(1, round(float(row_sizes.sum()) / values_per_block))
-    inner = np.searchsorted(cost, cost[-1] * np.arange(1, n_blocks) / n_blocks) if len(cost) else []
-    bounds = sorted({0, len(row_sizes), *map(int, inner)})
-    return tuple(j - i for i, j in pairwise(bounds))
 
 
 def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:

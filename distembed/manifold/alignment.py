@@ -27,6 +27,8 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, delayed, map_blocks, one_blas_thread, persist
+from distembed.linalg import columns
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.correspondences import (
     correspondence_matrix,
@@ -34,9 +36,9 @@ from distembed.manifold.correspondences import (
     propagate_correspondences,
     shared_values,
 )
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
 from distembed.manifold.eigenmaps import smallest_eigenpairs
-from distembed.manifold.graphs import (
+from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.graphs import (
     LOCAL_NEIGHBOR,
     Affinity,
     Normalization,
@@ -47,7 +49,7 @@ from distembed.manifold.graphs import (
     neighbor_affinity,
     row_is_used,
 )
-from distembed.manifold.neighbors import search_lists
+from distembed.neighbors.search import search_lists
 from distembed.validation import RandomState, checked_matrix, new_matrix, seed_of, training_matrix
 
 Float64s = NDArray[np.float64]
@@ -648,7 +650,7 @@ def _regress(problem: _Problem, Z: Float64s, known: _Known) -> tuple[Float64s, F
 
 def _roughness(problem: _Problem, Z: Float64s) -> Float64s:
     """Return ZᵀL^pZ."""
-    return Z.T @ blocks.apply_power(problem.laplacian, Z, problem.options.smoothness)
+    return Z.T @ columns.apply_power(problem.laplacian, Z, problem.options.smoothness)
 
 
 class _Systems(NamedTuple):
@@ -699,7 +701,7 @@ class _Step(NamedTuple):
         """Return the largest relative residual of the systems at a solution Z."""
         shifts, basis, right = self.systems()
         order = self.problem.options.smoothness
-        left = blocks.system_residuals(
+        left = columns.system_residuals(
             self.problem.laplacian, self.known.confidence, shifts, right, Z @ basis, order=order
         )
         return float(left.max())
@@ -709,7 +711,7 @@ def _solve_group(
     shifts: Float64s, right: Float64s, start: Float64s, system: Any, *, order: int, tol: float, max_iter: int
 ) -> Float64s:
     smoother, confidence = system
-    return blocks.solve_shifted(
+    return columns.solve_shifted(
         smoother, confidence, shifts[0], right, start, order=order, tol=tol, max_iter=max_iter
     ).values
 
@@ -743,10 +745,10 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
     if not used.any():
         return weights, indices
     rows = domain_rows(X[np.flatnonzero(used)], metric=metric, block_memory=block_memory)
-    columns = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
-    marks = np.zeros(rows.shape[0], np.int64), np.ones(columns.shape[0], np.int64)
+    others = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
+    marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
     with one_blas_thread():
-        lists = compute(search_lists(rows, marks[0], columns, marks[1], k=k))
+        lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
     squares = lists[:, 0]
     own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
     raw = np.exp(-np.divide(squares, own, out=np.zeros_like(squares), where=own > 0))

@@ -26,122 +26,6 @@ LEAST_ROUGHNESS = 1e-12
 """Roughness of a constant against that of the embedding: it bounds the scale of what L does not see."""
 
 
-class Solution(NamedTuple):
-    """Solutions of a group of shifted systems.
-
-    Attributes
-    ----------
-    values : float64, (n × g)
-    residuals : float64, (g,), relative to the norm of each right-hand side
-    n_iter : products with the operator
-    """
-
-    values: Float64s
-    residuals: Float64s
-    n_iter: int
-
-
-def apply_power(laplacian: Any, X: Float64s, order: int) -> Float64s:
-    """Return L^order X."""
-    for _ in range(order):
-        X = laplacian @ X
-    return X
-
-
-def solve_shifted(
-    laplacian: Any,
-    confidence: Float64s,
-    shifts: Float64s,
-    targets: Float64s,
-    start: Float64s,
-    *,
-    order: int = 1,
-    tol: float = 1e-8,
-    max_iter: int = 1000,
-) -> Solution:
-    """Solve (L^order + s_i M) y_i = b_i for all i at once, by conjugate gradients scaled by the diagonal.
-
-    Every step lowers each system's energy, so that the objective of the embedding cannot rise however early
-    the steps stop. A column whose right-hand side is zero is zero: the pseudo-inverse's answer.
-
-    Parameters
-    ----------
-    laplacian : CSR, (n × n)
-    confidence : (n,), m
-    shifts : (g,), s_i >= 0
-    targets, start : (n × g), b_i and the first guess
-    tol : largest ‖b_i - A_i y_i‖ / ‖b_i‖
-    """
-    scale = np.linalg.norm(targets, axis=0)
-    weights = confidence[:, None] * shifts
-    preconditioner = _inverse(np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights)
-    values = np.where(scale > 0, start, 0.0)
-    residual = targets - _shifted_product(laplacian, weights, values, order)
-    direction = preconditioner * residual
-    energy = _column_products(residual, direction)
-    steps = 0
-    while steps < max_iter and np.any(np.linalg.norm(residual, axis=0) > tol * scale):
-        energy = _conjugate_step(
-            laplacian, weights, order, preconditioner, values, residual, direction, energy
-        )
-        steps += 1
-    return Solution(values, _relative_lengths(residual, scale), steps)
-
-
-def system_residuals(
-    laplacian: Any,
-    confidence: Float64s,
-    shifts: Float64s,
-    targets: Float64s,
-    values: Float64s,
-    *,
-    order: int = 1,
-) -> Float64s:
-    """Return ‖b_i - (L^order + s_i M) y_i‖ / ‖b_i‖, (g,), for y (n × g); 0 where b_i is zero."""
-    misfit = targets - _shifted_product(laplacian, confidence[:, None] * shifts, values, order)
-    return _relative_lengths(misfit, np.linalg.norm(targets, axis=0))
-
-
-def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
-    left = np.linalg.norm(residual, axis=0)
-    return np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)
-
-
-def _conjugate_step(
-    laplacian: Any,
-    weights: Float64s,
-    order: int,
-    preconditioner: Float64s,
-    values: Float64s,
-    residual: Float64s,
-    direction: Float64s,
-    energy: Float64s,
-) -> Float64s:
-    """Make one step of all systems in place; return the new energies rᵀ P r."""
-    product = _shifted_product(laplacian, weights, direction, order)
-    curvature = _column_products(direction, product)
-    length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
-    values += length * direction
-    residual -= length * product
-    np.multiply(preconditioner, residual, out=product)
-    after = _column_products(residual, product)
-    direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
-    direction += product
-    return after
-
-
-def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:
-    return apply_power(laplacian, X, order) + weights * X
-
-
-def _column_products(X: Float64s, Y: Float64s) -> Float64s:
-    return np.einsum("ij,ij->j", X, Y)
-
-
-def _inverse(diagonal: Float64s) -> Float64s:
-    return np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)
-
-
 def regression_weights(Z: Float64s, V: Float64s, confidence: Float64s, ridge: float) -> Float64s:
     """Return F = (ZᵀMZ + ridge I)^+ ZᵀMV, (k × f)."""
     scaled = Z * confidence[:, None]
@@ -233,12 +117,6 @@ def ridge_map(X: Float64s, Y: Float64s, *, ridge: float) -> LinearMap:
     gram.flat[:: len(gram) + 1] += ridge
     weights = np.linalg.solve(gram, shifted.T @ (Y - mean))
     return LinearMap(weights, mean - centre @ weights)
-
-
-def unit_rows(X: Float64s) -> Float64s:
-    """Return X with rows of length one; rows of zeros stay."""
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
 
 
 class CandidatePairs(NamedTuple):

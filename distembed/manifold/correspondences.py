@@ -14,11 +14,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import compute, one_blas_thread
+from distembed.linalg.blocks import directions
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import alignment_blocks as blocks
-from distembed.manifold import blocks as neighbor_blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, domain_rows
-from distembed.manifold.graphs import row_is_used
-from distembed.manifold.neighbors import search_lists
+from distembed.neighbors import blocks as neighbor_blocks
+from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.graphs import row_is_used
+from distembed.neighbors.search import search_lists
 
 Float64s = NDArray[np.float64]
 
@@ -207,7 +209,7 @@ class _Search(NamedTuple):
         )
         first, second = self.first @ here, self.second @ there
         if self.metric == "cosine":
-            return blocks.unit_rows(first), blocks.unit_rows(second)
+            return directions(first), directions(second)
         return first, second
 
     def candidates(self, spaces: Spaces, taken: sp.csr_array | None = None) -> blocks.CandidatePairs:
@@ -277,7 +279,7 @@ def _comparable(X: Any, metric: Metric) -> Float64s:
     """Return unit rows, or rows less their mean in units of their root mean square."""
     rows = np.asarray(compute(X) if isinstance(X, da.Array) else X, np.float64)
     if metric == "cosine":
-        return blocks.unit_rows(rows)
+        return directions(rows)
     rows = rows - rows.mean(axis=0)
     size = float(np.sqrt((rows**2).sum(axis=1).mean()))
     return rows / size if size > 0 else rows

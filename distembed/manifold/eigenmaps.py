@@ -18,7 +18,7 @@ from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.linalg.eigen import filtered_eigenpairs, signed
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
-from distembed.manifold.graphs import Normalization, components, laplacian
+from distembed.neighbors.graphs import Normalization, components, laplacian
 
 Float64s = NDArray[np.float64]
 

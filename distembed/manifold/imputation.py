@@ -18,17 +18,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
-from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, Metric, as_euclidean, domain_rows
-from distembed.manifold.neighbors import Neighbors, approximate_neighbors, nearest_neighbors
-from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.linalg import columns
+from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS, column_chunk
+from distembed.linalg.csr import rows_of
+from distembed.manifold import imputation_blocks as blocks
+from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
+from distembed.neighbors.search import approximate_rows, nearest_rows
+from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
-# Column blocks cut finer than this leave the sparse product no columns to share an index over.
-COLUMN_BLOCKS = 16
-LEAST_COLUMNS = 8
 # Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
 SWEEPS_AT_ONCE = 32
 
@@ -78,7 +78,7 @@ class LatentSemanticImputation(BaseEstimator):
     converged_ : whether `tol` was met
     history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
-        step where there were more than `blocks.RECORDED_STEPS`
+        step where there were more than `columns.RECORDED_STEPS`
     recall_ : share of true neighbours in a sample of the approximate lists; 1.0 for exact ones
 
     Notes
@@ -227,16 +227,19 @@ class LatentSemanticImputation(BaseEstimator):
             raise ValueError(
                 f"min_degree = {self.min_degree} needs more rows than the {rows.shape[0]} of X: lower it"
             )
-        options: dict[str, Any] = {"block_memory": self.block_memory, "checkpoint": self.checkpoint}
         self.recall_ = 1.0
+        # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
         if self.neighbors == "exact":
-            near = nearest_neighbors(rows, self.min_degree, distances=distances, **options)
+            near = nearest_rows(
+                rows,
+                self.min_degree,
+                distances=distances,
+                block_memory=self.block_memory,
+                checkpoint=self.checkpoint,
+            )
         else:
-            near, self.recall_ = approximate_neighbors(rows, self.min_degree, **options)
-        near = Neighbors(
-            near.lists, "euclidean"
-        )  # the rows have unit length already where the metric is cosine
-        tree = minimum_spanning_tree(rows, near, distances=distances, **options)
+            near, self.recall_ = approximate_rows(rows, self.min_degree, checkpoint=self.checkpoint)
+        tree = spanning_tree_of(rows, near, distances=distances, checkpoint=self.checkpoint)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
     def _solve(self, Y: Any, known: Any) -> None:
@@ -303,7 +306,7 @@ def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
     """Refuse a graph that is not of n_rows rows, or has rows among their own neighbours."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
-    if graph.nnz and (graph.indices == np.repeat(np.arange(n_rows), np.diff(graph.indptr))).any():
+    if graph.nnz and (graph.indices == rows_of(graph)).any():
         raise ValueError("the graph has rows among their own neighbours: clear its diagonal")
 
 
@@ -415,8 +418,7 @@ class _System(NamedTuple):
 
 def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
     """Return Y in blocks of columns: their systems have nothing to do with each other."""
-    in_memory = max(1, block_memory // (COLUMN_COPIES * 8 * max(1, n_unknown)))
-    chunk = min(in_memory, max(LEAST_COLUMNS, -(-Y.shape[1] // COLUMN_BLOCKS)))
+    chunk = column_chunk(Y.shape[1], COLUMN_COPIES * 8 * n_unknown, block_memory)
     return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
 
 
@@ -464,8 +466,8 @@ def solve_by_krylov(
 
     def make() -> da.Array:
         return _by_columns(
-            blocks.solve_columns,
-            q + 2 + blocks.RECORDED_STEPS,
+            columns.solve_columns,
+            q + 2 + columns.RECORDED_STEPS,
             system.W,
             system.B,
             system.start,
@@ -484,7 +486,7 @@ def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
 
     Blocks of columns take steps of their own: one that is done counts with its last residual on record.
     """
-    strides = np.array([blocks.record_stride(int(n)) for n in steps])
+    strides = np.array([columns.record_stride(int(n)) for n in steps])
     stride = int(strides.max(initial=1))
     at = np.arange(stride, int(steps.max(initial=0)) + 1, stride)
     if not at.size:
@@ -518,9 +520,9 @@ def solve_by_power(
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
-    residual = compute(_by_columns(blocks.relative_residual, 1, system.W, system.B, state))
+    residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
-    stride = blocks.record_stride(done)
+    stride = columns.record_stride(done)
     return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
 
 
@@ -541,11 +543,11 @@ def _swept(
 def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
     if isinstance(Y, da.Array):
-        columns = Y.rechunk((-1, solved.chunks[1]))
+        vectors = Y.rechunk((-1, solved.chunks[1]))
         return blockwise(
             _fill,
             "jc",
-            columns,
+            vectors,
             "jc",
             solved,
             "qc",

@@ -17,13 +17,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
-from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+from distembed.neighbors.distances import domain_rows
+from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
 from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]

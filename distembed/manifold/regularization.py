@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.correspondences import correspondence_matrix, known_values
-from distembed.manifold.graphs import components
+from distembed.neighbors.graphs import components
 
 
 class RegularizationChoice(NamedTuple):

@@ -22,8 +22,9 @@ import distembed
 from distembed.pipeline.progress import TerminalReporter
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.terminal import confirmed, neighbor_line, safe_scores, shown, write
+from distembed.pipeline.tls import TLS
 from distembed.pipeline.trust import code_of
-from distembed.pipeline.workers import TLS, Workers
+from distembed.pipeline.workers import Workers
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -21,7 +21,7 @@ from distributed.security import Security
 
 from distembed.execution import one_blas_thread
 from distembed.pipeline.quantities import format_bytes
-from distembed.pipeline.workers import TLS
+from distembed.pipeline.tls import TLS
 from distembed.storage.tasks import KilledBlockError
 
 WORKER_SECONDS = 120

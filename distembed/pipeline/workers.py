@@ -22,6 +22,7 @@ from dask import threaded
 from dask.system import CPU_COUNT
 
 from distembed.pipeline.quantities import format_bytes
+from distembed.pipeline.tls import TLS
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,15 +34,6 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 JOIN_SECONDS = 2.0
 """Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TLS:
-    """Files that identify this client to a cluster that speaks TLS."""
-
-    ca_file: str | None = None
-    cert: str | None = None
-    key: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -65,7 +57,7 @@ class Workers:
     scheduler: str | None = None
     n_workers: int | None = None
     memory_limit: int = 2**31
-    tls: TLS = TLS()
+    tls: TLS = field(default_factory=TLS)
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False

@@ -13,28 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from distembed.linalg.csr import canonical_csr, rows_of, with_values
+
 Floats = NDArray[np.floating]
-
-
-def canonical_csr(block: object) -> csr_array:
-    """Return a block as `csr_array` with sorted indices, no duplicates and no stored zeros.
-
-    Parameters
-    ----------
-    block : sparse matrix or array, or (rows, columns) array
-
-    Returns
-    -------
-    csr_array
-        The block itself where it is canonical already, a new one otherwise.
-    """
-    csr = block if isinstance(block, csr_array) else csr_array(block)
-    if csr.has_canonical_format and (not csr.nnz or np.all(csr.data)):
-        return csr
-    csr = csr.copy()
-    csr.sum_duplicates()
-    csr.eliminate_zeros()
-    return csr
 
 
 def check_counts(block: csr_array, first_row: int = 0) -> csr_array:
@@ -66,17 +47,6 @@ def column_sums(block: object) -> Floats:
     """Sum each column of a block, shape (columns,), float64."""
     sums = block.sum(axis=0, dtype=np.float64)  # type: ignore[attr-defined]
     return np.asarray(sums).reshape(-1)
-
-
-def rows_of(block: csr_array) -> NDArray[np.intp]:
-    """Return the row of each stored value of a CSR block, shape (nnz,)."""
-    return np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-
-
-def with_values(block: csr_array, values: Floats) -> csr_array:
-    """Return a block with the support of another one and float32 values; the indices are shared."""
-    data = np.ascontiguousarray(values, dtype=np.float32)
-    return csr_array((data, block.indices, block.indptr), shape=block.shape)
 
 
 def pmi(
@@ -133,13 +103,6 @@ def largest_values(values: Floats, size: int) -> Floats:
     kept = np.sort(values.astype(np.float64))[::-1][:size]
     padded[: len(kept)] = kept
     return padded
-
-
-def without_diagonal(block: csr_array, first_row: int) -> csr_array:
-    """Return a block without its cells (i, i); row 0 of the block is row `first_row` of the matrix."""
-    kept = block.indices != rows_of(block) + first_row
-    indptr = np.concatenate([[0], np.cumsum(kept)])[block.indptr].astype(block.indptr.dtype)
-    return csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
 
 
 def as_same_kind(result: csr_array, like: object) -> object:

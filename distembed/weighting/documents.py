@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.execution import blockwise, compute, delayed, map_blocks
+from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 
 Floats = NDArray[np.float64]
 
@@ -28,47 +29,31 @@ FAN_IN = 8
 # --- one block ---------------------------------------------------------------------------------------------
 
 
-def _canonical(block: Any) -> csr_array:
-    """Return a block as `csr_array` without duplicates and stored zeros; the argument stays as it is."""
-    counts = csr_array(block)
-    if counts.has_canonical_format and counts.data.all():
-        return counts
-    counts = counts.copy()
-    counts.sum_duplicates()
-    counts.eliminate_zeros()
-    return counts
-
-
 def _checked(block: Any) -> csr_array:
-    counts = _canonical(block)
+    counts = canonical_csr(block)
     if counts.nnz and not (np.isfinite(counts.data).all() and counts.data.min() > 0):
         raise ValueError("The counts hold a negative, NaN or infinite value; give counts of words.")
     return counts
 
 
-def _with_values(counts: csr_array, values: Floats, dtype: Any) -> csr_array:
-    return csr_array((values.astype(dtype), counts.indices, counts.indptr), shape=counts.shape)
-
-
 def _unit_rows(counts: csr_array, values: Floats) -> Floats:
     """Return values divided by the Euclidean length of their row."""
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    length = np.sqrt(np.bincount(rows, values * values, minlength=counts.shape[0]))
-    return values / np.where(length > 0, length, 1.0)[rows]
+    length = row_lengths(with_values(counts, values, np.float64))
+    return values / np.where(length > 0, length, 1.0)[rows_of(counts)]
 
 
 def weighted_tf_idf(block: Any, idf: Floats, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
     """Return tf · idf of one block, its rows of unit length if `normalize`."""
-    counts = _canonical(block)
+    counts = canonical_csr(block)
     frequency = counts.data.astype(np.float64)
     values = (1 + np.log(frequency) if sublinear else frequency) * idf[counts.indices]
-    return _with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
+    return with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
 
 
 def weighted_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array:
     """Return log(1 + tf) · weight of one block."""
-    counts = _canonical(block)
-    return _with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
+    counts = canonical_csr(block)
+    return with_values(counts, np.log1p(counts.data.astype(np.float64)) * weight[counts.indices], dtype)
 
 
 def column_frequencies(block: Any) -> NDArray[np.int64]:
@@ -86,7 +71,7 @@ def column_entropy_sums(block: Any) -> Floats:
 
 def chosen_columns(block: Any, columns: NDArray[np.int64]) -> csr_array:
     """Return the given columns of one block, in the order given."""
-    return _canonical(csr_array(block)[:, np.ravel(columns)])
+    return canonical_csr(csr_array(block)[:, np.ravel(columns)])
 
 
 def chosen_pairs(block: Any, words: NDArray[np.int64], first: int) -> csr_array:
@@ -113,7 +98,7 @@ def stacked_rows(
     ]
     empty = csr_array((1, len(words)), dtype=pieces[0].dtype)
     position = np.where(has, np.searchsorted(needed, place), needed.size)
-    return _canonical(csr_array(vstack([*parts, empty], format="csr"))[position])
+    return canonical_csr(csr_array(vstack([*parts, empty], format="csr"))[position])
 
 
 # --- many blocks -------------------------------------------------------------------------------------------
@@ -199,7 +184,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     """
     matrix = _lifted(counts)
     if not isinstance(matrix, da.Array):
-        return _canonical(stacked_rows([chosen_pairs(matrix, words, 0)], words, np.arange(len(words))))
+        return canonical_csr(stacked_rows([chosen_pairs(matrix, words, 0)], words, np.arange(len(words))))
     edges = np.cumsum([0, *matrix.chunks[0]])
     bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
     choose, stack = delayed(chosen_pairs, pure=True), delayed(stacked_rows, pure=True)
@@ -355,7 +340,7 @@ def _lifted(counts: Any) -> Any:
     if isinstance(counts, da.Array) and counts.ndim == 2:
         return counts.rechunk((counts.chunks[0], -1)) if counts.numblocks[1] > 1 else counts
     if (issparse(counts) or isinstance(counts, np.ndarray)) and counts.ndim == 2:
-        return _canonical(counts)
+        return canonical_csr(counts)
     kind = type(counts).__name__
     raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, compute, map_blocks
+from distembed.linalg.csr import canonical_csr
 from distembed.weighting import blocks
 
 Floats = NDArray[np.floating]
@@ -47,7 +48,7 @@ def marginals(counts: Any) -> Marginals:
         If a count is NaN, infinite or negative.
     """
     if not isinstance(counts, da.Array):
-        block = blocks.check_counts(blocks.canonical_csr(counts))
+        block = blocks.check_counts(canonical_csr(counts))
         return Marginals(blocks.row_sums(block), blocks.column_sums(block))
     rows, columns = compute((_lazy_row_sums(_checked(counts)), _lazy_column_sums(_checked(counts))))
     return Marginals(rows, columns)
@@ -98,7 +99,7 @@ def pmi(
         columns = _lazy_column_sums(counts) if column_totals is None else column_totals
         distribution = _lazy_distribution(columns, context_smoothing)
         return _lift(blocks.pmi, counts, rows, distribution, options)
-    block = blocks.canonical_csr(counts)
+    block = canonical_csr(counts)
     rows = blocks.row_sums(block) if row_totals is None else np.asarray(row_totals, float)
     columns = blocks.column_sums(block) if column_totals is None else np.asarray(column_totals, float)
     result = blocks.pmi(block, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
@@ -205,7 +206,7 @@ def _block_corner(block: Any) -> float:
 
 
 def _block_largest(block: Any, *, size: int) -> Floats:
-    return blocks.largest_values(blocks.canonical_csr(block).data, size)
+    return blocks.largest_values(canonical_csr(block).data, size)
 
 
 def _checked(counts: da.Array) -> da.Array:
@@ -214,7 +215,7 @@ def _checked(counts: da.Array) -> da.Array:
 
 def _check_block(block: Any, block_info: Any = None) -> csr_array:
     first_row = block_info[0]["array-location"][0][0] if block_info else 0
-    return blocks.check_counts(blocks.canonical_csr(block), first_row)
+    return blocks.check_counts(canonical_csr(block), first_row)
 
 
 def _lazy_row_sums(counts: da.Array) -> da.Array:

@@ -23,20 +23,6 @@ Int64s = NDArray[np.int64]
 STOP_WORDS: Collection[str] = ENGLISH_STOP_WORDS
 """English words that say little of the words beside them: scikit-learn's list."""
 
-VALUE_BYTES = 8
-"""Bytes of a stored value with its column."""
-
-
-def balanced_rows(row_sizes: Int64s, block_bytes: int) -> tuple[int, ...]:
-    """Return the rows of each block of a sparse matrix, so that a block takes about `block_bytes`.
-
-    Rows count by their values and by one mean row each, so that blocks of many empty rows stay small.
-    """
-    costs = np.cumsum(row_sizes + row_sizes.mean()) * VALUE_BYTES
-    n_blocks = max(1, -(-int(costs[-1]) // block_bytes))
-    inner = np.searchsorted(costs, costs[-1] * np.arange(1, n_blocks) / n_blocks)
-    return tuple(int(rows) for rows in np.diff(np.unique([0, *inner, len(row_sizes)])))
-
 
 def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
     """Return the two halves of HAL side by side: words after a word, then words before it.

@@ -20,7 +20,7 @@ from distembed.manifold.correspondences import (
     propagate_correspondences,
     shared_values,
 )
-from distembed.manifold.graphs import joint_adjacency, laplacian, neighbor_affinity
+from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.manifold.test_alignment import GRID, TOY, pairs_of
 from tests.references.alignment import alternate, grid_toy
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from distembed.execution import one_blas_thread
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import imputation
-from distembed.manifold.distances import BLOCK_MEMORY, domain_rows
 from distembed.manifold.imputation import LatentSemanticImputation
-from distembed.manifold.neighbors import nearest_neighbors
-from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.neighbors.distances import domain_rows
+from distembed.neighbors.search import nearest_neighbors
+from distembed.neighbors.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
 
 # The authors' program at n = 4000, d = 400, s = 300 on two cores: distances, tree and graph, weights,
 # iteration to 1e-6 and reading.

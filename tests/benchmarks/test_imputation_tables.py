@@ -162,7 +162,7 @@ def noisy_factors(n_rows, n_columns, noise):
 
 def test_recall_of_approximate_neighbours(shared):
     pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
-    from distembed.manifold.neighbors import approximate_neighbors
+    from distembed.neighbors.search import approximate_neighbors
 
     glove = de.WordVectors.load(shared / "data" / "embeddings" / "glove50_4k.txt.xz", max_words=4196)
     for name, X in {

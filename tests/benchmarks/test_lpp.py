@@ -22,11 +22,11 @@ from sklearn.preprocessing import normalize
 
 import distembed as de
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.neighbors import nearest_neighbors
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     neighborhood_graph,
 )
+from distembed.neighbors.search import nearest_neighbors
 from distembed.weighting.documents import log_entropy
 
 SIZES = [12_000, 25_000, 50_000, 100_000]

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import distembed as de
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets, half_of
-from distembed.manifold.blocks import unit_rows
+from distembed.linalg.csr import unit_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import (
     LocalityPreservingProjection,

@@ -2,24 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.spatial.distance import jensenshannon
-from sklearn.linear_model import Ridge
 
 from distembed.evaluation.transfer import (
-    TwoSets,
-    control_features,
-    infer_by_each_method,
     mean_interval,
-    nearest_features,
     on_simplex,
-    score_methods,
     score_retrieval,
     score_transfer,
 )
-from distembed.manifold.alignment import FeaturePreservingEmbedding
-from distembed.manifold.alignment_blocks import unit_rows
-from distembed.manifold.graphs import neighbor_affinity
+from distembed.linalg.blocks import directions
 
 
 def proportions(n=30, f=5, seed=0):
@@ -81,7 +72,7 @@ def test_retrieval_matches_sorting(block_memory):
     generator = np.random.default_rng(0)
     first, second = generator.standard_normal((40, 8)), generator.standard_normal((25, 8))
     wanted = generator.integers(40, size=25)
-    cosines = unit_rows(second) @ unit_rows(first).T
+    cosines = directions(second) @ directions(first).T
     ranks = 1 + np.array(
         [np.flatnonzero(np.argsort(-row) == i)[0] for row, i in zip(cosines, wanted, strict=True)]
     )
@@ -118,77 +109,8 @@ def test_bad_counterparts(counterparts):
         score_retrieval(np.ones((3, 2)), np.ones((2, 2)), counterparts)
 
 
-def test_controls():
-    generator = np.random.default_rng(0)
-    X1 = generator.standard_normal((60, 6))
-    X2 = X1 @ np.linalg.qr(generator.standard_normal((6, 6)))[0]
-    V = proportions(60)
-    links = sp.csr_array((np.ones(20), (np.arange(20), np.arange(20))), shape=(60, 60))
-    found = control_features(X1, X2, V, links, n_neighbors=1)
-    np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
-    np.testing.assert_allclose(found["procrustes"], V)
-    np.testing.assert_allclose(found["procrustes_1"], V)
-    expected = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], V[:20]).predict(unit_rows(X2))
-    np.testing.assert_allclose(found["ridge"], expected)
-    mapped = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], unit_rows(X1)[:20]).predict(unit_rows(X2))
-    np.testing.assert_allclose(found["ridge_map"], nearest_features(unit_rows(X1), mapped, V))
-    with pytest.raises(ValueError, match="there are none"):
-        control_features(X1, X2, V, sp.csr_array((60, 60)))
-
-
 def test_intervals():
     interval = mean_interval([1.0, 2.0, 3.0])
     assert interval.mean == 2
     assert interval.high - interval.mean == pytest.approx(4.302653 / np.sqrt(3), rel=1e-5)
     assert mean_interval([1.0]) == (1, 1, 1)
-
-
-def two_sets(n=80):
-    """Return two sets that are one up to a rotation and noise, with proportions smooth over them."""
-    generator = np.random.default_rng(0)
-    first = generator.standard_normal((5, 8))[generator.integers(5, size=n)]
-    first = first + 0.5 * generator.standard_normal((n, 8))
-    second = first @ np.linalg.qr(generator.standard_normal((8, 8)))[0]
-    second = second + 0.1 * generator.standard_normal((n, 8))
-    features = on_simplex(np.tanh(first @ generator.standard_normal((8, 4))) + 1)
-    graphs = neighbor_affinity(first, 6), neighbor_affinity(second, 6)
-    return TwoSets(first, second, graphs, features)
-
-
-def known(n, n_known):
-    return sp.csr_array((np.ones(n_known), (np.arange(n_known), np.arange(n_known))), shape=(n, n))
-
-
-@pytest.mark.filterwarnings("ignore:.*joined to no known value")
-def test_every_method_infers_from_the_same_pairs():
-    sets, rows = two_sets(), np.arange(10, 80)
-    model = FeaturePreservingEmbedding(4, regularization=0.1, propagate=True)
-    found = infer_by_each_method(sets, known(80, 10), model, alignment_components=10)
-    controls = control_features(sets.first, sets.second, sets.features, known(80, 10))
-    for name, inferred in controls.items():
-        np.testing.assert_array_equal(found[name].features, inferred)
-    scores = {score.method: score for score in score_methods(found, sets.features[rows], rows, rows)}
-    assert set(scores) == {
-        *controls, "alignment", "embedding_given", "matching", "matching_1", "embedding"
-    }  # fmt: skip
-    assert scores["embedding"].rmse < 0.5 * scores["mean"].rmse
-    assert scores["embedding"].rmse < scores["embedding_given"].rmse
-    assert scores["matching"].hits_1 > 0.8
-    assert np.isnan(scores["mean"].hits_1)
-    direct = score_transfer(found["ridge"].features[rows], sets.features[rows])
-    assert scores["ridge"].rmse == direct.rmse
-
-
-@pytest.mark.filterwarnings("ignore:.*joined to no known value")
-def test_sparse_rows_and_unknown_features_leave_the_graph_methods():
-    sets = two_sets()
-    features = sets.features.copy()
-    features[3] = np.nan
-    sparse = sets._replace(
-        first=sp.csr_array(sets.first), second=sp.csr_array(sets.second), features=features
-    )
-    found = infer_by_each_method(
-        sparse, known(80, 20), FeaturePreservingEmbedding(4), alignment_components=500
-    )
-    assert list(found) == ["mean", "alignment", "embedding"]
-    assert all(np.isfinite(inference.features).all() for inference in found.values())

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.factorization import nmf, row_blocks
+from distembed.factorization import nmf, row_lifts
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.weighting.documents import choose_words, document_frequencies, select_words, tf_idf
@@ -332,7 +332,7 @@ def test_products_with_the_documents_are_summed_in_float64():
 
 def test_a_large_matrix_in_memory_is_cut_into_blocks():
     X, _, _ = planted()
-    cut = row_blocks.row_blocks(X, block_memory=4000)
+    cut = row_lifts.row_blocks(X, block_memory=4000)
     assert cut.numblocks[0] > 2
     np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
@@ -341,14 +341,14 @@ def test_a_large_matrix_in_memory_is_cut_into_blocks():
 def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
     X, _, _ = planted()
     rows = (1,) * (n_blocks - 1) + (60 - n_blocks + 1,)
-    found = row_blocks.total(blocks.inspect, lazy(X, rows), shape=(1, 45))
+    found = row_lifts.total(blocks.inspect, lazy(X, rows), shape=(1, 45))
     np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X))
 
 
 def test_rows_are_taken_in_the_order_asked_for():
     X, _, _ = planted()
     rows = np.array([59, 0, 8, 7, 38, 39])
-    found = row_blocks.take_rows(lazy(X, CHUNKS["ragged"]), rows)
+    found = row_lifts.take_rows(lazy(X, CHUNKS["ragged"]), rows)
     np.testing.assert_array_equal(found.toarray(), X[rows].toarray())
 
 

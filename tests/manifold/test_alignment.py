@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from distembed.linalg.blocks import directions
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold import correspondences
 from distembed.manifold.alignment import (
@@ -19,7 +20,7 @@ from distembed.manifold.alignment import (
     SemisupervisedAlignment,
 )
 from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
-from distembed.manifold.graphs import components, joint_adjacency, laplacian, neighbor_affinity
+from distembed.neighbors.graphs import components, joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
 GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
@@ -49,29 +50,6 @@ def quiet():
 # ------------------------------------------------------------------------------------- block functions
 
 
-@given(st.integers(0, 10**6), st.integers(2, 25), st.integers(1, 6), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
-def test_shifted_systems_match_dense_solve(seed, n, g, order):
-    generator = np.random.default_rng(seed)
-    W = sp.csr_array(np.triu(generator.random((n, n)), 1))
-    L = laplacian(sp.csr_array(W + W.T), normalization="none")
-    confidence, shifts = generator.random(n), generator.random(g) + 0.1
-    targets, start = generator.standard_normal((n, g)), generator.standard_normal((n, g))
-    found = blocks.solve_shifted(L, confidence, shifts, targets, start, order=order, tol=1e-12)
-    power = np.linalg.matrix_power(L.toarray(), order)
-    for i in range(g):
-        expected = np.linalg.solve(power + shifts[i] * np.diag(confidence), targets[:, i])
-        np.testing.assert_allclose(found.values[:, i], expected, rtol=1e-6, atol=1e-7 * abs(expected).max())
-    assert found.residuals.max() <= 1e-11
-
-
-def test_zero_right_hand_side_gives_zero():
-    L = laplacian(sp.csr_array(np.ones((3, 3)) - np.eye(3)))
-    found = blocks.solve_shifted(L, np.ones(3), np.zeros(1), np.zeros((3, 1)), np.ones((3, 1)))
-    assert not found.values.any()
-    assert found.n_iter == 0
-
-
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 5))
 @settings(max_examples=40, deadline=None)
 def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f):
@@ -89,7 +67,7 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
 
 def test_mutual_choices_match_brute_force():
     generator = np.random.default_rng(0)
-    first, second = (blocks.unit_rows(generator.standard_normal((n, 5))) for n in (9, 11))
+    first, second = (directions(generator.standard_normal((n, 5))) for n in (9, 11))
     cosines = first @ second.T
 
     def lists(similarity):
@@ -256,7 +234,7 @@ def test_search_in_one_call_equals_search_by_blocks(metric, monkeypatch):
     first, second = (np.round(generator.standard_normal((n, 5)), 1) for n in (70, 90))
     second[:20] = first[:20]
     if metric == "cosine":
-        first, second = blocks.unit_rows(first), blocks.unit_rows(second)
+        first, second = directions(first), directions(second)
     whole = correspondences._cross_lists(first, second, metric, 2**27)
     monkeypatch.setattr(correspondences, "ROWS_AT_ONCE", 0)
     for block_memory in (2**27, 2**14):

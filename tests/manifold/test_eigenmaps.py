@@ -11,8 +11,8 @@ from sklearn.manifold import SpectralEmbedding
 
 from distembed.manifold import eigenmaps as module
 from distembed.manifold.eigenmaps import laplacian_eigenmaps, smallest_eigenpairs
-from distembed.manifold.graphs import components, laplacian
 from distembed.manifold.projection import neighborhood_graph
+from distembed.neighbors.graphs import components, laplacian
 from tests.manifold.test_projection import same_up_to_sign, some_rows
 from tests.references import projection as plain
 

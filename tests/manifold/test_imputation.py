@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.manifold import distances, imputation
+from distembed.manifold import imputation
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
+from distembed.neighbors import distances
 from tests.references import imputation as oracle
 
 
@@ -193,7 +194,7 @@ def test_a_long_history_is_thinned(solver, monkeypatch):
     X, Y = problem(s=20)
     model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-10)
     whole = model.fit(X, Y).history_
-    monkeypatch.setattr(imputation.blocks, "RECORDED_STEPS", 5)
+    monkeypatch.setattr(imputation.columns, "RECORDED_STEPS", 5)
     thin = clone(model).fit(X, Y).history_
     stride = int(thin[0, 0])
     assert stride > 1

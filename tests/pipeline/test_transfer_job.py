@@ -14,7 +14,7 @@ import pytest
 
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
-from distembed.manifold.graphs import joint_adjacency
+from distembed.neighbors.graphs import joint_adjacency
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.systems.transfer import stages as transfer_stages
 

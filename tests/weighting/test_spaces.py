@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from distembed.linalg.operators import transpose_row_blocks
 from distembed.weighting.documents import select_words
 from distembed.weighting.spaces import (
     STOP_WORDS,
-    balanced_rows,
     chosen_columns,
     column_entropies,
     hal_space,
@@ -96,18 +93,3 @@ def test_both_halves_lose_a_word():
 def test_a_space_kept_whole_is_the_same_array():
     space = blocks_of(some_counts(4, 3), (4,))
     assert chosen_columns(space, ["a", "b", "c"]) is space
-
-
-@pytest.mark.parametrize("block_bytes", [1, 60, 1000, 10**9])
-def test_rows_are_balanced_by_their_values(block_bytes):
-    sizes = np.array([500, 200, 90, 0, 0, 10, 5, 1, 1, 1])
-    chunks = balanced_rows(sizes, block_bytes)
-    assert sum(chunks) == len(sizes)
-    assert min(chunks) > 0
-    bounds = np.cumsum((0, *chunks))
-    largest = max(sizes[i:j].sum() for i, j in pairwise(bounds))
-    assert largest <= max(sizes.max(), block_bytes)
-
-
-def test_rows_without_any_value_are_one_block():
-    assert balanced_rows(np.zeros(5, int), 100) == (5,)

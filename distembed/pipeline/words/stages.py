@@ -79,7 +79,7 @@ def words_shown(asked: Iterable[str], words: Sequence[str]) -> list[str]:
 
 def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:
     """Return how many values a space stores, and its words whose row is zeros: no evaluation tells anything of them."""
-    from distembed.manifold.graphs import row_is_used
+    from distembed.neighbors.graphs import row_is_used
 
     words = workspace.table("vocabulary")["word"]
     rows = np.flatnonzero(~row_is_used(space, "cosine"))

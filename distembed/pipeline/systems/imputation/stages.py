@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import delayed, one_blas_thread
-from distembed.manifold.distances import LEAST_ROWS, ROW_COPIES, distance_chunk, distance_rows, row_chunk
+from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
 from distembed.manifold.imputation import (
-    COLUMN_BLOCKS,
     COLUMN_COPIES,
     LatentSemanticImputation,
     UnreachedRowsError,
 )
-from distembed.manifold.neighbors import MERGED_AT_ONCE
+from distembed.neighbors.distances import distance_chunk, distance_rows
+from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, StageSpec, System, sections, stored_sparse
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan

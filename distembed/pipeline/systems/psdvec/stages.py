@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
-from distembed.linalg.operators import VALUES_PER_BLOCK, balanced_chunks
+from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (

@@ -16,14 +16,13 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.transfer import (
     MethodScore,
-    TwoSets,
-    infer_by_each_method,
     score_methods,
     score_transfer,
 )
 from distembed.execution import compute, one_blas_thread, persist
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS, FeaturePreservingEmbedding, prefixed
 from distembed.manifold.correspondences import (
@@ -31,9 +30,9 @@ from distembed.manifold.correspondences import (
     propagate_correspondences,
     shared_values,
 )
-from distembed.manifold.distances import row_chunk
-from distembed.manifold.graphs import joint_adjacency, neighbor_affinity
-from distembed.manifold.neighbors import MERGED_AT_ONCE
+from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.neighbors.graphs import joint_adjacency, neighbor_affinity
+from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections, stored_sparse
 from distembed.pipeline.corpus.collections import (
     SIDES,

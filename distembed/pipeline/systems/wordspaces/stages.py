@@ -22,8 +22,9 @@ from distembed.evaluation.wordsets import find_word_sets, words_of
 from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
+from distembed.linalg.chunks import balanced_rows
+from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.manifold.blocks import unit_rows
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
@@ -59,7 +60,7 @@ from distembed.pipeline.words.stages import read_space, space_facts, store_neare
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
-from distembed.weighting.spaces import STOP_WORDS, balanced_rows, chosen_columns, hal_space
+from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
 
 TABLES = {
     "documents": ("document_terms",),

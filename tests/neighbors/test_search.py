@@ -10,24 +10,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from sklearn.neighbors import NearestNeighbors
 
-from distembed.manifold import blocks, cosine_blocks, distances, neighbors
-from distembed.manifold.neighbors import Neighbors, nearest_neighbors
-from distembed.manifold.spanning_tree import minimum_spanning_tree, spanning_neighbor_graph
+from distembed.neighbors import blocks, cosine_blocks, distances, search
+from distembed.neighbors.search import nearest_neighbors
+from distembed.neighbors.spanning_tree import minimum_spanning_tree
 from tests.references import imputation as oracle
-
-
-@pytest.fixture(params=["whole", "even", "ragged", "single rows"])
-def cut(request, monkeypatch):
-    """Make the grid cut 24 rows into one, three, ragged or 24 blocks."""
-    chunk = {"whole": 24, "even": 8, "ragged": 7, "single rows": 1}[request.param]
-    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
-    monkeypatch.setattr(
-        distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)]
-    )
 
 
 def points(n=24, d=5, seed=0, dtype=np.float64):
@@ -201,120 +189,9 @@ def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
     assert blocks.nearest_in_distances(X, groups, X, groups, kept, k=k).tobytes() == plain.tobytes()
 
 
-# --------------------------------------------------------------------------- spanning tree
-
-
-def tree_of(X, k, **options):
-    return minimum_spanning_tree(X, nearest_neighbors(X, k, **options))
-
-
-@pytest.mark.parametrize("k", [1, 3, 23])
-@pytest.mark.parametrize("make", [points, clusters])
-def test_tree_weighs_as_much_as_scipys(cut, k, make):
-    X = make()
-    tree = tree_of(X, k)
-    assert tree.lengths.sum() == pytest.approx(scipy_tree(oracle.distances(X)).sum(), rel=1e-12)
-    assert sorted(map(tuple, tree.edges.tolist())) == oracle.prim(oracle.distances(X))
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_tree_of_equal_rows_and_equal_distances(seed, k):
-    X = np.random.default_rng(seed).integers(0, 3, (40, 3)).astype(np.float32)
-    tree = tree_of(X, k)
-    D = oracle.distances(X)
-    assert tree.lengths.sum() == pytest.approx(sum(D[i, j] for i, j in oracle.prim(D)), rel=1e-12)
-    edges = sp.csr_array((np.ones(39), tree.edges.T), shape=(40, 40))
-    assert connected_components(edges, directed=False)[0] == 1
-
-
-def test_tree_of_rows_that_are_all_equal():
-    tree = tree_of(np.ones((30, 4)), 2)
-    assert tree.edges.shape == (29, 2)
-    assert not tree.lengths.any()
-
-
-def test_tree_does_not_depend_on_the_length_of_the_lists():
-    X = clusters(20, 5)
-    trees = [tree_of(X, k) for k in (1, 4, 8, 99)]
-    assert len({tree.edges.tobytes() + tree.lengths.tobytes() for tree in trees}) == 1
-    assert trees[0].n_searched > 0
-    assert trees[-1].n_searched == 0
-
-
-def test_tree_searches_resume_from_their_checkpoints():
-    X, kept, made = clusters(), {}, []
-
-    def checkpoint(name, make):
-        if name not in kept:
-            made.append(name)
-            kept[name] = make().persist()
-        return kept[name]
-
-    near = nearest_neighbors(X, 2, checkpoint=checkpoint)
-    first = minimum_spanning_tree(X, near, checkpoint=checkpoint)
-    names = list(made)
-    assert names[:2] == ["neighbors", "tree_search_0"]
-    again = minimum_spanning_tree(X, near, checkpoint=checkpoint)
-    assert made == names
-    assert again.edges.tobytes() == first.edges.tobytes()
-
-
-def test_a_tree_from_wrong_lists_still_spans():
-    X = points(60)
-    near = nearest_neighbors(X, 4)
-    worse = near.lists.compute()
-    worse[:, 0, 1:], worse[:, 1, 1:] = np.inf, -1  # only the nearest was found
-    tree = minimum_spanning_tree(X, Neighbors(da.from_array(worse), "euclidean"))
-    graph = sp.csr_array((np.ones(59), tree.edges.T), shape=(60, 60))
-    assert connected_components(graph, directed=False)[0] == 1
-
-
-def test_cosine_tree_is_the_tree_of_unit_rows():
-    X = points(50)
-    unit = X / np.linalg.norm(X, axis=1)[:, None]
-    np.testing.assert_array_equal(tree_of(X, 3, metric="cosine").edges, tree_of(unit, 3).edges)
-
-
-def test_tree_wants_lists_of_its_rows():
-    with pytest.raises(ValueError, match="24 rows, but there are neighbours of 10"):
-        minimum_spanning_tree(points(), nearest_neighbors(points(10), 2))
-
-
-@pytest.mark.parametrize("make", [points, clusters])
-def test_graph_is_the_papers(make):
-    X = make()
-    near = nearest_neighbors(X, 5)
-    graph = spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=5)
-    dense = np.zeros(graph.shape, dtype=bool)
-    dense[np.repeat(np.arange(24), np.diff(graph.indptr)), graph.indices] = True
-    np.testing.assert_array_equal(dense, oracle.mst_knn_graph(X, 5))
-    assert graph.has_sorted_indices
-    with pytest.raises(ValueError, match="cannot give 6"):
-        spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=6)
-
-
-def test_graph_keeps_edges_of_length_zero():
-    X = np.repeat(points(5), 4, axis=0)
-    near = nearest_neighbors(X, 3)
-    graph = spanning_neighbor_graph(minimum_spanning_tree(X, near), near, min_degree=3)
-    assert (np.diff(graph.indptr) >= 3).all()
-    assert (graph.data == 0).sum() >= 2 * 15
-
-
-def test_parity_with_the_published_program(shared):
-    reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
-    near = nearest_neighbors(reference["aff"], 8)
-    tree = minimum_spanning_tree(reference["aff"], near)
-    assert tree.lengths.sum() == pytest.approx(float(reference["mst_weight"]), rel=1e-13)
-    graph = spanning_neighbor_graph(tree, near, min_degree=8)
-    bits = np.unpackbits(reference["graph"], axis=1)[:, :480]
-    np.testing.assert_array_equal(graph.toarray() != 0, bits != 0)
-
-
 def test_approximate_neighbors_say_what_they_found():
     pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
-    near, recall = neighbors.approximate_neighbors(points(400), 5, n_sampled=100)
+    near, recall = search.approximate_neighbors(points(400), 5, n_sampled=100)
     assert near.lists.shape == (400, 2, 5)
     assert 0.5 < recall <= 1
 
@@ -325,7 +202,7 @@ def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
     X = rng.standard_normal((2500, 10)) @ rng.standard_normal((10, 60)) + 0.3 * rng.standard_normal(
         (2500, 60)
     )
-    near, recall = neighbors.approximate_neighbors(X.astype(np.float32), 8)
+    near, recall = search.approximate_neighbors(X.astype(np.float32), 8)
     assert recall > 0.95
     exact = nearest_neighbors(X.astype(np.float32), 8).indices.compute()
     found = near.indices.compute()
@@ -375,8 +252,8 @@ def test_sparse_rows_in_doubt_are_searched_again(monkeypatch):
     """Masses of equal rows: no number of candidates can hold all that are at the same distance."""
     X = sp.csr_array(np.eye(5, dtype=np.float32)[np.random.default_rng(0).integers(0, 5, 200)])
     replaced = []
-    original = neighbors._replaced
-    monkeypatch.setattr(neighbors, "_replaced", lambda *args: replaced.append(args[1]) or original(*args))
+    original = search._replaced
+    monkeypatch.setattr(search, "_replaced", lambda *args: replaced.append(args[1]) or original(*args))
     near = nearest_neighbors(X, 3, metric="cosine", block_memory=2**13)
     found = near.indices.compute()
     assert replaced[0].size == 200

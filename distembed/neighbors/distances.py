@@ -15,30 +15,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import blockwise, compute, map_blocks
-from distembed.manifold import blocks, cosine_blocks
+from distembed.linalg.chunks import BLOCK_MEMORY, row_bounds, row_chunk
+from distembed.linalg.csr import row_range, unit_rows
+from distembed.neighbors import blocks
 
 Metric = Literal["euclidean", "cosine"]
 
-# Memory of one task, bytes.
-BLOCK_MEMORY = 128 * 2**20
-# Copies of a row that one tile task holds: two tiles as stored and centred, in float64 at worst.
-ROW_COPIES = 6
-# A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
-ROW_BLOCKS = 16
 # float32 copies of a row of distances that the task which makes, stores or searches it holds, and float64 copies of
 # the strip of it that is being made.
 DISTANCE_COPIES, STRIP_COPIES = 4, 5
-# Tiles below this size are dominated by the scheduler, not by the product.
-LEAST_ROWS = 2048
 # Bytes that a task of sparse rows may hold for each stored value: the two blocks of a tile as given and as unit
 # rows, one of them in float32 by columns as well.
 VALUE_BYTES = 32
-
-
-def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
-    """Return the rows of one block: from the problem and the memory of a task, never from the workers."""
-    in_memory = max(1, block_memory // (ROW_COPIES * max(1, row_bytes)))
-    return min(in_memory, max(LEAST_ROWS, -(-n_rows // ROW_BLOCKS)), max(1, n_rows))
 
 
 def rows_of_tile(block_memory: int) -> int:
@@ -112,7 +100,7 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     _check_rows(rows, metric)
     if metric == "cosine":
         meta = sp.csr_array((0, 0), dtype=np.float64) if sparse else np.empty((0, 0))
-        rows = map_blocks(blocks.unit_rows, rows, dtype=np.float64, meta=meta)
+        rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=meta)
     return rows
 
 
@@ -128,7 +116,7 @@ def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
     if isinstance(X, da.Array):
         return X.rechunk((tuple(np.diff(bounds).tolist()), -1))
     meta = sp.csr_array((0, 0), dtype=X.dtype)
-    parts = [_rows_of(X, first, stop) for first, stop in pairwise(bounds)]
+    parts = [row_range(X, first, stop) for first, stop in pairwise(bounds)]
     return da.concatenate(
         [da.from_array(part, chunks=part.shape, asarray=False, name=False, meta=meta) for part in parts]
     )
@@ -136,7 +124,7 @@ def _sparse_row_blocks(X: Any, block_memory: int) -> da.Array:
 
 def sparse_bounds(sizes: blocks.Int64s, block_memory: int) -> list[int]:
     """Return where to cut sparse rows with the given numbers of stored values."""
-    return cosine_blocks.row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
+    return row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
 
 
 def _row_sizes(X: Any) -> blocks.Int64s:
@@ -149,13 +137,6 @@ def _row_sizes(X: Any) -> blocks.Int64s:
 
 def _sizes_column(block: Any) -> blocks.Int64s:
     return np.diff(sp.csr_array(block).indptr)[:, None]
-
-
-def _rows_of(X: sp.csr_array, first: int, stop: int) -> sp.csr_array:
-    """Return some neighbouring rows, values and columns not copied."""
-    inside = slice(X.indptr[first], X.indptr[stop])
-    starts = X.indptr[first : stop + 1] - X.indptr[first]
-    return sp.csr_array((X.data[inside], X.indices[inside], starts), shape=(stop - first, X.shape[1]))
 
 
 def pairwise_distances(

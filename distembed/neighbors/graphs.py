@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
 from distembed.execution import Checkpoint, compute, map_blocks, persist
-from distembed.manifold.distances import BLOCK_MEMORY, Metric
-from distembed.manifold.neighbors import nearest_neighbors
+from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.neighbors.distances import Metric
+from distembed.neighbors.search import nearest_neighbors
 
 Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]

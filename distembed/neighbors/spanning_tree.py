@@ -9,16 +9,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
-from distembed.manifold import blocks
-from distembed.manifold.distances import BLOCK_MEMORY, as_euclidean, domain_rows
-from distembed.manifold.neighbors import Neighbors, search_lists
+from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.neighbors import spanning_tree_blocks as blocks
+from distembed.neighbors.blocks import Float64s, Int64s
+from distembed.neighbors.distances import as_euclidean, domain_rows
+from distembed.neighbors.search import Neighbors, search_lists
 
 
 class SpanningTree(NamedTuple):
     """A spanning tree of n rows."""
 
-    edges: blocks.Int64s  # (n - 1, 2), smaller row first, sorted
-    lengths: blocks.Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
+    edges: Int64s  # (n - 1, 2), smaller row first, sorted
+    lengths: Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
     n_searched: int  # rows whose neighbour list was not enough
 
 
@@ -52,11 +54,28 @@ def minimum_spanning_tree(
         If the lists are not of as many rows as X, or `domain_rows` refuses X.
     """
     rows = domain_rows(X, metric=neighbors.metric, block_memory=block_memory)
+    return spanning_tree_of(
+        rows, neighbors, distances=as_euclidean(distances, neighbors.metric), checkpoint=checkpoint
+    )
+
+
+def spanning_tree_of(
+    rows: da.Array,
+    neighbors: Neighbors,
+    *,
+    distances: da.Array | None = None,
+    checkpoint: Checkpoint = persist,
+) -> SpanningTree:
+    """Return what `minimum_spanning_tree` returns, of rows that `domain_rows` returned for the lists' metric.
+
+    Parameters
+    ----------
+    distances : Euclidean, of these very rows
+    """
     if neighbors.lists.shape[0] != rows.shape[0]:
         raise ValueError(
             f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
         )
-    kept = as_euclidean(distances, neighbors.metric)
     lists = np.array(compute(neighbors.lists), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
@@ -69,14 +88,14 @@ def minimum_spanning_tree(
             wanted = _rows_to_search(found.unsure, groups)
             name = f"tree_search_{n_searches}"
             options: dict[str, Any] = {"k": lists.shape[2], "name": name, "checkpoint": checkpoint}
-            lists[wanted] = _search(rows, wanted, groups, kept, **options)
+            lists[wanted] = _search(rows, wanted, groups, distances, **options)
             n_searches += 1
             n_searched += wanted.size
         groups = found.groups
     return _in_order(np.concatenate(edges), np.concatenate(squares), n_searched)
 
 
-def _rows_to_search(unsure: Any, groups: blocks.Int64s) -> blocks.Int64s:
+def _rows_to_search(unsure: Any, groups: Int64s) -> Int64s:
     """Return the rows in doubt outside the largest component: it is joined by the others' edges."""
     largest = np.argmax(np.bincount(groups))
     return np.nonzero(unsure & (groups != largest))[0]
@@ -84,14 +103,14 @@ def _rows_to_search(unsure: Any, groups: blocks.Int64s) -> blocks.Int64s:
 
 def _search(
     rows: da.Array,
-    wanted: blocks.Int64s,
-    groups: blocks.Int64s,
+    wanted: Int64s,
+    groups: Int64s,
     distances: da.Array | None,
     *,
     k: int,
     name: str,
     checkpoint: Checkpoint,
-) -> blocks.Float64s:
+) -> Float64s:
     """Return new lists of the wanted rows, holding rows outside their own component only."""
 
     def make() -> da.Array:
@@ -103,7 +122,7 @@ def _search(
         return compute(checkpoint(name, make))
 
 
-def _in_order(edges: blocks.Int64s, squares: blocks.Float64s, n_searched: int) -> SpanningTree:
+def _in_order(edges: Int64s, squares: Float64s, n_searched: int) -> SpanningTree:
     edges = np.sort(edges, axis=1)
     order = np.lexsort((edges[:, 1], edges[:, 0]))
     return SpanningTree(edges[order], np.sqrt(squares[order]), n_searched)

@@ -25,10 +25,10 @@ from distembed.execution import (
     persist,
     reduction,
 )
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
-from distembed.manifold import blocks, cosine_blocks
-from distembed.manifold.distances import (
-    BLOCK_MEMORY,
+from distembed.neighbors import blocks, cosine_blocks
+from distembed.neighbors.distances import (
     Metric,
     as_euclidean,
     dense_values,
@@ -98,16 +98,36 @@ def nearest_neighbors(
         If k is not in 1 … n - 1, or `domain_rows` refuses X.
     """
     rows = domain_rows(X, metric=metric, block_memory=block_memory)
+    kept = as_euclidean(distances, metric)
+    return nearest_rows(
+        rows, k, metric=metric, distances=kept, block_memory=block_memory, checkpoint=checkpoint
+    )
+
+
+def nearest_rows(
+    rows: da.Array,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    distances: da.Array | None = None,
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+) -> Neighbors:
+    """Return what `nearest_neighbors` returns, of rows that `domain_rows` returned for the metric.
+
+    Parameters
+    ----------
+    distances : Euclidean, of these very rows
+    """
     if not 1 <= k < rows.shape[0]:
         raise ValueError(
             f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
         )
     ids = np.arange(rows.shape[0])
-    kept = as_euclidean(distances, metric)
 
     def make() -> da.Array:
         return search_lists(
-            rows, ids, rows, ids, k=k, distances=kept, block_memory=block_memory, checkpoint=checkpoint
+            rows, ids, rows, ids, k=k, distances=distances, block_memory=block_memory, checkpoint=checkpoint
         )
 
     with one_blas_thread():
@@ -143,13 +163,28 @@ def approximate_neighbors(
     ImportError
         If pynndescent is not installed.
     """
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+    return approximate_rows(
+        rows, k, metric=metric, checkpoint=checkpoint, random_state=random_state, n_sampled=n_sampled
+    )
+
+
+def approximate_rows(
+    rows: da.Array,
+    k: int,
+    *,
+    metric: Metric = "euclidean",
+    checkpoint: Checkpoint = persist,
+    random_state: int = 0,
+    n_sampled: int = 1000,
+) -> tuple[Neighbors, float]:
+    """Return what `approximate_neighbors` returns, of rows that `domain_rows` returned for the metric."""
     try:
         from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise ImportError(
             'approximate neighbours need pynndescent: pip install "distembed[neighbors]"'
         ) from error
-    rows = domain_rows(X, metric=metric, block_memory=block_memory)
 
     def make() -> da.Array:
         everything = compute(rows)

@@ -8,7 +8,7 @@ from scipy.sparse import csgraph
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
-from distembed.manifold.graphs import (
+from distembed.neighbors.graphs import (
     components,
     joint_adjacency,
     laplacian,

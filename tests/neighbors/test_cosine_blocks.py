@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.manifold import blocks, cosine_blocks
+from distembed.linalg.csr import unit_rows
+from distembed.neighbors import blocks, cosine_blocks
 
 
 def counts(n=40, m=60, seed=0, density=0.3, dtype=np.float32):
@@ -31,8 +29,8 @@ def counts(n=40, m=60, seed=0, density=0.3, dtype=np.float32):
     dense_values=st.sampled_from([0, 20, 300, 10_000, 100_000]),
 )
 def test_approximate_cosines_stay_within_their_error(n, m, seed, density, dense_values):
-    X = blocks.unit_rows(counts(n, m, seed, density))
-    Z = blocks.unit_rows(counts(17, m, seed + 1, density))
+    X = unit_rows(counts(n, m, seed, density))
+    Z = unit_rows(counts(17, m, seed + 1, density))
     scores = cosine_blocks.approximate_cosines(X, Z, dense_values=dense_values)
     assert scores.dtype == np.float32
     error = np.abs(scores - X.toarray() @ Z.toarray().T).max()
@@ -53,7 +51,7 @@ def test_columns_are_split_by_what_they_cost():
 
 
 def test_candidates_are_the_largest_scores_both_ways():
-    X, Z = blocks.unit_rows(counts(30)), blocks.unit_rows(counts(25, seed=1))
+    X, Z = unit_rows(counts(30)), unit_rows(counts(25, seed=1))
     groups = np.arange(30) % 5, np.arange(25) % 5
     found = cosine_blocks.tile_candidates(X, groups[0], 100, Z, groups[1], 200, dense_values=60_000, k=6)
     scores = cosine_blocks.approximate_cosines(X, Z, dense_values=60_000).astype(float)
@@ -65,7 +63,7 @@ def test_candidates_are_the_largest_scores_both_ways():
 
 
 def test_candidates_missing_from_a_small_tile_are_marked():
-    X = blocks.unit_rows(counts(3))
+    X = unit_rows(counts(3))
     ids = np.arange(3)
     found = cosine_blocks.tile_candidates(X, ids, 0, X, ids, 0, dense_values=60_000, k=5)
     assert (found.rows[:, 1, 2:] == -1).all()
@@ -73,7 +71,7 @@ def test_candidates_missing_from_a_small_tile_are_marked():
 
 
 def test_distances_have_the_same_bits_both_ways():
-    X = blocks.unit_rows(counts(60, 200, density=0.9))
+    X = unit_rows(counts(60, 200, density=0.9))
     ids = np.arange(60)
     D = np.full((60, 60), np.nan)
     lists = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=59)
@@ -82,7 +80,7 @@ def test_distances_have_the_same_bits_both_ways():
 
 
 def test_measured_candidates_equal_the_certain_search():
-    X = blocks.unit_rows(counts(50))
+    X = unit_rows(counts(50))
     ids = np.arange(50)
     certain = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=4)
     every = np.zeros((50, 2, 50))
@@ -101,14 +99,3 @@ def test_a_row_is_uncertain_where_what_was_cut_could_be_nearer():
     candidates = np.zeros((3, 2, 4))
     candidates[:, 0, -1] = [-0.49, -0.4999, np.inf]  # the last candidate's score; nothing was cut
     assert cosine_blocks.uncertain_rows(lists, candidates, error=1e-3).tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize("sizes", [[1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1, 1, 1], [0, 0, 0]])
-def test_row_blocks_keep_both_limits(sizes):
-    sizes = np.array(sizes)
-    bounds = cosine_blocks.row_bounds(sizes, 2, 10)
-    assert bounds[0] == 0
-    assert bounds[-1] == len(sizes)
-    for first, stop in pairwise(bounds):
-        assert 1 <= stop - first <= 2
-        assert sizes[first + 1 : stop].sum() <= 10

@@ -23,13 +23,13 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.blas import sgemm
 
-from distembed.manifold.blocks import (
+from distembed.neighbors.blocks import (
     EXTRA_ROUNDINGS,
     PRODUCT_ROWS,
     Float64s,
     Int64s,
-    _insert,
     empty_lists,
+    insert,
 )
 
 Float32s = NDArray[np.float32]
@@ -294,7 +294,7 @@ def _measure_candidates(
             _fill_row(X, i, row)
             for j in found:
                 if first <= j < stop:
-                    _insert(lists[i], _distance(Z, np.int64(j) - first, row), j)
+                    insert(lists[i], _distance(Z, np.int64(j) - first, row), j)
             _clear_row(X, i, row)
 
 
@@ -378,12 +378,5 @@ def _scan_products(
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
                 if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
                     continue
-                _insert(lists[i], _distance(Z, j, row), np.float64(column_ids[j]))
+                insert(lists[i], _distance(Z, j, row), np.float64(column_ids[j]))
         _clear_row(X, i, row)
-
-
-def row_bounds(sizes: Int64s, most_rows: int, most_values: int) -> list[int]:
-    """Return where to cut rows of the given numbers of values: all but the first of a block keep the limits."""
-    use = np.cumsum(1 / most_rows + sizes / most_values)
-    cuts = np.searchsorted(use, np.arange(1, int(use[-1]) + 1))
-    return sorted({0, len(sizes), *map(int, cuts)})

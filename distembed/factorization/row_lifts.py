@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from distembed.execution import Aligned, compute, delayed, map_blocks
-from distembed.factorization import nmf_blocks as blocks
 from distembed.linalg import operators
+from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.linalg.csr import canonical_csr
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
-
-#: A matrix in memory is cut into blocks of about this size, so that several cores work on it.
-BLOCK_MEMORY = 64 * 2**20
 
 #: Partial sums added at a time; with words × rank partial sums it bounds the memory of one addition.
 FAN_IN = 4
@@ -45,8 +43,8 @@ def row_blocks(matrix: Any, *, block_memory: int = BLOCK_MEMORY) -> Array:
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     if isinstance(matrix, da.Array):
         chunks = matrix.rechunk((matrix.chunks[0], -1)) if matrix.numblocks[1] > 1 else matrix
-        return map_blocks(blocks.as_csr, chunks, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
-    whole = blocks.as_csr(matrix, dtype)
+        return map_blocks(canonical_csr, chunks, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
+    whole = canonical_csr(matrix, dtype)
     size = whole.data.nbytes + whole.indices.nbytes
     if size <= block_memory:
         return whole

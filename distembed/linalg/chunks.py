@@ -1,0 +1,71 @@
+"""The grids on which matrices are cut: from the problem and the memory of a task, never from the workers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK_MEMORY = 64 * 2**20
+"""Memory of one task, bytes, where nothing else is asked for: that of a job file's `[resources]`."""
+VALUES_PER_BLOCK = 2**20
+"""Stored values of one block of a matrix that comes in memory: tasks of about 0.1 s against 200 vectors."""
+STORED_BYTES = 8
+"""Bytes of a stored value with its column."""
+# Copies of a row that one tile task holds: two tiles as stored and centred, in float64 at worst.
+ROW_COPIES = 6
+# A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
+ROW_BLOCKS = 16
+# Tiles below this size are dominated by the scheduler, not by the product.
+LEAST_ROWS = 2048
+# Column blocks cut finer than this leave the sparse product no columns to share an index over.
+COLUMN_BLOCKS = 16
+LEAST_COLUMNS = 8
+
+
+def balanced_chunks(
+    row_sizes: NDArray[np.integer], values_per_block: int = VALUES_PER_BLOCK
+) -> tuple[int, ...]:
+    """Return row chunks of a sparse matrix with so many stored values in each row, balanced as by `row_blocks`."""
+    cost = np.cumsum(row_sizes + max(row_sizes.mean(), 1)) if len(row_sizes) else np.zeros(0)
+    n_blocks = max(1, round(float(row_sizes.sum()) / values_per_block))
+    inner = np.searchsorted(cost, cost[-1] * np.arange(1, n_blocks) / n_blocks) if len(cost) else []
+    bounds = sorted({0, len(row_sizes), *map(int, inner)})
+    return tuple(j - i for i, j in pairwise(bounds))
+
+
+def balanced_rows(row_sizes: NDArray[np.integer], block_bytes: int) -> tuple[int, ...]:
+    """Return the rows of each block of a sparse matrix, so that a block takes about `block_bytes`.
+
+    Rows count by their values and by one mean row each, so that blocks of many empty rows stay small.
+    """
+    costs = np.cumsum(row_sizes + row_sizes.mean()) * STORED_BYTES
+    n_blocks = max(1, -(-int(costs[-1]) // block_bytes))
+    inner = np.searchsorted(costs, costs[-1] * np.arange(1, n_blocks) / n_blocks)
+    return tuple(int(rows) for rows in np.diff(np.unique([0, *inner, len(row_sizes)])))
+
+
+def row_bounds(sizes: NDArray[np.integer], most_rows: int, most_values: int) -> list[int]:
+    """Return where to cut rows of the given numbers of values: all but the first of a block keep the limits."""
+    use = np.cumsum(1 / most_rows + sizes / most_values)
+    cuts = np.searchsorted(use, np.arange(1, int(use[-1]) + 1))
+    return sorted({0, len(sizes), *map(int, cuts)})
+
+
+def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
+    """Return the rows of one block: from the problem and the memory of a task, never from the workers."""
+    in_memory = max(1, block_memory // (ROW_COPIES * max(1, row_bytes)))
+    return min(in_memory, max(LEAST_ROWS, -(-n_rows // ROW_BLOCKS)), max(1, n_rows))
+
+
+def column_chunk(n_columns: int, column_bytes: int, block_memory: int) -> int:
+    """Return the columns of one block, of which a task holds `column_bytes` each."""
+    in_memory = max(1, block_memory // max(1, column_bytes))
+    return min(in_memory, max(LEAST_COLUMNS, -(-n_columns // COLUMN_BLOCKS)))
+
+
+def batches(n: int, size: int) -> tuple[int, ...]:
+    """Return the chunks of n rows in batches of `size`, the last with what is left."""
+    full, rest = divmod(n, size)
+    return (size,) * full + ((rest,) if rest else ())

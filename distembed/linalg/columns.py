@@ -1,0 +1,313 @@
+"""Solvers of small or many systems by columns: non-negative least squares, BiCGSTAB, shifted conjugate gradients.
+
+What several columns share is multiplied once for all of them; every column has scalars of its own, so that
+its answer does not depend on its neighbours. NumPy, SciPy and numba only: `solve` has the solvers of
+matrices in row blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+Float64s = NDArray[np.float64]
+
+# A passive set changes at most a few times its size (Lawson & Hanson 1995, ch. 23); the limit stops a cycle.
+STEPS_PER_VARIABLE = 10
+# Rows that the record of a solution keeps, thinned where it took more steps: enough for a curve on a page.
+RECORDED_STEPS = 256
+
+
+# --------------------------------------------------------------------------- non-negative least squares
+
+
+@njit(cache=True, nogil=True)
+def _solve_passive(H: Float64s, c: Float64s, passive: NDArray[np.bool_]) -> Float64s:
+    """Solve H z = c over the passive variables by Cholesky, zero elsewhere."""
+    index = np.nonzero(passive)[0]
+    m = index.shape[0]
+    L = np.zeros((m, m))
+    z = np.zeros(m)
+    for a in range(m):
+        for b in range(a + 1):
+            total = H[index[a], index[b]]
+            for t in range(b):
+                total -= L[a, t] * L[b, t]
+            L[a, b] = np.sqrt(max(total, 1e-300)) if a == b else total / L[b, b]
+        total = c[index[a]]
+        for t in range(a):
+            total -= L[a, t] * z[t]
+        z[a] = total / L[a, a]
+    for a in range(m - 1, -1, -1):
+        for t in range(a + 1, m):
+            z[a] -= L[t, a] * z[t]
+        z[a] /= L[a, a]
+    full = np.zeros(H.shape[0])
+    full[index] = z
+    return full
+
+
+@njit(cache=True, nogil=True)
+def _step_back(w: Float64s, z: Float64s, passive: NDArray[np.bool_]) -> Float64s:
+    """Go from w towards z until the first passive variable meets zero, and release those that do."""
+    alpha = 1.0
+    for a in range(w.shape[0]):
+        if passive[a] and z[a] <= 0.0:
+            alpha = min(alpha, w[a] / (w[a] - z[a]))
+    out = w + alpha * (z - w)
+    least = 1e-14 * np.max(np.abs(out))
+    for a in range(w.shape[0]):
+        if passive[a] and z[a] <= 0.0 and out[a] <= least:
+            passive[a] = False
+    out[~passive] = 0.0
+    return out
+
+
+@njit(cache=True, nogil=True)
+def nonnegative_least_squares(H: Float64s, c: Float64s) -> Float64s:
+    """Minimise ½ wᵀH w - cᵀw over w >= 0 for positive definite H, shape (k, k).
+
+    Lawson & Hanson, Solving Least Squares Problems (1995), ch. 23, on the normal equations;
+    scipy.optimize.nnls(A, b) with H = AᵀA, c = Aᵀb.
+    """
+    k = c.shape[0]
+    w = np.zeros(k)
+    passive = np.zeros(k, np.bool_)
+    tolerance = 1e-12 * max(np.max(np.abs(c)), 1e-300)
+    for _ in range(STEPS_PER_VARIABLE * k):
+        gradient = c - H @ w
+        gradient[passive] = -np.inf
+        best = int(np.argmax(gradient))
+        if gradient[best] <= tolerance:
+            break
+        passive[best] = True
+        z = _solve_passive(H, c, passive)
+        if z[best] <= 0.0:  # rounding alone wanted it in
+            break
+        while np.any(z[passive] <= 0.0):
+            w = _step_back(w, z, passive)
+            z = _solve_passive(H, c, passive)
+        w = z
+    return w
+
+
+# --------------------------------------------------------------------------- BiCGSTAB
+
+
+def _dots(A: Float64s, B: Float64s) -> Float64s:
+    """Return the dot products of corresponding columns."""
+    return np.einsum("qc,qc->c", A, B)
+
+
+def _ratio(a: Float64s, b: Float64s) -> Float64s:
+    """Return a / b, zero where b is: a recurrence of a finished column stands still."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
+
+
+def _bicgstab_cycle(
+    W: sp.csr_array, Y: Float64s, R: Float64s, target: Float64s, n_steps: int
+) -> tuple[Float64s, list[Float64s]]:
+    """Improve Y by up to n_steps of BiCGSTAB from residual R, every column with its own scalars.
+
+    Van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992), the algorithm on p. 636. Also returns ‖R‖₂ of each column
+    after each step, by its own recurrence.
+    """
+    sizes = []
+    shadow, P = R.copy(), R.copy()
+    rho = _dots(shadow, R)
+    for _ in range(n_steps):
+        V = P - W @ P
+        alpha = _ratio(rho, _dots(shadow, V))
+        Y += alpha * P
+        R -= alpha * V
+        T = R - W @ R
+        omega = _ratio(_dots(T, R), _dots(T, T))
+        Y += omega * R
+        R -= omega * T
+        sizes.append(np.sqrt(_dots(R, R)))
+        if (sizes[-1] <= target).all():
+            break
+        next_rho = _dots(shadow, R)
+        beta = _ratio(next_rho, rho) * _ratio(alpha, omega)
+        rho = next_rho
+        P -= omega * V
+        P *= beta
+        P += R
+    return Y, sizes
+
+
+def relative_residual(W: sp.csr_array, B: Float64s, Y: Float64s) -> Float64s:
+    """Return ‖B - (I - W) Y‖₂ / ‖B‖₂ of each column, shape (1, c); where B is zero, ‖(I - W) Y‖₂."""
+    R = B - Y
+    R += W @ Y
+    sizes = np.sqrt(_dots(B, B))
+    return (np.sqrt(_dots(R, R)) / np.where(sizes > 0, sizes, 1.0))[None]
+
+
+def solve_columns(
+    W: sp.csr_array, B: Float64s, start: Float64s, *, tol: float, max_iter: int, cycle: int = 100
+) -> Float64s:
+    """Solve (I - W) Y = B, all columns at once, by restarted BiCGSTAB, checked against the true residual.
+
+    Parameters
+    ----------
+    W : sparse (q, q), non-negative, row sums at most one, spectral radius below one
+    B : array, shape (q, c)
+    start : array, shape (1, c): the first guess of every row
+    tol : bound on ‖B_c - (I - W) Y_c‖₂ / ‖B_c‖₂ for every column c
+    max_iter : most steps; each multiplies by W twice
+    cycle : steps between two looks at the true residual
+
+    Returns
+    -------
+    float64 array, shape (q + 2 + RECORDED_STEPS, c): Y, then the relative residual, the number of steps, and the
+    record of `thinned`, by column.
+    """
+    sizes = np.sqrt(_dots(B, B))
+    Y = np.repeat(start, B.shape[0], axis=0)
+    record: list[Float64s] = []
+    while not (relative_residual(W, B, Y) <= tol).all() and len(record) < max_iter:
+        R = B - Y + W @ Y
+        Y, steps = _bicgstab_cycle(W, Y, R, 0.5 * tol * sizes, min(cycle, max_iter - len(record)))
+        record += steps
+    relative = np.reshape(record, (-1, B.shape[1])) / np.where(sizes > 0, sizes, 1.0)
+    used = np.full((1, B.shape[1]), float(len(record)))
+    return np.concatenate([Y, relative_residual(W, B, Y), used, thinned(relative)])
+
+
+def record_stride(n_steps: int) -> int:
+    """Return the steps from one entry of `thinned` to the next: the least power of two that makes them fit."""
+    stride = 1
+    while n_steps > stride * RECORDED_STEPS:
+        stride *= 2
+    return stride
+
+
+def thinned(record: Float64s) -> Float64s:
+    """Return rows stride - 1, 2 stride - 1, … of a record of many steps, RECORDED_STEPS rows, NaN after the last."""
+    stride = record_stride(len(record))
+    kept = record[stride - 1 :: stride]
+    return np.pad(kept, ((0, RECORDED_STEPS - len(kept)), (0, 0)), constant_values=np.nan)
+
+
+# --------------------------------------------------------------------------- conjugate gradients
+
+
+class ShiftedSolution(NamedTuple):
+    """Solutions of a group of shifted systems.
+
+    Attributes
+    ----------
+    values : float64, (n × g)
+    residuals : float64, (g,), relative to the norm of each right-hand side
+    n_iter : products with the operator
+    """
+
+    values: Float64s
+    residuals: Float64s
+    n_iter: int
+
+
+def apply_power(laplacian: Any, X: Float64s, order: int) -> Float64s:
+    """Return L^order X."""
+    for _ in range(order):
+        X = laplacian @ X
+    return X
+
+
+def solve_shifted(
+    laplacian: Any,
+    confidence: Float64s,
+    shifts: Float64s,
+    targets: Float64s,
+    start: Float64s,
+    *,
+    order: int = 1,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> ShiftedSolution:
+    """Solve (L^order + s_i M) y_i = b_i for all i at once, by conjugate gradients scaled by the diagonal.
+
+    Every step lowers each system's energy, so that the objective of the embedding cannot rise however early
+    the steps stop. A column whose right-hand side is zero is zero: the pseudo-inverse's answer.
+
+    Parameters
+    ----------
+    laplacian : CSR, (n × n)
+    confidence : (n,), m
+    shifts : (g,), s_i >= 0
+    targets, start : (n × g), b_i and the first guess
+    tol : largest ‖b_i - A_i y_i‖ / ‖b_i‖
+    """
+    scale = np.linalg.norm(targets, axis=0)
+    weights = confidence[:, None] * shifts
+    preconditioner = _inverse(np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights)
+    values = np.where(scale > 0, start, 0.0)
+    residual = targets - _shifted_product(laplacian, weights, values, order)
+    direction = preconditioner * residual
+    energy = _column_products(residual, direction)
+    steps = 0
+    while steps < max_iter and np.any(np.linalg.norm(residual, axis=0) > tol * scale):
+        energy = _conjugate_step(
+            laplacian, weights, order, preconditioner, values, residual, direction, energy
+        )
+        steps += 1
+    return ShiftedSolution(values, _relative_lengths(residual, scale), steps)
+
+
+def system_residuals(
+    laplacian: Any,
+    confidence: Float64s,
+    shifts: Float64s,
+    targets: Float64s,
+    values: Float64s,
+    *,
+    order: int = 1,
+) -> Float64s:
+    """Return ‖b_i - (L^order + s_i M) y_i‖ / ‖b_i‖, (g,), for y (n × g); 0 where b_i is zero."""
+    misfit = targets - _shifted_product(laplacian, confidence[:, None] * shifts, values, order)
+    return _relative_lengths(misfit, np.linalg.norm(targets, axis=0))
+
+
+def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
+    left = np.linalg.norm(residual, axis=0)
+    return np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)
+
+
+def _conjugate_step(
+    laplacian: Any,
+    weights: Float64s,
+    order: int,
+    preconditioner: Float64s,
+    values: Float64s,
+    residual: Float64s,
+    direction: Float64s,
+    energy: Float64s,
+) -> Float64s:
+    """Make one step of all systems in place; return the new energies rᵀ P r."""
+    product = _shifted_product(laplacian, weights, direction, order)
+    curvature = _column_products(direction, product)
+    length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
+    values += length * direction
+    residual -= length * product
+    np.multiply(preconditioner, residual, out=product)
+    after = _column_products(residual, product)
+    direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
+    direction += product
+    return after
+
+
+def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:
+    return apply_power(laplacian, X, order) + weights * X
+
+
+def _column_products(X: Float64s, Y: Float64s) -> Float64s:
+    return np.einsum("ij,ij->j", X, Y)
+
+
+def _inverse(diagonal: Float64s) -> Float64s:
+    return np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)

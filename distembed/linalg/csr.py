@@ -1,0 +1,100 @@
+"""CSR matrices of one block: canonical form, stored values, rows, columns, lengths. NumPy, SciPy and numba only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
+
+
+def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
+    """Return a block as `csr_array` with sorted indices, no duplicates and no stored zeros.
+
+    Parameters
+    ----------
+    block : sparse matrix or array, or (rows, columns) array
+    dtype : of the result; default that of the block
+
+    Returns
+    -------
+    CSR array
+        The block itself where it is canonical already, a new one otherwise.
+    """
+    fits = isinstance(block, sp.csr_array) and (dtype is None or block.dtype == dtype)
+    csr = block if fits else sp.csr_array(block, dtype=dtype)
+    if csr.has_canonical_format and csr.data.all():
+        return csr
+    csr = csr.copy()
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return csr
+
+
+def rows_of(block: sp.csr_array) -> NDArray[np.intp]:
+    """Return the row of each stored value of a CSR block, shape (nnz,)."""
+    return np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+
+
+def with_values(block: sp.csr_array, values: Any, dtype: Any = np.float32) -> sp.csr_array:
+    """Return a block with the support of another one and values of its own; the indices are shared."""
+    data = np.ascontiguousarray(values, dtype=dtype)
+    return sp.csr_array((data, block.indices, block.indptr), shape=block.shape)
+
+
+def row_range(csr: sp.csr_array, first: int, stop: int) -> sp.csr_array:
+    """Return the rows from `first` to before `stop`, values and columns not copied."""
+    inside = slice(csr.indptr[first], csr.indptr[stop])
+    starts = csr.indptr[first : stop + 1] - csr.indptr[first]
+    return sp.csr_array((csr.data[inside], csr.indices[inside], starts), shape=(stop - first, csr.shape[1]))
+
+
+def column_range(block: Any, *, bounds: tuple[int, int]) -> Any:
+    """Return the columns from the first bound to before the second."""
+    return block[:, slice(*bounds)]
+
+
+def without_diagonal(block: sp.csr_array, first_row: int) -> sp.csr_array:
+    """Return a block without its cells (i, i); row 0 of the block is row `first_row` of the matrix."""
+    kept = block.indices != rows_of(block) + first_row
+    indptr = np.concatenate([[0], np.cumsum(kept)])[block.indptr].astype(block.indptr.dtype)
+    return sp.csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
+
+
+def row_lengths(block: sp.csr_array) -> Float64s:
+    """Return the Euclidean length of each row, float64 (rows,)."""
+    squares = block.data.astype(np.float64) ** 2
+    return np.sqrt(np.bincount(rows_of(block), squares, minlength=block.shape[0]))
+
+
+def unit_rows(X: Any) -> Any:
+    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one.
+
+    Sparse rows get sorted columns, each once.
+    """
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        squares = X.astype(np.float64).multiply(X).sum(axis=1)
+        lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+        return sp.csr_array((X.data / lengths[rows_of(X)], X.indices, X.indptr), X.shape)
+    squares = _row_squares(np.ascontiguousarray(X))
+    return X / np.sqrt(np.where(squares > 0, squares, 1.0))[:, None]
+
+
+@njit(cache=True, nogil=True)
+def _row_squares(X: Floats) -> Float64s:
+    out = np.empty(X.shape[0])
+    for i in range(X.shape[0]):
+        total = 0.0
+        for t in range(X.shape[1]):
+            total += np.float64(X[i, t]) * np.float64(X[i, t])
+        out[i] = total
+    return out

@@ -1,0 +1,188 @@
+"""Mathematics of one block for imputation: the weights that rebuild a row, and the sweeps that carry vectors.
+
+Letters
+-------
+X : rows in the domain space, shape (n, d); x_i is one row.
+Y : vectors in the target space, shape (n, s); p of its rows are known, q = n - p are not.
+W : reconstruction weights, w_ij >= 0, each row sums to one.
+G : Gram matrix of one row's neighbours, seen from that row, shape (k, k).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from distembed.linalg.columns import nonnegative_least_squares
+
+Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+# Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
+# (equal shares) where neighbours coincide.
+RIDGE = 1e-10
+# Smallest floor under a simplex weight, relative to an equal share: bounds the condition of I - W.
+LEAST_FLOOR = 1e-6
+
+
+@njit(cache=True, nogil=True)
+def _with_ridge(G: Float64s) -> Float64s:
+    H = G.copy()
+    mean = np.trace(G) / G.shape[0]
+    for a in range(G.shape[0]):
+        H[a, a] += RIDGE * mean
+    return H
+
+
+@njit(cache=True, nogil=True)
+def simplex_weights(A: Float64s) -> tuple[Float64s, float]:
+    """Return w = argmin ‖Σ_j w_j a_j‖² over w >= 0, Σ w = 1, for rows a_j = x_j - x_i, and its certificate.
+
+    With any m > 0 the minimiser v of vᵀG v + m(Σv - 1)² over v >= 0 is a multiple of w (for a direction w of
+    the simplex the best scale leaves m q/(m + q), rising in q = wᵀG w), so one non-negative least squares is
+    enough. The certificate is (q - min_j (G w)_j) / mean diagonal of G >= 0: half the Frank-Wolfe duality
+    gap, zero exactly at the optimum.
+    """
+    G = A @ A.T
+    k = G.shape[0]
+    mean = np.trace(G) / k
+    if mean == 0.0:  # every neighbour coincides with the row
+        return np.full(k, 1.0 / k), 0.0
+    v = nonnegative_least_squares(_with_ridge(G) + mean, np.full(k, mean))
+    w = v / np.sum(v)
+    gradient = G @ w
+    return w, max(0.0, (w @ gradient - np.min(gradient)) / mean)
+
+
+@njit(cache=True, nogil=True)
+def cone_weights(A: Float64s, x: Float64s) -> tuple[Float64s, float]:
+    """Return w = argmin ‖x - Σ_j w_j a_j‖² over w >= 0, for rows a_j, and its certificate.
+
+    The certificate is the largest violation of w >= 0, g = Gw - Aᵀx >= 0, w∘g = 0, relative to |Aᵀx|.
+    """
+    G = A @ A.T
+    c = A @ x
+    if np.trace(G) == 0.0:
+        return np.zeros(c.shape[0]), 0.0
+    w = nonnegative_least_squares(_with_ridge(G), c)
+    scale = max(np.max(np.abs(c)), 1e-300)
+    gradient = G @ w - c
+    return w, max(np.max(np.abs(w * gradient)) / scale, max(0.0, -np.min(gradient)) / scale)
+
+
+@njit(cache=True, nogil=True)
+def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
+    """Add epsilon times the smallest positive weight, or times `least`, to all, and divide by the sum.
+
+    All zero becomes uniform. It keeps every edge of the spanning tree positive, which convergence needs.
+    """
+    smallest = np.inf
+    for value in w:
+        if value > 0.0:
+            smallest = min(smallest, value)
+    if smallest == np.inf:
+        return np.full(w.shape[0], 1.0 / w.shape[0])
+    raised = w + epsilon * max(smallest, least)
+    return raised / np.sum(raised)
+
+
+@njit(cache=True, nogil=True)
+def reconstruction_weights(
+    X: Floats, rows: Int64s, indptr: Int64s, neighbors: Int64s, epsilon: float, simplex: bool
+) -> Float64s:
+    """Return the weights that rebuild each row from its neighbours.
+
+    Parameters
+    ----------
+    X : array, shape (m, d): the rows and all their neighbours
+    rows : int64 array, shape (r,): place in X of each row
+    indptr, neighbors : CSR structure over these r rows; neighbours as places in X
+    epsilon : floor factor of `raise_to_floor`
+    simplex : True for `simplex_weights`, False for `cone_weights`, divided by their sum afterwards
+
+    Returns
+    -------
+    float64 array, shape (2, entries): weights, and each entry's row's certificate.
+    """
+    out = np.empty((2, neighbors.shape[0]))
+    for i in range(rows.shape[0]):
+        start, stop = indptr[i], indptr[i + 1]
+        x = X[rows[i]].astype(np.float64)
+        A = np.empty((stop - start, X.shape[1]))
+        for a in range(stop - start):
+            A[a] = X[neighbors[start + a]]
+            if simplex:
+                A[a] -= x
+        if simplex:
+            w, certificate = simplex_weights(A)
+            least = LEAST_FLOOR / w.shape[0]
+        else:
+            w, certificate = cone_weights(A, x)
+            least = 0.0
+        out[0, start:stop] = raise_to_floor(w, epsilon, least)
+        out[1, start:stop] = certificate
+    return out
+
+
+# --------------------------------------------------------------------------- solving for the vectors
+
+
+def unreached_rows(W: sp.csr_array, known: NDArray[np.bool_]) -> Int64s:
+    """Return the rows from which no path of positive weights leads to a known row."""
+    backward = W.T.tocsr()
+    backward.eliminate_zeros()
+    return np.nonzero(~_reached(backward.indptr, backward.indices, known))[0]
+
+
+@njit(cache=True, nogil=True)
+def _reached(
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], start: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    reached = start.copy()
+    queue = np.empty(start.shape[0], np.int64)
+    stop = 0
+    for i in range(start.shape[0]):
+        if start[i]:
+            queue[stop] = i
+            stop += 1
+    at = 0
+    while at < stop:
+        for t in range(indptr[queue[at]], indptr[queue[at] + 1]):
+            j = indices[t]
+            if not reached[j]:
+                reached[j] = True
+                queue[stop] = j
+                stop += 1
+        at += 1
+    return reached
+
+
+def power_sweeps(W: sp.csr_array, B: Float64s, state: Float64s, *, n_sweeps: int, lazy: bool) -> Float64s:
+    """Do n_sweeps times Y <- W Y + B, or Y <- (W Y + B + Y)/2 with `lazy`, and record how far each moved.
+
+    Parameters
+    ----------
+    W : sparse (q, q): weights among the unknown rows
+    B : array, shape (q, c): known vectors carried in, W_qp Y_p
+    state : array, shape (at least q, c): Y in its first q rows
+
+    Returns
+    -------
+    float64 array, shape (q + 2 n_sweeps, c): Y, then ‖ΔY‖₁ of each sweep and column, then ‖Y‖₁ before it.
+    """
+    q = W.shape[0]
+    Y = state[:q]
+    moves, sizes = np.empty((n_sweeps, B.shape[1])), np.empty((n_sweeps, B.shape[1]))
+    for sweep in range(n_sweeps):
+        new = W @ Y
+        new += B
+        if lazy:
+            new += Y
+            new *= 0.5
+        sizes[sweep] = np.abs(Y).sum(axis=0)
+        moves[sweep] = np.abs(new - Y).sum(axis=0)
+        Y = new
+    return np.concatenate([Y, moves, sizes])

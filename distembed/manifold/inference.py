@@ -1,0 +1,126 @@
+"""What each method of transfer infers for the second of two sets from the same correspondences."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
+from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
+from distembed.manifold.linear_maps import control_features, fit_control_maps, nearest_features
+from distembed.neighbors.graphs import components, joint_adjacency
+from distembed.validation import seed_of
+
+Float64s = NDArray[np.float64]
+
+
+class TwoSets(NamedTuple):
+    """What every method of transfer is given, beside the correspondences.
+
+    Attributes
+    ----------
+    first, second : (n × d1), (m × d2)
+    graphs : affinity of each set, CSR
+    features : (n × f), of the first set; rows that are all NaN are unknown
+    """
+
+    first: Any
+    second: Any
+    graphs: tuple[sp.csr_array, sp.csr_array]
+    features: Float64s
+
+
+class Inference(NamedTuple):
+    """What a method infers for the second set, and the space in which it compares the sets, if it has one."""
+
+    features: Float64s
+    spaces: tuple[Float64s, Float64s] | None
+
+
+def infer_by_each_method(
+    sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding, *, alignment_components: int = 50
+) -> dict[str, Inference]:
+    """Return what each method makes of the same correspondences.
+
+    - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
+    - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
+    - "matching", "matching_1": the space of `propagate_correspondences`, then 5 nearest rows or the one;
+    - "embedding_given": `model` with the links alone;
+    - "embedding": `model` with those found as well, if it propagates.
+
+    All but mean, alignment and embedding need dense rows and are left out for sparse ones.
+
+    Parameters
+    ----------
+    links : known correspondences, (n × m)
+    model : its options are used, its graph is that of `sets`
+    """
+    known = _without_unknown(sets)
+    dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
+    found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
+    found["alignment"] = _aligned(known, links, alignment_components)
+    found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
+    if model.propagate:
+        more = propagate_correspondences(
+            sets.first,
+            sets.second,
+            links,
+            random_state=seed_of(model.random_state),
+            block_memory=model.block_memory,
+        )
+        found |= _matched(known, more)
+        found["embedding"] = _embedded(sets, more.links, model)
+    return found
+
+
+def _without_unknown(sets: TwoSets) -> TwoSets:
+    """Return the sets with column means for unknown features: controls have no notion of them."""
+    means = np.nanmean(sets.features, axis=0)
+    return sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
+
+
+def _means(sets: TwoSets, links: sp.csr_array) -> Float64s:
+    return np.tile(sets.features.mean(axis=0), (links.shape[1], 1))
+
+
+def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
+    maps = fit_control_maps(sets.first, sets.second, links)
+    spaces = {
+        "ridge_map": (maps.first, maps.regressed),
+        "procrustes": (maps.first, maps.rotated),
+        "procrustes_1": (maps.first, maps.rotated),
+    }
+    values = control_features(sets.first, sets.second, sets.features, links)
+    return {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
+
+
+def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
+    first, second = found.spaces
+    values = np.asarray(sets.features, np.float64)
+    return {
+        name: Inference(nearest_features(first, second, values, n_neighbors=k), found.spaces)
+        for name, k in (("matching", 5), ("matching_1", 1))
+    }
+
+
+def _aligned(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
+    adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
+    n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
+    _, Z = alignment_eigenpairs(adjacency, min(n_components, n_left))
+    first, second = Z[: links.shape[0]], Z[links.shape[0] :]
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
+
+    k = min(5, len(first))
+    nearest = NearestNeighbors(n_neighbors=k).fit(first).kneighbors(second, return_distance=False)
+    return Inference(sets.features[nearest].mean(axis=1), (first, second))
+
+
+def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
+    adjacency = joint_adjacency(sets.graphs, {(0, 1): links}, weight=model.correspondence_weight)
+    fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
+    n = links.shape[0]
+    return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))

@@ -1,0 +1,96 @@
+"""Linear maps between two sets of vectors, and what they carry from one to the other: the baselines of transfer.
+
+A claim of transfer means something only beside three controls: every row gets the column mean; a ridge
+regression on the corresponding pairs; a linear map between the two sets, then the nearest neighbour.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.execution import one_blas_thread
+from distembed.linalg.blocks import directions
+from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
+
+Float64s = NDArray[np.float64]
+
+
+def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
+    """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415 - half a second
+
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(directions(np.asarray(first, np.float64)))
+    nearest = search.kneighbors(directions(np.asarray(second, np.float64)), return_distance=False)
+    return np.asarray(V1, np.float64)[nearest].mean(axis=1)
+
+
+def control_features(
+    X1: Any, X2: Any, V1: Any, links: sp.csr_array, *, ridge: float = 0.3, n_neighbors: int = 5
+) -> dict[str, Float64s]:
+    """Return what the plain controls infer for the rows of X2, each (m × f).
+
+    - "mean": the column means of V1;
+    - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
+    - "ridge_map": a ridge regression from x2 to x1, then the mean of the `n_neighbors` nearest rows' values;
+    - "procrustes": the same with the best rotation instead of the regression;
+    - "procrustes_1": the same with the one nearest row.
+
+    Parameters
+    ----------
+    X1, X2 : dense, (n × d1), (m × d2); rows are divided by their lengths
+    links : (n × m), the strongest entry of a column is its counterpart
+
+    Raises
+    ------
+    ValueError
+        If there is no link.
+    """
+    values, pairs = np.asarray(V1, np.float64), links.tocoo()
+    first, rotated, regressed = fit_control_maps(X1, X2, links, ridge=ridge)
+    second = directions(np.asarray(X2, np.float64))
+    with one_blas_thread():
+        direct = ridge_map(second[pairs.col], values[pairs.row], ridge=ridge)(second)
+    return {
+        "mean": np.tile(values.mean(axis=0), (len(second), 1)),
+        "ridge": direct,
+        "ridge_map": nearest_features(first, regressed, values, n_neighbors=n_neighbors),
+        "procrustes": nearest_features(first, rotated, values, n_neighbors=n_neighbors),
+        "procrustes_1": nearest_features(first, rotated, values),
+    }
+
+
+class ControlMaps(NamedTuple):
+    """Unit rows of the first set, and images of the second's among them.
+
+    Attributes
+    ----------
+    first : (n × d1)
+    rotated : (m × d1), by the best rotation
+    regressed : (m × d1), by ridge regression
+    """
+
+    first: Float64s
+    rotated: Float64s
+    regressed: Float64s
+
+
+def fit_control_maps(X1: Any, X2: Any, links: sp.csr_array, *, ridge: float = 0.3) -> ControlMaps:
+    """Fit the linear maps of `control_features` to the links.
+
+    Raises
+    ------
+    ValueError
+        If there is no link.
+    """
+    if not links.nnz:
+        raise ValueError("the controls are fitted to correspondences, but there are none")
+    first, second = directions(np.asarray(X1, np.float64)), directions(np.asarray(X2, np.float64))
+    pairs = links.tocoo()
+    here, there = first[pairs.row], second[pairs.col]
+    with one_blas_thread():
+        rotated = second @ procrustes_map(there, here, pairs.data)
+        return ControlMaps(first, rotated, ridge_map(there, here, ridge=ridge)(second))

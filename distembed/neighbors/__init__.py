@@ -1,0 +1,1 @@
+"""From rows to graphs: nearest neighbours, spanning trees and affinities."""

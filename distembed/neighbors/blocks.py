@@ -1,0 +1,290 @@
+"""Mathematics of one tile of distances, and of the neighbour lists it gives.
+
+Letters
+-------
+X, Z : rows, shapes (r, d) and (c, d); x_i is one row.
+
+A *neighbour list* is one float64 array of shape (rows, 2, k): the squared distances, rising, and the row
+numbers (exact in float64 up to 2**53). Lists are ordered by (distance, row number); what is missing is
+(inf, -1). One plain array can be reduced by Dask and stored by Zarr, which a pair could not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from distembed.linalg.csr import rows_of
+
+Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+# Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
+PRODUCT_ROWS = 256
+PRODUCT_COLUMNS = 2048
+# Additions beyond the d of the product itself in the rounding bound of `_filter_rows`: the cast after
+# centring, the two norms, their sum, the comparison; generous, since it costs only a few exact distances.
+EXTRA_ROUNDINGS = 16
+
+# Products of d such values stay below the largest float32, 3e38, up to d = 10**4.
+LARGEST_FLOAT32 = 1e17
+# A squared distance below this share of the squared lengths has lost 3 of its 16 digits: measure it again.
+CANCELLED = 1e-3
+# Relative error of a distance of `distance_rows`: its rounding to float32, once more for a change of metric,
+# what `CANCELLED` leaves, and as much again.
+STORED_ERROR = 2.0**-22
+
+
+@njit(cache=True, nogil=True)
+def squared_distance(x: Floats, y: Floats) -> float:
+    """Return ‖x - y‖² summed in float64 from the differences, the same bits for (x, y) and (y, x)."""
+    s0 = s1 = s2 = s3 = 0.0
+    whole = x.shape[0] - x.shape[0] % 4
+    for t in range(0, whole, 4):
+        d0 = np.float64(x[t]) - np.float64(y[t])
+        d1 = np.float64(x[t + 1]) - np.float64(y[t + 1])
+        d2 = np.float64(x[t + 2]) - np.float64(y[t + 2])
+        d3 = np.float64(x[t + 3]) - np.float64(y[t + 3])
+        s0 += d0 * d0
+        s1 += d1 * d1
+        s2 += d2 * d2
+        s3 += d3 * d3
+    for t in range(whole, x.shape[0]):
+        d0 = np.float64(x[t]) - np.float64(y[t])
+        s0 += d0 * d0
+    return (s0 + s1) + (s2 + s3)
+
+
+@njit(cache=True, nogil=True)
+def insert(list_: Float64s, value: float, row: float) -> None:
+    """Put (value, row) into its place of one sorted list (2, k), dropping the last; nothing if behind."""
+    at = list_.shape[1] - 1
+    if not (value < list_[0, at] or (value == list_[0, at] and (row < list_[1, at] or list_[1, at] < 0))):
+        return
+    while at > 0 and (
+        value < list_[0, at - 1]
+        or (value == list_[0, at - 1] and (row < list_[1, at - 1] or list_[1, at - 1] < 0))
+    ):
+        list_[0, at] = list_[0, at - 1]
+        list_[1, at] = list_[1, at - 1]
+        at -= 1
+    list_[0, at] = value
+    list_[1, at] = row
+
+
+def accurate_squares(X: Floats, Z: Floats) -> Float64s:
+    """Return all ‖x_i - z_j‖² by a matrix product, measured again where cancellation took its digits."""
+    X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
+    sizes = np.einsum("id,id->i", X, X)[:, None] + np.einsum("jd,jd->j", Z, Z)
+    squares = sizes - 2.0 * (X @ Z.T)
+    _measure_again(X, Z, CANCELLED * sizes, squares)
+    return squares
+
+
+@njit(cache=True, nogil=True)
+def _measure_again(X: Float64s, Z: Float64s, limits: Float64s, squares: Float64s) -> None:
+    for i in range(squares.shape[0]):
+        for j in range(squares.shape[1]):
+            if squares[i, j] < limits[i, j]:
+                squares[i, j] = squared_distance(X[i], Z[j])
+
+
+def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
+    """Return ‖x_i - z_j‖, or half its square with `cosine`, to float32's precision; strip by strip."""
+    out = np.empty((X.shape[0], Z.shape[0]), np.float32)
+    X = X.astype(np.float64, copy=False)
+    for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
+        strip = slice(j, j + PRODUCT_COLUMNS)
+        squares = accurate_squares(X, Z[strip])
+        with np.errstate(over="ignore"):  # past float32's range is infinite: `_scan_stored` measures those
+            out[:, strip] = squares / 2 if cosine else np.sqrt(squares)
+    return out
+
+
+def empty_lists(n_rows: int, k: int) -> Float64s:
+    """Return neighbour lists with nothing in them."""
+    lists = np.full((n_rows, 2, k), np.inf)
+    lists[:, 1] = -1.0
+    return lists
+
+
+@njit(cache=True, nogil=True)
+def _scan(
+    products: Floats,
+    row_norms: Float64s,
+    column_norms: Float64s,
+    X: Floats,
+    Z: Floats,
+    row_groups: Int64s,
+    column_groups: Int64s,
+    column_ids: Int64s,
+    lists: Float64s,
+) -> None:
+    """Measure every pair whose lower bound |x|² + |z|² + products can still enter the row's list."""
+    last = lists.shape[2] - 1
+    for i in range(products.shape[0]):
+        limit = lists[i, 0, last] - row_norms[i]
+        for j in range(products.shape[1]):
+            if products[i, j] + column_norms[j] <= limit and row_groups[i] != column_groups[j]:
+                # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
+                if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
+                    continue
+                insert(lists[i], squared_distance(X[i], Z[j]), np.float64(column_ids[j]))
+                limit = lists[i, 0, last] - row_norms[i]
+
+
+def _filter_rows(X: Floats, centre: Float64s) -> tuple[Floats, Float64s]:
+    """Return the centred rows in the precision of X and (1 - 2c)‖x‖², c the rounding bound of their products.
+
+    |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
+    Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
+    What underflow may take from a product is subtracted too; values whose products overflow float32 stay
+    in float64.
+    """
+    centred = X - centre
+    if X.dtype == np.float32 and np.abs(centred).max(initial=0.0) < LARGEST_FLOAT32:
+        centred = centred.astype(np.float32)
+    limits = np.finfo(centred.dtype)
+    bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
+    underflow = 4 * X.shape[1] * float(np.finfo(X.dtype).tiny)
+    norms = np.einsum("id,id->i", centred, centred, dtype=np.float64)
+    return centred, (1.0 - 2.0 * bound) * norms - underflow
+
+
+def nearest_in_tile(
+    X: Floats,
+    row_groups: Int64s,
+    Z: Floats,
+    column_ids: Int64s,
+    column_groups: Int64s,
+    centre: Float64s,
+    *,
+    k: int,
+) -> Float64s:
+    """Return for each row of X the k nearest rows of Z that belong to another group.
+
+    A matrix product finds the pairs that can matter, with a rigorous rounding bound; those few are measured
+    again from their differences in float64. The result is therefore exact, and has the same bits however the
+    rows are cut into tiles.
+
+    Parameters
+    ----------
+    X, Z : array, shapes (r, d) and (c, d), float32 or float64
+    row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
+    column_ids : int64 array, shape (c,), rising: the row numbers of Z
+    centre : float64 array, shape (d,), about the mean; it moves the bound, not the result
+    k : length of the lists
+
+    Returns
+    -------
+    float64 array, shape (r, 2, k): squared distances and row numbers.
+    """
+    lists = empty_lists(X.shape[0], k)
+    rows, row_norms = _filter_rows(X, centre)
+    columns, column_norms = _filter_rows(Z, centre)
+    rows *= -2
+    for i in range(0, X.shape[0], PRODUCT_ROWS):
+        part = slice(i, i + PRODUCT_ROWS)
+        for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
+            strip = slice(j, j + PRODUCT_COLUMNS)
+            _scan(
+                rows[part] @ columns[strip].T,
+                row_norms[part],
+                column_norms[strip],
+                X[part],
+                Z[strip],
+                row_groups[part],
+                column_groups[strip],
+                column_ids[strip],
+                lists[part],
+            )
+    return lists
+
+
+@njit(cache=True, nogil=True)
+def _scan_stored(
+    distances: NDArray[np.float32],
+    X: Floats,
+    Z: Floats,
+    row_groups: Int64s,
+    column_groups: Int64s,
+    lists: Float64s,
+) -> None:
+    """Measure every pair whose stored distance can still enter the row's list."""
+    last = lists.shape[2] - 1
+    limits = np.finfo(np.float32)
+    for i in range(distances.shape[0]):
+        limit = np.inf
+        for j in range(distances.shape[1]):
+            if distances[i, j] <= limit and row_groups[i] != column_groups[j]:
+                # At distance zero only a smaller row number could still enter, and columns come by number.
+                if lists[i, 0, last] == 0.0:
+                    break
+                insert(lists[i], squared_distance(X[i], Z[j]), np.float64(j))
+                limit = np.sqrt(lists[i, 0, last]) * (1.0 + STORED_ERROR) + np.sqrt(limits.tiny)
+                if limit > limits.max:
+                    limit = np.inf
+
+
+def nearest_in_distances(
+    X: Floats,
+    row_groups: Int64s,
+    Z: Floats,
+    column_groups: Int64s,
+    distances: NDArray[np.float32],
+    *,
+    k: int,
+) -> Float64s:
+    """Return what `nearest_in_tile` returns for all rows of Z, bit for bit, from distances at hand.
+
+    They only rule pairs out, by their rounding bound; the pairs left are measured again in float64.
+
+    Parameters
+    ----------
+    distances : float32 array, shape (r, c): Euclidean, each within `STORED_ERROR` of the truth
+    """
+    lists = empty_lists(X.shape[0], k)
+    _scan_stored(distances, X, Z, row_groups, column_groups, lists)
+    return lists
+
+
+@njit(cache=True, nogil=True)
+def merge_lists(lists: Float64s) -> Float64s:
+    """Merge lists of the same rows, shape (r, m, 2, k), into one, shape (r, 1, 2, k)."""
+    merged = np.full((lists.shape[0], 1, 2, lists.shape[3]), np.inf)
+    merged[:, :, 1] = -1.0
+    for i in range(lists.shape[0]):
+        for m in range(lists.shape[1]):
+            for t in range(lists.shape[3]):
+                if lists[i, m, 1, t] >= 0:
+                    insert(merged[i, 0], lists[i, m, 0, t], lists[i, m, 1, t])
+    return merged
+
+
+@njit(cache=True, nogil=True)
+def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
+    """Return the lists, shape (n, 2, k), of the nearest of each row's candidates (n, m), -1 for none."""
+    lists = np.full((X.shape[0], 2, k), np.inf)
+    lists[:, 1] = -1.0
+    for i in range(X.shape[0]):
+        for j in candidates[i]:
+            if j >= 0 and j != i:
+                insert(lists[i], squared_distance(X[i], X[j]), np.float64(j))
+    return lists
+
+
+def row_faults(X: Any) -> Int64s:
+    """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r,)."""
+    if sp.issparse(X):
+        bad = np.zeros(X.shape[0], dtype=bool)
+        bad[rows_of(X)[~np.isfinite(X.data)]] = True
+        zero = abs(X).sum(axis=1) == 0
+    else:
+        bad = ~np.isfinite(X).all(axis=1)
+        zero = ~(X != 0).any(axis=1)
+    return np.where(bad, 1, np.where(zero, 2, 0)).astype(np.int64)

@@ -1,0 +1,118 @@
+"""Block functions of imputation against plain formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import nnls
+
+from distembed.manifold import imputation_blocks as blocks
+from tests.references import imputation as oracle
+
+COARSE = st.integers(-3, 3).map(float)
+"""A coarse grid of values gives many equal ones."""
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    A=st.tuples(st.integers(1, 9), st.integers(1, 12)).flatmap(
+        lambda s: hnp.arrays(float, s, elements=COARSE)
+    )
+)
+def test_simplex_weights_are_on_the_simplex_and_optimal(A):
+    w, certificate = blocks.simplex_weights(A)
+    assert (w >= 0).all()
+    assert w.sum() == pytest.approx(1)
+    assert certificate < 1e-8
+    plain = oracle.simplex_weights(np.zeros(A.shape[1]), A)
+    scale = (A**2).sum(axis=1).mean()
+    assert ((w @ A) ** 2).sum() <= ((plain @ A) ** 2).sum() + 1e-8 * scale
+
+
+def test_simplex_weights_of_a_known_mixture():
+    rng = np.random.default_rng(0)
+    neighbors = rng.standard_normal((5, 20))
+    truth = np.array([0.5, 0.0, 0.2, 0.3, 0.0])
+    w, _ = blocks.simplex_weights(neighbors - truth @ neighbors)
+    np.testing.assert_allclose(w, truth, atol=1e-9)
+
+
+def test_equal_neighbours_share_their_weight():
+    w, certificate = blocks.simplex_weights(np.array([[1.0, 0], [1.0, 0], [-1.0, 0]]))
+    np.testing.assert_allclose(w, [0.25, 0.25, 0.5], atol=1e-6)
+    assert certificate < 1e-8
+    w, _ = blocks.simplex_weights(np.zeros((4, 3)))
+    np.testing.assert_array_equal(w, 0.25)
+
+
+def test_the_certificate_sees_weights_that_are_not_optimal(monkeypatch):
+    A = np.random.default_rng(0).standard_normal((4, 6))
+    _w, good = blocks.simplex_weights(A)
+    G = A @ A.T
+    worse = np.full(4, 0.25)
+    assert (worse @ G @ worse - (G @ worse).min()) / np.diag(G).mean() > 1e-3 > good
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 2**32), st.integers(1, 10), st.integers(3, 15))
+def test_cone_weights_equal_scipys(seed, k, d):
+    rng = np.random.default_rng(seed)
+    A, x = rng.standard_normal((k, d)), rng.standard_normal(d)
+    w, certificate = blocks.cone_weights(A, x)
+    # Gram matrices square the condition of A: with more columns than dimensions digits are lost.
+    assert certificate < 1e-6
+    residual, plain = np.linalg.norm(x - w @ A), nnls(A.T, x)[1]
+    assert residual == pytest.approx(plain, abs=1e-7)
+
+
+def test_cone_weights_may_all_be_zero():
+    w, certificate = blocks.cone_weights(np.array([[1.0, 0.0], [0.5, 0.0]]), np.array([-1.0, 0.0]))
+    np.testing.assert_array_equal(w, 0)
+    assert certificate == 0
+    np.testing.assert_array_equal(blocks.raise_to_floor(w, 0.1, 0.0), 0.5)
+
+
+@given(
+    hnp.arrays(float, st.integers(1, 9), elements=st.sampled_from([0.0, 1e-12, 0.25, 1.0])),
+    st.sampled_from([0.0, 1e-6, 0.5]),
+)
+def test_floor_makes_every_weight_positive(w, least):
+    raised = blocks.raise_to_floor(w, 0.1, least)
+    assert (raised > 0).all()
+    np.testing.assert_allclose(raised, oracle.with_floor(w, 0.1, least), rtol=1e-12)
+
+
+def test_a_tiny_weight_does_not_make_the_floor_tiny():
+    """The last of three neighbours hardly counts: a floor of its weight would let I - W grow singular."""
+    X = np.array([[0.0, 0.0], [1.0, 1e-13], [-1.0, 1e-13], [1.0, -3.0]])
+    structure = np.array([0]), np.array([0, 3]), np.array([1, 2, 3])
+    weights, _ = blocks.reconstruction_weights(X, *structure, 0.1, True)
+    plain = blocks.reconstruction_weights(X, *structure, 0.0, True)[0]
+    assert 0 < plain[2] < 1e-9
+    assert weights.min() == pytest.approx(0.1 * blocks.LEAST_FLOOR / 3, rel=1e-3)
+
+
+def test_power_sweeps_record_every_sweep():
+    rng = np.random.default_rng(0)
+    W = sp.csr_array(rng.random((5, 5)) / 10)
+    B, Y = rng.random((5, 2)), rng.random((5, 2))
+    state = blocks.power_sweeps(W, B, Y, n_sweeps=2, lazy=True)
+    first = (W @ Y + B + Y) / 2
+    second = (W @ first + B + first) / 2
+    np.testing.assert_allclose(state[:5], second)
+    np.testing.assert_allclose(
+        state[5:7], [np.abs(first - Y).sum(axis=0), np.abs(second - first).sum(axis=0)]
+    )
+    np.testing.assert_allclose(state[7:], [np.abs(Y).sum(axis=0), np.abs(first).sum(axis=0)])
+
+
+def test_unreached_rows_follow_positive_weights_backwards():
+    W = sp.csr_array(
+        (np.array([1.0, 1.0, 1.0, 1.0, 0.0]), (np.array([0, 1, 2, 3, 3]), np.array([1, 0, 3, 2, 0]))),
+        shape=(4, 4),
+    )
+    np.testing.assert_array_equal(blocks.unreached_rows(W, np.array([True, False, False, False])), [2, 3])

@@ -1,0 +1,64 @@
+"""Every method of transfer, from the same correspondences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
+from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.manifold.linear_maps import control_features
+from distembed.neighbors.graphs import neighbor_affinity
+
+
+def two_sets(n=80):
+    """Return two sets that are one up to a rotation and noise, with proportions smooth over them."""
+    generator = np.random.default_rng(0)
+    first = generator.standard_normal((5, 8))[generator.integers(5, size=n)]
+    first = first + 0.5 * generator.standard_normal((n, 8))
+    second = first @ np.linalg.qr(generator.standard_normal((8, 8)))[0]
+    second = second + 0.1 * generator.standard_normal((n, 8))
+    features = on_simplex(np.tanh(first @ generator.standard_normal((8, 4))) + 1)
+    graphs = neighbor_affinity(first, 6), neighbor_affinity(second, 6)
+    return TwoSets(first, second, graphs, features)
+
+
+def known(n, n_known):
+    return sp.csr_array((np.ones(n_known), (np.arange(n_known), np.arange(n_known))), shape=(n, n))
+
+
+@pytest.mark.filterwarnings("ignore:.*joined to no known value")
+def test_every_method_infers_from_the_same_pairs():
+    sets, rows = two_sets(), np.arange(10, 80)
+    model = FeaturePreservingEmbedding(4, regularization=0.1, propagate=True)
+    found = infer_by_each_method(sets, known(80, 10), model, alignment_components=10)
+    controls = control_features(sets.first, sets.second, sets.features, known(80, 10))
+    for name, inferred in controls.items():
+        np.testing.assert_array_equal(found[name].features, inferred)
+    scores = {score.method: score for score in score_methods(found, sets.features[rows], rows, rows)}
+    assert set(scores) == {
+        *controls, "alignment", "embedding_given", "matching", "matching_1", "embedding"
+    }  # fmt: skip
+    assert scores["embedding"].rmse < 0.5 * scores["mean"].rmse
+    assert scores["embedding"].rmse < scores["embedding_given"].rmse
+    assert scores["matching"].hits_1 > 0.8
+    assert np.isnan(scores["mean"].hits_1)
+    direct = score_transfer(found["ridge"].features[rows], sets.features[rows])
+    assert scores["ridge"].rmse == direct.rmse
+
+
+@pytest.mark.filterwarnings("ignore:.*joined to no known value")
+def test_sparse_rows_and_unknown_features_leave_the_graph_methods():
+    sets = two_sets()
+    features = sets.features.copy()
+    features[3] = np.nan
+    sparse = sets._replace(
+        first=sp.csr_array(sets.first), second=sp.csr_array(sets.second), features=features
+    )
+    found = infer_by_each_method(
+        sparse, known(80, 20), FeaturePreservingEmbedding(4), alignment_components=500
+    )
+    assert list(found) == ["mean", "alignment", "embedding"]
+    assert all(np.isfinite(inference.features).all() for inference in found.values())

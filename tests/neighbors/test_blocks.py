@@ -1,0 +1,152 @@
+"""Block functions of neighbours and trees against plain formulas."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from distembed.linalg.csr import unit_rows
+from distembed.neighbors import blocks, cosine_blocks
+from distembed.neighbors.spanning_tree_blocks import boruvka_round
+from tests.references import imputation as oracle
+
+SHAPES = st.tuples(st.integers(3, 30), st.integers(1, 9))
+# A coarse grid of values gives many exactly equal distances and equal rows.
+COARSE = st.integers(-3, 3).map(float)
+
+
+def rows_of(dtype):
+    return SHAPES.flatmap(lambda shape: hnp.arrays(dtype, shape, elements=COARSE))
+
+
+def lists_of(X, k, *, groups=None, cut=None, offset=0.0):
+    """Return the lists of all rows of X, computed from tiles cut at `cut` and merged."""
+    ids = np.arange(len(X))
+    groups = ids if groups is None else groups
+    edges = [0, *(cut or []), len(X)]
+    tiles = [
+        blocks.nearest_in_tile(X, groups, X[a:b], ids[a:b], groups[a:b], np.full(X.shape[1], offset), k=k)
+        for a, b in itertools.pairwise(edges)
+    ]
+    return blocks.merge_lists(np.stack(tiles, axis=1))[:, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(deadline=None, max_examples=30)
+@given(data=st.data())
+def test_nearest_in_tile_orders_by_distance_then_row(dtype, data):
+    X = data.draw(rows_of(dtype))
+    k = data.draw(st.integers(1, len(X) - 1))
+    cut = sorted(data.draw(st.sets(st.integers(1, len(X) - 1), max_size=3)))
+    order, D = oracle.nearest(oracle.distances(X), k)
+    lists = lists_of(X, k, cut=cut)
+    np.testing.assert_array_equal(lists[:, 1], order)
+    np.testing.assert_allclose(np.sqrt(lists[:, 0]), D, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearest_in_tile_is_exact_far_from_the_origin(dtype):
+    # Distances are 1e-4 of the lengths: a float32 product alone has no correct digit of their squares.
+    X = (1e4 + np.random.default_rng(0).random((300, 6))).astype(dtype)
+    order, _ = oracle.nearest(oracle.distances(X), 5)
+    for offset in (0.0, 1e4):
+        np.testing.assert_array_equal(lists_of(X, 5, offset=offset)[:, 1], order)
+
+
+@pytest.mark.parametrize("scale", [2.0**-90, 2.0**90])
+def test_nearest_in_tile_is_exact_where_float32_products_overflow_or_vanish(scale):
+    X = np.random.default_rng(0).standard_normal((100, 6)).astype(np.float32)
+    lists = lists_of(X * np.float32(scale), 5)
+    np.testing.assert_array_equal(lists[:, 1], lists_of(X, 5)[:, 1])
+
+
+def test_nearest_in_tile_has_the_same_bits_for_any_cut():
+    X = np.random.default_rng(1).standard_normal((700, 33)).astype(np.float32)
+    whole = lists_of(X, 7)
+    assert whole.tobytes() == lists_of(X, 7, cut=[1, 300, 301]).tobytes()
+    assert whole.tobytes() == lists_of(X, 7, cut=[256], offset=0.5).tobytes()
+
+
+def test_nearest_in_tile_leaves_out_the_own_group_and_marks_what_is_missing():
+    X = np.arange(6.0)[:, None]
+    lists = lists_of(X, 4, groups=np.array([0, 0, 0, 1, 1, 0]))
+    np.testing.assert_array_equal(lists[0, 1], [3, 4, -1, -1])
+    np.testing.assert_array_equal(lists[3, 1], [2, 1, 5, 0])
+    assert np.isinf(lists[0, 0, 2:]).all()
+
+
+def test_a_mass_of_equal_rows_lists_the_smallest_numbers():
+    lists = lists_of(np.ones((500, 5), np.float32), 3, cut=[100, 400])
+    np.testing.assert_array_equal(lists[:3, 1], [[1, 2, 3], [0, 2, 3], [0, 1, 3]])
+    np.testing.assert_array_equal(lists[499, 1], [0, 1, 2])
+    assert not lists[:, 0].any()
+
+
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_sparse_tiles_agree_with_dense_ones(data):
+    X = np.abs(data.draw(rows_of(np.float64)))
+    X[:, 0] += 1
+    X += np.random.default_rng(0).random(X.shape) * (X > 0)
+    unit = unit_rows(X)
+    k = data.draw(st.integers(1, len(X) - 1))
+    ids = np.arange(len(X))
+    sparse = unit_rows(sp.csr_array(X))
+    lists = cosine_blocks.nearest_in_sparse_tile(sparse, ids, sparse, ids, ids, k=k)
+    np.testing.assert_allclose(lists[:, 0], lists_of(unit, k)[:, 0], atol=1e-14)
+
+
+def test_sparse_rows_without_a_common_feature_are_at_distance_one():
+    X = unit_rows(sp.csr_array(np.eye(4)))
+    ids = np.arange(4)
+    lists = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=2)
+    np.testing.assert_array_equal(lists[:, 0] / 2, 1.0)
+    np.testing.assert_array_equal(lists[:, 1], [[1, 2], [0, 2], [0, 1], [0, 1]])
+
+
+def test_accurate_squares_keep_their_digits_where_rows_nearly_coincide():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 40)) + 1e3
+    Z = X + 1e-5 * rng.standard_normal(X.shape)
+    exact = ((X.astype(np.longdouble)[:, None] - Z.astype(np.longdouble)) ** 2).sum(axis=-1)
+    np.testing.assert_allclose(blocks.accurate_squares(X, Z), exact.astype(float), rtol=1e-11)
+
+
+def test_row_faults_tell_bad_from_empty():
+    X = np.array([[1.0, 0], [np.nan, 1], [0, 0], [np.inf, 1]])
+    np.testing.assert_array_equal(blocks.row_faults(X), [0, 1, 2, 1])
+    np.testing.assert_array_equal(blocks.row_faults(sp.csr_array(X)), [0, 1, 2, 1])
+
+
+@settings(deadline=None, max_examples=30)
+@given(data=st.data())
+def test_boruvka_with_whole_lists_finds_the_tree_of_prim(data):
+    X = data.draw(rows_of(np.float64))
+    lists = lists_of(X, len(X) - 1)
+    groups, edges = np.arange(len(X)), []
+    while groups.any():
+        found = boruvka_round(lists, groups)
+        assert found.squares.size  # whole lists prove something in every round
+        edges += [tuple(sorted(edge)) for edge in found.edges.tolist()]
+        groups = found.groups
+    D = oracle.distances(X)
+    assert len(set(edges)) == len(X) - 1
+    np.testing.assert_allclose(
+        sum(D[i, j] for i, j in edges), sum(D[i, j] for i, j in oracle.prim(D)), rtol=1e-12
+    )
+
+
+def test_boruvka_takes_no_edge_that_a_short_list_leaves_in_doubt():
+    # Rows 0, 1 and 2, 3 are close pairs: lists of one neighbour say nothing about how the pairs join.
+    lists = lists_of(np.array([[0.0], [1.0], [5.0], [6.0]]), 1)
+    first = boruvka_round(lists, np.arange(4))
+    np.testing.assert_array_equal(first.groups, [0, 0, 2, 2])
+    second = boruvka_round(lists, first.groups)
+    assert second.edges.size == 0
+    assert second.unsure.all()
