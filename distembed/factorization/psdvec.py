@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import dask.array as da
 import numpy as np
@@ -21,18 +21,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
-from distembed.factorization import blocks
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import Weighting
+from distembed.factorization.psdvec_core import Rounds, factorize, sliced
+from distembed.factorization.psdvec_lifts import PairCounts, solved_words, weighting_of
 from distembed.linalg.chunks import batches
-from distembed.linalg.csr import column_range
-from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
-    SparsePlusLowRank,
-    column_powers,
-    empty_csr,
-    gathered,
-    gram,
     row_blocks,
     transpose_row_blocks,
 )
@@ -48,66 +42,6 @@ from distembed.weighting.pmi import (
 )
 
 Floats = NDArray[np.floating]
-
-
-class PairCounts(NamedTuple):
-    """Counts between row words and column words, in both orders, with their words' totals.
-
-    Attributes
-    ----------
-    forward, backward : Dask arrays (n, m) of csr_array row blocks
-        Row word left of column word, and right of it.
-    row_totals, column_totals : (n,), (m,) float64
-        Bigrams with the word on the left.
-    row_unigram, column_unigram : (n,), (m,) float64
-        Probabilities, of sum 1 over the words of the whole problem.
-    """
-
-    forward: da.Array
-    backward: da.Array
-    row_totals: Floats
-    column_totals: Floats
-    row_unigram: Floats
-    column_unigram: Floats
-
-
-class CoreProblem(NamedTuple):
-    """What the rounds of the core work on.
-
-    Attributes
-    ----------
-    weights, target : Dask arrays (n, n) of csr_array row blocks, float32
-        Ws and S, on the same support.
-    irreducible : Dask array (1,)
-        The weighted squared error that no symmetric matrix can fit.
-    weighting : Weighting
-    """
-
-    weights: da.Array
-    target: da.Array
-    irreducible: da.Array
-    weighting: Weighting
-
-
-class Core(NamedTuple):
-    """Core vectors and how they came about.
-
-    Attributes
-    ----------
-    vectors : Dask array (n, d) float32
-    objective : (n_iter,) float64
-        Weighted squared error after each round.
-    eigenvalues : (d,) float64
-        Of the last round, negatives as zero: squared lengths of the columns of `vectors`.
-    ranks : list of int
-    weighting : Weighting
-    """
-
-    vectors: da.Array
-    objective: Floats
-    eigenvalues: Floats
-    ranks: list[int]
-    weighting: Weighting
 
 
 class PSDVec(BaseEstimator):
@@ -301,7 +235,7 @@ class PSDVec(BaseEstimator):
         """Learn the core vectors from counts in row blocks."""
         self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
-            core = self._factorize(counts)
+            core = factorize(counts, word_counts, row_totals, self._rounds())
         self.core_vectors_ = self.vectors_ = core.vectors
         self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
         self.ranks_, self.n_core_ = core.ranks, counts.shape[0]
@@ -465,76 +399,6 @@ class PSDVec(BaseEstimator):
             self.core_vectors_ = self.vectors_[: self.n_core_]
         return self
 
-    def _factorize(self, counts: da.Array) -> Core:
-        """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective."""
-        n = counts.shape[0]
-        ranks = [min(n, self.n_components + self.n_iter - t) for t in range(1, self.n_iter + 1)]
-        sparse, problem = self._core_problem(counts)
-        objective: list[float] = []
-        vectors: da.Array | None = None
-        for number, rank in enumerate(ranks, start=1):
-            keep = _within(self.checkpoint, f"core/round-{number}/")
-            vectors = keep("vectors", partial(self._round, sparse, rank, vectors, keep))
-            if number == 1:
-                # Not before: the first round's basis is the largest array of all, and does without them.
-                problem = self._keep_problem(problem)
-            sparse = residual_of(problem, vectors)
-            if number < len(ranks):
-                sparse = keep("residual", partial(_given, sparse))
-            objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
-        assert vectors is not None
-        values = compute(column_powers(vectors, 2))
-        return Core(vectors, np.array(objective), values, ranks, problem.weighting)
-
-    def _core_problem(self, counts: da.Array) -> tuple[da.Array, CoreProblem]:
-        """Return the sparse part of A_1, and what the rounds work on, all lazily."""
-        pairs = _pairs_of_core(counts, self.core_row_totals_, self.core_counts_, self.checkpoint)
-        off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
-        cutoff = weight_cutoff(counts, self.weight_cutoff, corner=corner_count(counts))
-        weighting = weighting_of(self.smoothing, cutoff, largest_count(off))
-        first, weights, target, irreducible = (
-            _lift_pairs(pairs, name, weighting) for name in ("first", "weights", "target", "irreducible")
-        )
-        return first, CoreProblem(weights, target, irreducible.sum(axis=0), weighting)
-
-    def _keep_problem(self, problem: CoreProblem) -> CoreProblem:
-        return problem._replace(
-            weights=self.checkpoint("core/weights", partial(_given, problem.weights)),
-            target=self.checkpoint("core/target", partial(_given, problem.target)),
-            irreducible=self.checkpoint("core/irreducible", partial(_given, problem.irreducible)),
-        )
-
-    def _round(self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint) -> da.Array:
-        """Return V = U sqrt(max(Λ, 0)) of one round's matrix.
-
-        In the first round its sparse part is not kept yet, in later ones it is the residual kept before.
-        """
-        kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
-        found = self._eigenpairs(kept, rank, before, keep)
-        lengths = np.sqrt(np.maximum(found.values, 0) / (1 + self.core_ridge))
-        return found.vectors * lengths.astype(np.float32)
-
-    def _eigenpairs(
-        self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint
-    ) -> Eigenpairs:
-        constant = float(np.log(self.smoothing)) / 2 if before is None else 0.0
-        matrix = SparsePlusLowRank(sparse, factor=before, constant=constant)
-        if self.solver == "dense":
-            return dense_eigenpairs(matrix, rank)
-        # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
-        # from the start, it takes no precision from the others.
-        ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
-        start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
-        return largest_eigenpairs(
-            matrix,
-            rank,
-            start=start,
-            block_size=(self.block_size or -(-rank // 2)) if before is None else None,
-            n_passes=self.first_passes if before is None else self.n_passes,
-            random_state=seed_of(self.random_state),
-            checkpoint=keep,
-        )
-
     def _new_pairs(
         self,
         rows: da.Array,
@@ -578,16 +442,28 @@ class PSDVec(BaseEstimator):
         return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
 
     def _solve_noncore(self, pairs: PairCounts, weighting: Weighting, ridge: Floats) -> da.Array:
-        core = gathered(da.asarray(self.core_vectors_))
-        return _lift_pairs(
+        return solved_words(
             pairs,
-            "words",
             weighting,
-            core,
-            gram(core, core),
-            da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),
+            self.core_vectors_,
+            ridge,
             background_weight=self.background_weight,
             uniform_weight=self.uniform_weight,
+        )
+
+    def _rounds(self) -> Rounds:
+        return Rounds(
+            self.n_components,
+            self.n_iter,
+            self.smoothing,
+            self.weight_cutoff,
+            self.core_ridge,
+            self.solver,
+            self.n_passes,
+            self.first_passes,
+            self.block_size,
+            seed_of(self.random_state),
+            self.checkpoint,
         )
 
     def _checked_input(self, counts: Any, word_counts: Any) -> Floats:
@@ -644,60 +520,8 @@ class PSDVec(BaseEstimator):
         return np.repeat(values, [*sizes[:-1], m])[:m]
 
 
-def _given(array: da.Array) -> da.Array:
-    """Return an array that is described already: what a checkpoint calls."""
-    return array
-
-
-def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
-    """Return the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
-    chunks = ((1,) * left_over.numblocks[0], (1,))
-    parts = map_blocks(
-        _weighted_squares,
-        left_over,
-        problem.weights,
-        chunks=chunks,
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-    return problem.irreducible + parts.sum(axis=0, split_every=8)
-
-
-def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
-    """Return R = S - Ws∘(V Vᵀ), lazily, in the row blocks of S."""
-    return map_blocks(
-        _residual,
-        problem.target,
-        problem.weights,
-        vectors,
-        gathered(vectors),
-        chunks=problem.target.chunks,
-        dtype=np.float32,
-        meta=empty_csr(),
-    )
-
-
-def weighting_of(smoothing: float, cutoff: float, largest: float) -> Weighting:
-    """Return the weighting whose largest weight is 1, given the largest count that has one."""
-    scale = min(float(np.sqrt(largest)), cutoff)
-    return Weighting(smoothing, cutoff, scale or 1.0)
-
-
-def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
-    """Return rows and columns of a sparse matrix of row blocks, lazily."""
-    part = matrix[slice(*rows)]
-    chunks = (part.chunks[0], (columns[1] - columns[0],))
-    return map_blocks(
-        column_range, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
-    )
-
-
 def _corner(every: da.Array, n_core: int) -> da.Array:
     return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
-
-
-def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    return lambda name, make: checkpoint(prefix + name, make)
 
 
 def _checked_length(values: Any, n: int, name: str) -> Floats:
@@ -721,77 +545,3 @@ def _check_counted(sums: Marginals, word_counts: Floats) -> None:
             f"word_counts is 0 for {wrong.size} words that counts has pairs of, first word {wrong[0]}: "
             "give the occurrences of the words in the text that the pairs come from"
         )
-
-
-def _pairs_of_core(
-    counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
-) -> PairCounts:
-    total = word_counts.sum()
-    unigram = word_counts / total if total else word_counts
-    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
-    return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
-
-
-def _lift_pairs(
-    pairs: PairCounts, what: str, weighting: Weighting, *others: da.Array, **options: Any
-) -> da.Array:
-    """Compute the weights, the target or another quantity from each row block of pairs."""
-    sparse = what in {"weights", "target", "first"}
-    rows = pairs.forward.chunks[0]
-    width = {"irreducible": 1, "words": others[0].shape[1] if others else 0}.get(what, pairs.forward.shape[1])
-    sides = np.stack([pairs.row_totals, pairs.row_unigram], axis=1)
-    facing = np.stack([pairs.column_totals, pairs.column_unigram], axis=1)
-    return map_blocks(
-        _block_of_pairs,
-        pairs.forward,
-        pairs.backward,
-        da.from_array(sides, chunks=(rows, 2)),
-        da.from_array(facing, chunks=-1),
-        *others,
-        what=what,
-        weighting=weighting,
-        chunks=(rows if what != "irreducible" else (1,) * len(rows), (width,)),
-        dtype=np.float64 if what == "irreducible" else np.float32,
-        meta=empty_csr() if sparse else np.empty((0, 0), np.float64 if what == "irreducible" else np.float32),
-        **options,
-    )
-
-
-def _block_of_pairs(
-    forward: Any,
-    backward: Any,
-    sides: Floats,
-    facing: Floats,
-    *others: Floats,
-    what: str,
-    weighting: Weighting,
-    block_info: Any = None,
-    **options: Any,
-) -> Any:
-    first_row = block_info[0]["array-location"][0][0]
-    if what in {"weights", "target", "irreducible"}:
-        forward = blocks.without_core_diagonal(forward, first_row)
-        backward = blocks.without_core_diagonal(backward, first_row)
-    pairs = blocks.weigh_pairs(
-        forward, backward, sides[:, 0], sides[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
-    )
-    if what == "first":
-        return blocks.first_sparse_part(pairs, first_row, float(np.log(weighting.smoothing)))
-    if what == "words":
-        core, core_gram, ridge = others
-        return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], **options)
-    if what == "irreducible":
-        return blocks.irreducible_error(pairs)[None]
-    return blocks.symmetric_weights(pairs) if what == "weights" else blocks.symmetric_target(pairs)
-
-
-def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:
-    return blocks.without_core_diagonal(block, block_info[0]["array-location"][0][0])
-
-
-def _residual(target: Any, weights: Any, own: Floats, everyone: Floats) -> Any:
-    return blocks.residual(target, weights, own, everyone)
-
-
-def _weighted_squares(difference: Any, weights: Any) -> Floats:
-    return blocks.weighted_squares(difference, weights)[None]

@@ -1,0 +1,246 @@
+"""The rounds of PSDVec: core vectors as a weighted low-rank positive semidefinite approximation, solved by EM."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.execution import Checkpoint, compute, map_blocks
+from distembed.factorization import blocks
+from distembed.factorization.blocks import Weighting
+from distembed.factorization.psdvec_lifts import (
+    PairCounts,
+    first_row_of,
+    first_sparse_part,
+    irreducible_error,
+    symmetric_target,
+    symmetric_weights,
+    weighting_of,
+)
+from distembed.linalg.csr import column_range
+from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
+from distembed.linalg.operators import (
+    SparsePlusLowRank,
+    column_powers,
+    empty_csr,
+    gathered,
+    transpose_row_blocks,
+)
+from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
+
+Floats = NDArray[np.floating]
+
+
+class Rounds(NamedTuple):
+    """How the rounds are run: the parameters of `PSDVec` that bear on its core."""
+
+    n_components: int
+    n_iter: int
+    smoothing: float
+    weight_cutoff: CutoffRule
+    core_ridge: float
+    solver: Literal["krylov", "dense"]
+    n_passes: int
+    first_passes: int
+    block_size: int | None
+    random_state: int
+    checkpoint: Checkpoint
+
+
+class CoreProblem(NamedTuple):
+    """What the rounds of the core work on.
+
+    Attributes
+    ----------
+    weights, target : Dask arrays (n, n) of csr_array row blocks, float32
+        Ws and S, on the same support.
+    irreducible : Dask array (1,)
+        The weighted squared error that no symmetric matrix can fit.
+    weighting : Weighting
+    """
+
+    weights: da.Array
+    target: da.Array
+    irreducible: da.Array
+    weighting: Weighting
+
+
+class Core(NamedTuple):
+    """Core vectors and how they came about.
+
+    Attributes
+    ----------
+    vectors : Dask array (n, d) float32
+    objective : (n_iter,) float64
+        Weighted squared error after each round.
+    eigenvalues : (d,) float64
+        Of the last round, negatives as zero: squared lengths of the columns of `vectors`.
+    ranks : list of int
+    weighting : Weighting
+    """
+
+    vectors: da.Array
+    objective: Floats
+    eigenvalues: Floats
+    ranks: list[int]
+    weighting: Weighting
+
+
+def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds) -> Core:
+    """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
+
+    Parameters
+    ----------
+    counts : Dask array (n, n) of csr_array row blocks
+    word_counts, row_totals : (n,) arrays
+        Over the whole vocabulary.
+    """
+    n = counts.shape[0]
+    ranks = [min(n, rounds.n_components + rounds.n_iter - t) for t in range(1, rounds.n_iter + 1)]
+    sparse, problem = _core_problem(counts, word_counts, row_totals, rounds)
+    objective: list[float] = []
+    vectors: da.Array | None = None
+    for number, rank in enumerate(ranks, start=1):
+        keep = _within(rounds.checkpoint, f"core/round-{number}/")
+        vectors = keep("vectors", partial(_round, sparse, rank, vectors, rounds, keep))
+        if number == 1:
+            # Not before: the first round's basis is the largest array of all, and does without them.
+            problem = _keep_problem(problem, rounds.checkpoint)
+        sparse = residual_of(problem, vectors)
+        if number < len(ranks):
+            sparse = keep("residual", partial(_given, sparse))
+        objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
+    assert vectors is not None
+    values = compute(column_powers(vectors, 2))
+    return Core(vectors, np.array(objective), values, ranks, problem.weighting)
+
+
+def _core_problem(
+    counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds
+) -> tuple[da.Array, CoreProblem]:
+    """Return the sparse part of A_1, and what the rounds work on, all lazily."""
+    pairs = _pairs_of_core(counts, row_totals, word_counts, rounds.checkpoint)
+    off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
+    cutoff = weight_cutoff(counts, rounds.weight_cutoff, corner=corner_count(counts))
+    weighting = weighting_of(rounds.smoothing, cutoff, largest_count(off))
+    problem = CoreProblem(
+        symmetric_weights(pairs, weighting),
+        symmetric_target(pairs, weighting),
+        irreducible_error(pairs, weighting),
+        weighting,
+    )
+    return first_sparse_part(pairs, weighting), problem
+
+
+def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:
+    return problem._replace(
+        weights=checkpoint("core/weights", partial(_given, problem.weights)),
+        target=checkpoint("core/target", partial(_given, problem.target)),
+        irreducible=checkpoint("core/irreducible", partial(_given, problem.irreducible)),
+    )
+
+
+def _round(
+    sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+) -> da.Array:
+    """Return V = U sqrt(max(Λ, 0)) of one round's matrix.
+
+    In the first round its sparse part is not kept yet, in later ones it is the residual kept before.
+    """
+    kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
+    found = _eigenpairs(kept, rank, before, rounds, keep)
+    lengths = np.sqrt(np.maximum(found.values, 0) / (1 + rounds.core_ridge))
+    return found.vectors * lengths.astype(np.float32)
+
+
+def _eigenpairs(
+    sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+) -> Eigenpairs:
+    constant = float(np.log(rounds.smoothing)) / 2 if before is None else 0.0
+    matrix = SparsePlusLowRank(sparse, factor=before, constant=constant)
+    if rounds.solver == "dense":
+        return dense_eigenpairs(matrix, rank)
+    # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
+    # from the start, it takes no precision from the others.
+    ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
+    start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
+    return largest_eigenpairs(
+        matrix,
+        rank,
+        start=start,
+        block_size=(rounds.block_size or -(-rank // 2)) if before is None else None,
+        n_passes=rounds.first_passes if before is None else rounds.n_passes,
+        random_state=rounds.random_state,
+        checkpoint=keep,
+    )
+
+
+def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
+    """Return the weighted squared error (1,) from a residual: the irreducible part plus sum R²/Ws."""
+    chunks = ((1,) * left_over.numblocks[0], (1,))
+    parts = map_blocks(
+        _weighted_squares,
+        left_over,
+        problem.weights,
+        chunks=chunks,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+    return problem.irreducible + parts.sum(axis=0, split_every=8)
+
+
+def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
+    """Return R = S - Ws∘(V Vᵀ), lazily, in the row blocks of S."""
+    return map_blocks(
+        _residual,
+        problem.target,
+        problem.weights,
+        vectors,
+        gathered(vectors),
+        chunks=problem.target.chunks,
+        dtype=np.float32,
+        meta=empty_csr(),
+    )
+
+
+def _pairs_of_core(
+    counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
+) -> PairCounts:
+    total = word_counts.sum()
+    unigram = word_counts / total if total else word_counts
+    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
+    return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
+
+
+def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
+    """Return rows and columns of a sparse matrix of row blocks, lazily."""
+    part = matrix[slice(*rows)]
+    chunks = (part.chunks[0], (columns[1] - columns[0],))
+    return map_blocks(
+        column_range, part, bounds=columns, chunks=chunks, dtype=part.dtype, meta=empty_csr(part.dtype)
+    )
+
+
+def _given(array: da.Array) -> da.Array:
+    """Return an array that is described already: what a checkpoint calls."""
+    return array
+
+
+def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    return lambda name, make: checkpoint(prefix + name, make)
+
+
+def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:
+    return blocks.without_core_diagonal(block, first_row_of(block_info))
+
+
+def _residual(target: Any, weights: Any, own: Floats, everyone: Floats) -> Any:
+    return blocks.residual(target, weights, own, everyone)
+
+
+def _weighted_squares(difference: Any, weights: Any) -> Floats:
+    return blocks.weighted_squares(difference, weights)[None]
