@@ -52,7 +52,9 @@ class OneBlasThread(WorkerPlugin):
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
     """Start local worker processes of one thread and return their client; `resources` stops both."""
-    with dask.config.set({"distributed.scheduler.worker-ttl": WORKER_TTL_SECONDS}):
+    # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
+    settings = {"worker-ttl": WORKER_TTL_SECONDS, "worker-saturation": 1.0}
+    with dask.config.set({f"distributed.scheduler.{name}": value for name, value in settings.items()}):
         cluster = LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
@@ -160,8 +162,8 @@ def _killed(stage: str, block: str, error: KilledWorker) -> str:
     worker = error.last_worker
     limit = f" with a memory limit of {format_bytes(worker.memory_limit)}" if worker.memory_limit else ""
     return (
-        f"stage {stage}: {block} killed each worker that computed it, {error.allowed_failures + 1} or more, the last "
-        f"at {worker.address}{limit}; most likely it needs more memory: lower resources.block_memory, or raise "
+        f"stage {stage}: {block} was on each of {error.allowed_failures + 1} or more workers that died, the last "
+        f"{worker.address}{limit}; most likely a block needs more memory: lower resources.block_memory, or raise "
         "resources.memory_limit (dask worker --memory-limit), and give the same command again: what is finished is kept"
     )
 

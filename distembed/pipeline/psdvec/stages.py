@@ -84,7 +84,7 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
-    from distembed.factorization.psdvec import sliced
+    from distembed.factorization.psdvec_core import sliced
 
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts
@@ -117,12 +117,12 @@ def run_core(ctx: Context) -> dict[str, Any]:
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve the noncore words against the core, and put all vectors together."""
-    from distembed.factorization.psdvec import sliced
+    from distembed.factorization.psdvec_core import sliced
 
     core = ctx.workspace.array("core_vectors")
     counts = ctx.workspace.array("cooccurrence")
     n_core, n_words = core.shape[0], counts.shape[0]
-    vectors = core
+    vectors, learnt = core, {}
     if n_core < n_words:
         word_counts = vocabulary_of(ctx.workspace).counts
         row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
@@ -134,6 +134,8 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
             row_totals[n_core:],
         )
         vectors = da.concatenate([core, noncore])
+        names = ("noncore_cutoff", "noncore_scale", "total_count")
+        learnt = {name: str(getattr(model, f"{name}_")) for name in names}
     ctx.stage.store(
         "vectors",
         vectors,
@@ -142,7 +144,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         meaning="Word vectors; row i is word i of vocabulary.parquet.",
         progress=ctx.progress("vectors"),
     )
-    return {"n_noncore": n_words - n_core}
+    return {"n_noncore": n_words - n_core, **learnt}
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
