@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import dask.array as da
 import numpy as np
@@ -23,24 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import Weighting
-from distembed.factorization.psdvec_core import (
-    CoreProblem,
-    PairCounts,
-    lift_pairs,
-    objective_of,
-    pairs_of_core,
-    residual_of,
-    sliced,
-    weighting_of,
-    without_diagonal,
-)
+from distembed.factorization.psdvec_core import Rounds, factorize, sliced
+from distembed.factorization.psdvec_lifts import PairCounts, solved_words, weighting_of
 from distembed.linalg.chunks import batches
-from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import (
-    SparsePlusLowRank,
-    column_powers,
-    gathered,
-    gram,
     row_blocks,
     transpose_row_blocks,
 )
@@ -56,27 +42,6 @@ from distembed.weighting.pmi import (
 )
 
 Floats = NDArray[np.floating]
-
-
-class Core(NamedTuple):
-    """Core vectors and how they came about.
-
-    Attributes
-    ----------
-    vectors : Dask array (n, d) float32
-    objective : (n_iter,) float64
-        Weighted squared error after each round.
-    eigenvalues : (d,) float64
-        Of the last round, negatives as zero: squared lengths of the columns of `vectors`.
-    ranks : list of int
-    weighting : Weighting
-    """
-
-    vectors: da.Array
-    objective: Floats
-    eigenvalues: Floats
-    ranks: list[int]
-    weighting: Weighting
 
 
 class PSDVec(BaseEstimator):
@@ -270,7 +235,7 @@ class PSDVec(BaseEstimator):
         """Learn the core vectors from counts in row blocks."""
         self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
-            core = self._factorize(counts)
+            core = factorize(counts, word_counts, row_totals, self._rounds())
         self.core_vectors_ = self.vectors_ = core.vectors
         self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
         self.ranks_, self.n_core_ = core.ranks, counts.shape[0]
@@ -434,75 +399,6 @@ class PSDVec(BaseEstimator):
             self.core_vectors_ = self.vectors_[: self.n_core_]
         return self
 
-    def _factorize(self, counts: da.Array) -> Core:
-        """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective."""
-        n = counts.shape[0]
-        ranks = [min(n, self.n_components + self.n_iter - t) for t in range(1, self.n_iter + 1)]
-        sparse, problem = self._core_problem(counts)
-        objective: list[float] = []
-        vectors: da.Array | None = None
-        for number, rank in enumerate(ranks, start=1):
-            keep = _within(self.checkpoint, f"core/round-{number}/")
-            vectors = keep("vectors", partial(self._round, sparse, rank, vectors, keep))
-            if number == 1:
-                # Not before: the first round's basis is the largest array of all, and does without them.
-                problem = self._keep_problem(problem)
-            sparse = residual_of(problem, vectors)
-            if number < len(ranks):
-                sparse = keep("residual", partial(_given, sparse))
-            objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
-        assert vectors is not None
-        values = compute(column_powers(vectors, 2))
-        return Core(vectors, np.array(objective), values, ranks, problem.weighting)
-
-    def _core_problem(self, counts: da.Array) -> tuple[da.Array, CoreProblem]:
-        """Return the sparse part of A_1, and what the rounds work on, all lazily."""
-        pairs = pairs_of_core(counts, self.core_row_totals_, self.core_counts_, self.checkpoint)
-        cutoff = weight_cutoff(counts, self.weight_cutoff, corner=corner_count(counts))
-        weighting = weighting_of(self.smoothing, cutoff, largest_count(without_diagonal(counts)))
-        first, weights, target, irreducible = (
-            lift_pairs(pairs, name, weighting) for name in ("first", "weights", "target", "irreducible")
-        )
-        return first, CoreProblem(weights, target, irreducible.sum(axis=0), weighting)
-
-    def _keep_problem(self, problem: CoreProblem) -> CoreProblem:
-        return problem._replace(
-            weights=self.checkpoint("core/weights", partial(_given, problem.weights)),
-            target=self.checkpoint("core/target", partial(_given, problem.target)),
-            irreducible=self.checkpoint("core/irreducible", partial(_given, problem.irreducible)),
-        )
-
-    def _round(self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint) -> da.Array:
-        """Return V = U sqrt(max(Λ, 0)) of one round's matrix.
-
-        In the first round its sparse part is not kept yet, in later ones it is the residual kept before.
-        """
-        kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
-        found = self._eigenpairs(kept, rank, before, keep)
-        lengths = np.sqrt(np.maximum(found.values, 0) / (1 + self.core_ridge))
-        return found.vectors * lengths.astype(np.float32)
-
-    def _eigenpairs(
-        self, sparse: da.Array, rank: int, before: da.Array | None, keep: Checkpoint
-    ) -> Eigenpairs:
-        constant = float(np.log(self.smoothing)) / 2 if before is None else 0.0
-        matrix = SparsePlusLowRank(sparse, factor=before, constant=constant)
-        if self.solver == "dense":
-            return dense_eigenpairs(matrix, rank)
-        # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
-        # from the start, it takes no precision from the others.
-        ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
-        start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
-        return largest_eigenpairs(
-            matrix,
-            rank,
-            start=start,
-            block_size=(self.block_size or -(-rank // 2)) if before is None else None,
-            n_passes=self.first_passes if before is None else self.n_passes,
-            random_state=seed_of(self.random_state),
-            checkpoint=keep,
-        )
-
     def _new_pairs(
         self,
         rows: da.Array,
@@ -546,16 +442,28 @@ class PSDVec(BaseEstimator):
         return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
 
     def _solve_noncore(self, pairs: PairCounts, weighting: Weighting, ridge: Floats) -> da.Array:
-        core = gathered(da.asarray(self.core_vectors_))
-        return lift_pairs(
+        return solved_words(
             pairs,
-            "words",
             weighting,
-            core,
-            gram(core, core),
-            da.from_array(ridge[:, None], chunks=(pairs.forward.chunks[0], 1)),
+            self.core_vectors_,
+            ridge,
             background_weight=self.background_weight,
             uniform_weight=self.uniform_weight,
+        )
+
+    def _rounds(self) -> Rounds:
+        return Rounds(
+            self.n_components,
+            self.n_iter,
+            self.smoothing,
+            self.weight_cutoff,
+            self.core_ridge,
+            self.solver,
+            self.n_passes,
+            self.first_passes,
+            self.block_size,
+            seed_of(self.random_state),
+            self.checkpoint,
         )
 
     def _checked_input(self, counts: Any, word_counts: Any) -> Floats:
@@ -612,17 +520,8 @@ class PSDVec(BaseEstimator):
         return np.repeat(values, [*sizes[:-1], m])[:m]
 
 
-def _given(array: da.Array) -> da.Array:
-    """Return an array that is described already: what a checkpoint calls."""
-    return array
-
-
 def _corner(every: da.Array, n_core: int) -> da.Array:
     return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
-
-
-def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    return lambda name, make: checkpoint(prefix + name, make)
 
 
 def _checked_length(values: Any, n: int, name: str) -> Floats:

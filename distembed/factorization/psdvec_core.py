@@ -1,44 +1,54 @@
-"""The pairs of words that PSDVec is solved from, block by block: weights, targets, residual and objective.
-
-The lifts of `blocks` over Dask arrays; the rounds and the estimator are in `psdvec`.
-"""
+"""The rounds of PSDVec: core vectors as a weighted low-rank positive semidefinite approximation, solved by EM."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, map_blocks
+from distembed.execution import Checkpoint, compute, map_blocks
 from distembed.factorization import blocks
 from distembed.factorization.blocks import Weighting
+from distembed.factorization.psdvec_lifts import (
+    PairCounts,
+    first_row_of,
+    first_sparse_part,
+    irreducible_error,
+    symmetric_target,
+    symmetric_weights,
+    weighting_of,
+)
 from distembed.linalg.csr import column_range
-from distembed.linalg.operators import empty_csr, gathered, transpose_row_blocks
+from distembed.linalg.eigen import Eigenpairs, dense_eigenpairs, largest_eigenpairs
+from distembed.linalg.operators import (
+    SparsePlusLowRank,
+    column_powers,
+    empty_csr,
+    gathered,
+    transpose_row_blocks,
+)
+from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
 
 Floats = NDArray[np.floating]
 
 
-class PairCounts(NamedTuple):
-    """Counts between row words and column words, in both orders, with their words' totals.
+class Rounds(NamedTuple):
+    """How the rounds are run: the parameters of `PSDVec` that bear on its core."""
 
-    Attributes
-    ----------
-    forward, backward : Dask arrays (n, m) of csr_array row blocks
-        Row word left of column word, and right of it.
-    row_totals, column_totals : (n,), (m,) float64
-        Bigrams with the word on the left.
-    row_unigram, column_unigram : (n,), (m,) float64
-        Shares of the occurrences of all words of the problem.
-    """
-
-    forward: da.Array
-    backward: da.Array
-    row_totals: Floats
-    column_totals: Floats
-    row_unigram: Floats
-    column_unigram: Floats
+    n_components: int
+    n_iter: int
+    smoothing: float
+    weight_cutoff: CutoffRule
+    core_ridge: float
+    solver: Literal["krylov", "dense"]
+    n_passes: int
+    first_passes: int
+    block_size: int | None
+    random_state: int
+    checkpoint: Checkpoint
 
 
 class CoreProblem(NamedTuple):
@@ -57,6 +67,116 @@ class CoreProblem(NamedTuple):
     target: da.Array
     irreducible: da.Array
     weighting: Weighting
+
+
+class Core(NamedTuple):
+    """Core vectors and how they came about.
+
+    Attributes
+    ----------
+    vectors : Dask array (n, d) float32
+    objective : (n_iter,) float64
+        Weighted squared error after each round.
+    eigenvalues : (d,) float64
+        Of the last round, negatives as zero: squared lengths of the columns of `vectors`.
+    ranks : list of int
+    weighting : Weighting
+    """
+
+    vectors: da.Array
+    objective: Floats
+    eigenvalues: Floats
+    ranks: list[int]
+    weighting: Weighting
+
+
+def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds) -> Core:
+    """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
+
+    Parameters
+    ----------
+    counts : Dask array (n, n) of csr_array row blocks
+    word_counts, row_totals : (n,) arrays
+        Over the whole vocabulary.
+    """
+    n = counts.shape[0]
+    ranks = [min(n, rounds.n_components + rounds.n_iter - t) for t in range(1, rounds.n_iter + 1)]
+    sparse, problem = _core_problem(counts, word_counts, row_totals, rounds)
+    objective: list[float] = []
+    vectors: da.Array | None = None
+    for number, rank in enumerate(ranks, start=1):
+        keep = _within(rounds.checkpoint, f"core/round-{number}/")
+        vectors = keep("vectors", partial(_round, sparse, rank, vectors, rounds, keep))
+        if number == 1:
+            # Not before: the first round's basis is the largest array of all, and does without them.
+            problem = _keep_problem(problem, rounds.checkpoint)
+        sparse = residual_of(problem, vectors)
+        if number < len(ranks):
+            sparse = keep("residual", partial(_given, sparse))
+        objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
+    assert vectors is not None
+    values = compute(column_powers(vectors, 2))
+    return Core(vectors, np.array(objective), values, ranks, problem.weighting)
+
+
+def _core_problem(
+    counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds
+) -> tuple[da.Array, CoreProblem]:
+    """Return the sparse part of A_1, and what the rounds work on, all lazily."""
+    pairs = _pairs_of_core(counts, row_totals, word_counts, rounds.checkpoint)
+    off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
+    cutoff = weight_cutoff(counts, rounds.weight_cutoff, corner=corner_count(counts))
+    weighting = weighting_of(rounds.smoothing, cutoff, largest_count(off))
+    problem = CoreProblem(
+        symmetric_weights(pairs, weighting),
+        symmetric_target(pairs, weighting),
+        irreducible_error(pairs, weighting),
+        weighting,
+    )
+    return first_sparse_part(pairs, weighting), problem
+
+
+def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:
+    return problem._replace(
+        weights=checkpoint("core/weights", partial(_given, problem.weights)),
+        target=checkpoint("core/target", partial(_given, problem.target)),
+        irreducible=checkpoint("core/irreducible", partial(_given, problem.irreducible)),
+    )
+
+
+def _round(
+    sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+) -> da.Array:
+    """Return V = U sqrt(max(Λ, 0)) of one round's matrix.
+
+    In the first round its sparse part is not kept yet, in later ones it is the residual kept before.
+    """
+    kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
+    found = _eigenpairs(kept, rank, before, rounds, keep)
+    lengths = np.sqrt(np.maximum(found.values, 0) / (1 + rounds.core_ridge))
+    return found.vectors * lengths.astype(np.float32)
+
+
+def _eigenpairs(
+    sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
+) -> Eigenpairs:
+    constant = float(np.log(rounds.smoothing)) / 2 if before is None else 0.0
+    matrix = SparsePlusLowRank(sparse, factor=before, constant=constant)
+    if rounds.solver == "dense":
+        return dense_eigenpairs(matrix, rank)
+    # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
+    # from the start, it takes no precision from the others.
+    ones = da.ones((sum(matrix.row_chunks), 1), chunks=(matrix.row_chunks, (1,)), dtype=np.float32)
+    start = ones if before is None else da.concatenate([ones, before], axis=1).rechunk({1: -1})
+    return largest_eigenpairs(
+        matrix,
+        rank,
+        start=start,
+        block_size=(rounds.block_size or -(-rank // 2)) if before is None else None,
+        n_passes=rounds.first_passes if before is None else rounds.n_passes,
+        random_state=rounds.random_state,
+        checkpoint=keep,
+    )
 
 
 def objective_of(problem: CoreProblem, left_over: da.Array) -> da.Array:
@@ -87,10 +207,13 @@ def residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
     )
 
 
-def weighting_of(smoothing: float, cutoff: float, largest: float) -> Weighting:
-    """Return the weighting whose largest weight is 1, given the largest count that has one."""
-    scale = min(float(np.sqrt(largest)), cutoff)
-    return Weighting(smoothing, cutoff, scale or 1.0)
+def _pairs_of_core(
+    counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
+) -> PairCounts:
+    total = word_counts.sum()
+    unigram = word_counts / total if total else word_counts
+    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
+    return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
 
 
 def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
@@ -102,76 +225,17 @@ def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) ->
     )
 
 
-def pairs_of_core(
-    counts: da.Array, row_totals: Floats, word_counts: Floats, checkpoint: Checkpoint
-) -> PairCounts:
-    """Return the counts of core words with one another; the transposed ones are kept as ``core/counts-transposed``."""
-    total = word_counts.sum()
-    unigram = word_counts / total if total else word_counts
-    backward = checkpoint("core/counts-transposed", lambda: transpose_row_blocks(counts))
-    return PairCounts(counts, backward, row_totals, row_totals, unigram, unigram)
+def _given(array: da.Array) -> da.Array:
+    """Return an array that is described already: what a checkpoint calls."""
+    return array
 
 
-def lift_pairs(
-    pairs: PairCounts, what: str, weighting: Weighting, *others: da.Array, **options: Any
-) -> da.Array:
-    """Compute one thing from each row block of pairs, as `_block_of_pairs` names it."""
-    sparse = what in {"weights", "target", "first"}
-    rows = pairs.forward.chunks[0]
-    width = {"irreducible": 1, "words": others[0].shape[1] if others else 0}.get(what, pairs.forward.shape[1])
-    sides = np.stack([pairs.row_totals, pairs.row_unigram], axis=1)
-    facing = np.stack([pairs.column_totals, pairs.column_unigram], axis=1)
-    return map_blocks(
-        _block_of_pairs,
-        pairs.forward,
-        pairs.backward,
-        da.from_array(sides, chunks=(rows, 2)),
-        da.from_array(facing, chunks=-1),
-        *others,
-        what=what,
-        weighting=weighting,
-        chunks=(rows if what != "irreducible" else (1,) * len(rows), (width,)),
-        dtype=np.float64 if what == "irreducible" else np.float32,
-        meta=empty_csr() if sparse else np.empty((0, 0), np.float64 if what == "irreducible" else np.float32),
-        **options,
-    )
-
-
-def _block_of_pairs(
-    forward: Any,
-    backward: Any,
-    sides: Floats,
-    facing: Floats,
-    *others: Floats,
-    what: str,
-    weighting: Weighting,
-    block_info: Any = None,
-    **options: Any,
-) -> Any:
-    first_row = block_info[0]["array-location"][0][0]
-    if what in {"weights", "target", "irreducible"}:
-        forward = blocks.without_core_diagonal(forward, first_row)
-        backward = blocks.without_core_diagonal(backward, first_row)
-    pairs = blocks.weigh_pairs(
-        forward, backward, sides[:, 0], sides[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
-    )
-    if what == "first":
-        return blocks.first_sparse_part(pairs, first_row, float(np.log(weighting.smoothing)))
-    if what == "words":
-        core, core_gram, ridge = others
-        return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], **options)
-    if what == "irreducible":
-        return blocks.irreducible_error(pairs)[None]
-    return blocks.symmetric_weights(pairs) if what == "weights" else blocks.symmetric_target(pairs)
-
-
-def without_diagonal(counts: da.Array) -> da.Array:
-    """Return counts without the cells (i, i), lazily."""
-    return map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
+def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    return lambda name, make: checkpoint(prefix + name, make)
 
 
 def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:
-    return blocks.without_core_diagonal(block, block_info[0]["array-location"][0][0])
+    return blocks.without_core_diagonal(block, first_row_of(block_info))
 
 
 def _residual(target: Any, weights: Any, own: Floats, everyone: Floats) -> Any:

@@ -11,7 +11,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from distembed.factorization import blocks
-from distembed.factorization.psdvec import PSDVec, weighting_of
+from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_lifts import weighting_of
 from distembed.linalg.operators import row_blocks
 from distembed.weighting import pmi
 

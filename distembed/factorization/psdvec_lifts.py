@@ -1,0 +1,172 @@
+"""Counts of pairs of words as blocks of rows, and what is lifted over them: targets, weights, errors, solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.execution import map_blocks
+from distembed.factorization import blocks
+from distembed.factorization.blocks import Weighting
+from distembed.linalg.operators import empty_csr, gathered, gram
+
+Floats = NDArray[np.floating]
+_Sides = tuple[Any, ...]  # forward, backward, (rows, 2) and (columns, 2) totals and shares of the words
+
+
+class PairCounts(NamedTuple):
+    """Counts between row words and column words, in both orders, with their words' totals.
+
+    Attributes
+    ----------
+    forward, backward : Dask arrays (n, m) of csr_array row blocks
+        Row word left of column word, and right of it.
+    row_totals, column_totals : (n,), (m,) float64
+        Bigrams with the word on the left.
+    row_unigram, column_unigram : (n,), (m,) float64
+        Shares of the occurrences of all words of the problem.
+    """
+
+    forward: da.Array
+    backward: da.Array
+    row_totals: Floats
+    column_totals: Floats
+    row_unigram: Floats
+    column_unigram: Floats
+
+
+def weighting_of(smoothing: float, cutoff: float, largest: float) -> Weighting:
+    """Return the weighting whose largest weight is 1, given the largest count that has one."""
+    scale = min(float(np.sqrt(largest)), cutoff)
+    return Weighting(smoothing, cutoff, scale or 1.0)
+
+
+def first_sparse_part(pairs: PairCounts, weighting: Weighting) -> da.Array:
+    """Return the sparse part of A_1, in row blocks."""
+    return _lift(_first_block, pairs, weighting)
+
+
+def symmetric_weights(pairs: PairCounts, weighting: Weighting) -> da.Array:
+    """Return Ws, in row blocks."""
+    return _lift(_weights_block, pairs, weighting)
+
+
+def symmetric_target(pairs: PairCounts, weighting: Weighting) -> da.Array:
+    """Return S, in row blocks."""
+    return _lift(_target_block, pairs, weighting)
+
+
+def irreducible_error(pairs: PairCounts, weighting: Weighting) -> da.Array:
+    """Return the weighted squared error (1,) that no symmetric matrix can fit."""
+    chunks = ((1,) * pairs.forward.numblocks[0], (1,))
+    return _lift(_error_block, pairs, weighting, chunks=chunks, meta=np.empty((0, 0))).sum(axis=0)
+
+
+def solved_words(
+    pairs: PairCounts,
+    weighting: Weighting,
+    core_vectors: Any,
+    ridge: Floats,
+    *,
+    background_weight: float,
+    uniform_weight: float,
+) -> da.Array:
+    """Return the vectors (n, d) of the row words, float32: each a ridge regression against the core vectors."""
+    core = gathered(da.asarray(core_vectors))
+    rows = pairs.forward.chunks[0]
+    return _lift(
+        _words_block,
+        pairs,
+        weighting,
+        core,
+        gram(core, core),
+        da.from_array(ridge[:, None], chunks=(rows, 1)),
+        chunks=(rows, (core.shape[1],)),
+        meta=np.empty((0, 0), np.float32),
+        background_weight=background_weight,
+        uniform_weight=uniform_weight,
+    )
+
+
+def _lift(
+    function: Callable[..., Any],
+    pairs: PairCounts,
+    weighting: Weighting,
+    *others: da.Array,
+    chunks: Any = None,
+    meta: Any = None,
+    **options: Any,
+) -> da.Array:
+    """Apply a function of row blocks of pairs; its result is sparse and of their shape where nothing else is said."""
+    meta = empty_csr() if meta is None else meta
+    rows = pairs.forward.chunks[0]
+    sides = np.stack([pairs.row_totals, pairs.row_unigram], axis=1)
+    facing = np.stack([pairs.column_totals, pairs.column_unigram], axis=1)
+    return map_blocks(
+        function,
+        pairs.forward,
+        pairs.backward,
+        da.from_array(sides, chunks=(rows, 2)),
+        da.from_array(facing, chunks=-1),
+        *others,
+        weighting=weighting,
+        chunks=chunks or (rows, (pairs.forward.shape[1],)),
+        dtype=meta.dtype,
+        meta=meta,
+        **options,
+    )
+
+
+def _weighed(sides: _Sides, weighting: Weighting) -> blocks.Pairs:
+    forward, backward, own, facing = sides
+    return blocks.weigh_pairs(
+        forward, backward, own[:, 0], own[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
+    )
+
+
+def _weighed_off_diagonal(sides: _Sides, weighting: Weighting, block_info: Any) -> blocks.Pairs:
+    first_row = first_row_of(block_info)
+    forward, backward = (blocks.without_core_diagonal(block, first_row) for block in sides[:2])
+    return _weighed((forward, backward, *sides[2:]), weighting)
+
+
+def first_row_of(block_info: Any) -> int:
+    """Return the number of the first row of a block, from what Dask says of it."""
+    return int(block_info[0]["array-location"][0][0])
+
+
+def _first_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+    base = float(np.log(weighting.smoothing))
+    return blocks.first_sparse_part(_weighed(pairs, weighting), first_row_of(block_info), base)
+
+
+def _weights_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+    return blocks.symmetric_weights(_weighed_off_diagonal(pairs, weighting, block_info))
+
+
+def _target_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+    return blocks.symmetric_target(_weighed_off_diagonal(pairs, weighting, block_info))
+
+
+def _error_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+    return blocks.irreducible_error(_weighed_off_diagonal(pairs, weighting, block_info))[None]
+
+
+def _words_block(
+    forward: Any,
+    backward: Any,
+    sides: Floats,
+    facing: Floats,
+    core: Floats,
+    core_gram: Floats,
+    ridge: Floats,
+    *,
+    weighting: Weighting,
+    **options: Any,
+) -> Any:
+    pairs = _weighed((forward, backward, sides, facing), weighting)
+    return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], **options)
