@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json.decoder
 import os
 import subprocess
@@ -10,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import distembed as de
+from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.pipeline.config import load_job
+from distembed.pipeline.corpus.config import CountingSection
 from distembed.pipeline.inputs import inputs_of
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
+from distembed.pipeline.systems.imputation.config import ImputationSection
+from distembed.pipeline.systems.psdvec.config import PSDVecSection
+from distembed.pipeline.systems.transfer.config import AlignmentSection
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -166,3 +173,27 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
     allowed = run("run", job, "--allow-code")
     assert allowed.exit_code == 1
     assert (tmp_path / "called").exists()
+
+
+NOT_SET_BY_A_JOB = {"checkpoint", "block_memory"}
+
+
+@pytest.mark.parametrize(
+    ("section", "estimator", "left_out", "otherwise"),
+    [
+        (PSDVecSection, de.PSDVec, set(), {}),
+        (ImputationSection, de.LatentSemanticImputation, set(), {}),
+        # graphs join documents by cosine; the job's defaults are those that were best on its data
+        (
+            AlignmentSection,
+            de.FeaturePreservingEmbedding,
+            {"metric"},
+            {"regularization": 0.1, "propagate": True},
+        ),
+        (CountingSection, CooccurrenceOptions, set(), {"window": 3, "direction": "left"}),
+    ],
+)
+def test_a_section_has_every_option_of_its_estimator(section, estimator, left_out, otherwise) -> None:
+    options = inspect.signature(estimator).parameters.items()
+    library = {name: o.default for name, o in options if name not in NOT_SET_BY_A_JOB | left_out}
+    assert {name: field.default for name, field in section.model_fields.items()} == library | otherwise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from distembed.pipeline.corpus.config import CountingJob
 from distembed.pipeline.sections import InputPath, Section
+
+CutoffValue = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class PSDVecSection(Section):
@@ -21,8 +23,14 @@ class PSDVecSection(Section):
     bands: tuple[int, ...] | None = None
     background_weight: float = Field(default=0.0, ge=0, le=1)
     uniform_weight: float = Field(default=0.1, ge=0)
+    weight_cutoff: Literal["halving", "exact_quantile"] | CutoffValue = "halving"
+    core_ridge: float = Field(default=0.0, ge=0)
     solver: Literal["krylov", "dense"] = "krylov"
+    n_passes: int = Field(default=2, ge=1)
+    first_passes: int = Field(default=16, ge=1)
+    block_size: int | None = Field(default=None, ge=1)
     random_state: int = Field(default=0, ge=0)
+    batch_words: int = Field(default=1000, ge=1)
 
     @model_validator(mode="after")
     def _core_spans_the_components(self) -> Self:

@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 # --- what the core keeps in memory ------------------------------------------------------------------------------
 
 
-CORE_FIRST_PASSES, CORE_PASSES = 16, 2
-"""Products of the first and of each later round of the core (`PSDVec`'s defaults)."""
-
-
 Kept = Literal["all", "bases", "none"]
 
 
@@ -88,7 +84,7 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     largest_block = min(job.resources.block_memory // 8 * 2, 8 * n_pairs)
     task_bytes = int(SCRATCH_FACTOR * largest_block) + 3 * 4 * n_core * rank
     counts, both_orders, vectors = 8 * n_pairs, 2 * 8 * n_pairs, 4 * n_core * rank
-    first_bases, later_bases = vectors * CORE_FIRST_PASSES, 2 * vectors * (1 + CORE_PASSES)
+    first_bases, later_bases = vectors * options.first_passes, 2 * vectors * (1 + options.n_passes)
     states = max(2 * counts + both_orders + first_bases, 2 * counts + 3 * both_orders + later_bases)
     return CoreMemory(task_bytes, first_bases, states)
 
@@ -96,7 +92,7 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
 # --- counts -> vectors -----------------------------------------------------------------------------------------
 
 
-NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight"}
+NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "batch_words"}
 
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -148,7 +144,7 @@ def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     options, resources, n_core = job.psdvec, job.resources, _core_size(job, sizes)
     dense = 4 * n_core * (options.n_components + options.n_iter - 1)
     core_pairs = int(PAIR_BYTES * sizes.n_nonzero * min(1.0, (n_core / sizes.corpus.n_words) ** 0.35))
-    passes = CORE_FIRST_PASSES + CORE_PASSES * (options.n_iter - 1)
+    passes = options.first_passes + options.n_passes * (options.n_iter - 1)
     memory = core_memory(job, n_core, sizes.n_nonzero)
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
     on_disk = {"all": 0, "bases": 2 * core_pairs, "none": 2 * core_pairs + 2 * passes * dense}[kept]

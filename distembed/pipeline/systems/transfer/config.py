@@ -62,9 +62,15 @@ class AlignmentSection(Section):
     correspondence_weight: float = Field(default=1.0, gt=0)
     regularization: float = Field(default=0.1, ge=0)
     normalization: Literal["none", "symmetric"] = "none"
+    smoothness: int = Field(default=1, ge=1)
+    missing: Literal["masked", "imputed"] = "masked"
+    init: Literal["alignment", "random"] = "alignment"
+    centre: bool = True
     propagate: bool = True
     max_iter: int = Field(default=50, ge=1)
     tol: float = Field(default=1e-4, ge=0)
+    solver_tol: float = Field(default=1e-4, gt=0)
+    solver_max_iter: int = Field(default=500, ge=1)
     random_state: int = Field(default=0, ge=0)
 
 
