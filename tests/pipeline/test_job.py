@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -92,13 +93,13 @@ def test_states_kept_in_memory_leave_room_for_the_process_itself() -> None:
 
 @pytest.mark.parametrize("kept", ["bases", "none"])
 def test_where_the_states_lie_does_not_change_a_bit(
-    job: Path, finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+    job: Path, finished: tuple[Path, str, str], copy: Path, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
+    shutil.rmtree(copy / "manifest" / "core")
     monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
-    run_job(load_job(job, workspace=str(tmp_path / "w")), until="core")
+    assert run_job(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
     vectors = [
-        de.Workspace.open(str(place)).array("core_vectors").compute()
-        for place in (finished[0], tmp_path / "w")
+        de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)
     ]
     np.testing.assert_array_equal(*vectors)
 

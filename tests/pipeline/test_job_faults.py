@@ -139,14 +139,10 @@ def test_a_second_run_on_a_locked_workspace_is_refused(job: Path, tmp_path: Path
     ids=str,
 )
 def test_bad_input_is_one_sentence(
-    job: Path,
-    tmp_path: Path,
-    settings: list[str],
-    code: int,
-    words: str,
+    job: Path, copy: Path, settings: list[str], code: int, words: str
 ) -> None:
     options = [word for setting in settings for word in ("--set", setting)]
-    done = distembed("run", str(job), "--workspace", str(tmp_path / "w"), *options)
+    done = distembed("run", str(job), "--workspace", str(copy), "--replace", *options)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
