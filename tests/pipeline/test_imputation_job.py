@@ -109,7 +109,7 @@ def test_one_option_redoes_only_what_depends_on_it(
 ) -> None:
     workspace = tmp_path / "w"
     assert run("run", job, "--workspace", workspace).exit_code == 0
-    done = run("run", job, "--workspace", workspace, "--set", "imputation.tol=1e-3")
+    done = run("run", job, "--workspace", workspace, "--replace", "--set", "imputation.tol=1e-3")
     assert re.search(r"^vectors +\S+ s", done.output, re.MULTILINE)
     assert not re.search(r"^(join|graph|weights) +\S+ s", done.output, re.MULTILINE)
     assert digest_here(job, workspace) != digest_here(job, finished[0])
@@ -216,7 +216,10 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
     [
         ("not a number", "no finite number for 1 of 60 names, first 'name 3'"),
         ("a name twice", "the name 'name 3' twice: keep one"),
-        ("one row", "min_degree = 4 needs more rows than the 1"),
+        (
+            "one row",
+            "1 sample(s) (shape=(1, 3)) while a minimum of 2 is required by LatentSemanticImputation",
+        ),
         ("vectors of different length", "known.txt"),
         ("a word twice", "name_1"),
     ],
