@@ -52,11 +52,10 @@ DENSE = np.random.default_rng(0).standard_normal((40, 7))
 SPARSE = random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("make", [np.asfortranarray, lambda a: a[::2], lambda a: a.T, unaligned])
 def test_arrays_that_are_not_fine_are_copied(make, dtype):
-    if (array := DENSE.astype(dtype)).itemsize == 1 and make(DENSE).flags.c_contiguous:
-        pytest.skip("a byte is always aligned: nothing to copy")
+    array = DENSE.astype(dtype)
     found = aligned(make(array))
     assert is_fine(found)
     np.testing.assert_array_equal(found, make(array))
@@ -188,10 +187,10 @@ def test_block_functions_get_aligned_arrays_from_other_processes(processes):
 
 def fit_of(kind, counts, lazy):
     if kind == "PSDVec":
-        return PSDVec(12, n_core=150, n_iter=2, first_passes=4).fit(lazy, counts.sum(axis=0) + 1.0).vectors_
+        return PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(lazy, counts.sum(axis=0) + 1.0).vectors_
     if kind == "LSA":
         return LSA(12).fit_transform(lazy)
-    return NMF(12, n_iter=12, random_state=0).fit(lazy).word_factors_
+    return NMF(12, n_iter=4, tol=0).fit(lazy).word_factors_
 
 
 @pytest.mark.parametrize("kind", ["LSA", "PSDVec", "NMF"])
