@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import Weighting
 from distembed.factorization.psdvec_core import (
+    ROUND_VECTORS,
     CoreProblem,
     PairCounts,
     lift_pairs,
@@ -442,7 +443,7 @@ class PSDVec(BaseEstimator):
         vectors: da.Array | None = None
         for number, rank in enumerate(ranks, start=1):
             keep = _within(self.checkpoint, f"core/round-{number}/")
-            vectors = keep("vectors", partial(self._round, sparse, rank, vectors, keep))
+            vectors = keep(ROUND_VECTORS, partial(self._round, sparse, rank, vectors, keep))
             if number == 1:
                 # Not before: the first round's basis is the largest array of all, and does without them.
                 problem = self._keep_problem(problem)

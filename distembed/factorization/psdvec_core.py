@@ -18,6 +18,9 @@ from distembed.linalg.operators import empty_csr, gathered, transpose_row_blocks
 
 Floats = NDArray[np.floating]
 
+ROUND_VECTORS = "vectors"
+"""What a checkpoint keeps of a round for the next one, and for a run that resumes, under this name."""
+
 
 class PairCounts(NamedTuple):
     """Counts between row words and column words, in both orders, with their words' totals.
