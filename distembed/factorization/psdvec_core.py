@@ -34,6 +34,9 @@ from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, wei
 
 Floats = NDArray[np.floating]
 
+ROUND_VECTORS = "vectors"
+"""What a checkpoint keeps of a round for the next one, and for a run that resumes, under this name."""
+
 
 class Rounds(NamedTuple):
     """How the rounds are run: the parameters of `PSDVec` that bear on its core."""
@@ -106,7 +109,7 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
     vectors: da.Array | None = None
     for number, rank in enumerate(ranks, start=1):
         keep = _within(rounds.checkpoint, f"core/round-{number}/")
-        vectors = keep("vectors", partial(_round, sparse, rank, vectors, rounds, keep))
+        vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
         if number == 1:
             # Not before: the first round's basis is the largest array of all, and does without them.
             problem = _keep_problem(problem, rounds.checkpoint)

@@ -25,6 +25,9 @@ from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blo
 
 Floats = NDArray[np.floating]
 
+BASIS, PRODUCT = "basis", "product"
+"""What a checkpoint keeps of each pass, under these names and the number of the pass: its basis and its product."""
+
 SMALLEST_SHARE = {np.dtype(np.float32): 1e-12, np.dtype(np.float64): 1e-26}
 """Squared relative length below which a direction of a block is rounding error: about ten epsilon squared."""
 SHORTENED = 1e-4
@@ -122,8 +125,8 @@ def largest_eigenpairs(
     products: list[da.Array] = []
     for number in range(1, max(n_passes, -(-k // width)) + 1):
         block = first if number == 1 else products[-1]
-        bases.append(checkpoint(f"basis-{number}", partial(_orthonormal, block, tuple(bases))))
-        products.append(checkpoint(f"product-{number}", partial(matrix.apply, bases[-1])))
+        bases.append(checkpoint(f"{BASIS}-{number}", partial(_orthonormal, block, tuple(bases))))
+        products.append(checkpoint(f"{PRODUCT}-{number}", partial(matrix.apply, bases[-1])))
         found = None if tol is None else _rayleigh_ritz(bases, products, k)
         if found is not None and _converged(found, tol):
             return found
@@ -194,7 +197,7 @@ def filtered_eigenpairs(
     make = partial(_orthonormal, block, ())
     n_passes = 0
     for number in range(1, n_rounds + 1):
-        basis = checkpoint(f"basis-{number}", make)
+        basis = checkpoint(f"{BASIS}-{number}", make)
         found = _rayleigh_ritz([basis], [matrix.apply(basis).persist()], width)
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
         if _converged(largest, tol):

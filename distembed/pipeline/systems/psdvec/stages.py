@@ -6,7 +6,8 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
 # --- what the core keeps in memory ------------------------------------------------------------------------------
 
 
-Kept = Literal["all", "bases", "none"]
+class Kept(StrEnum):
+    """Which states of the core stay in memory: all but the vectors of a round, the bases and products, or none."""
+
+    ALL = "all"
+    BASES = "bases"
+    NONE = "none"
 
 
 class CoreMemory(NamedTuple):
@@ -64,12 +70,12 @@ class CoreMemory(NamedTuple):
 
     def kept_bytes(self, kept: Kept) -> int:
         """Return how many bytes the states that are kept take."""
-        return {"all": self.state_bytes, "bases": self.basis_bytes, "none": 0}[kept]
+        return {Kept.ALL: self.state_bytes, Kept.BASES: self.basis_bytes, Kept.NONE: 0}[kept]
 
     def _kept(self, room: int) -> Kept:
         if self.state_bytes <= room:
-            return "all"
-        return "bases" if self.basis_bytes <= room else "none"
+            return Kept.ALL
+        return Kept.BASES if self.basis_bytes <= room else Kept.NONE
 
 
 def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
@@ -121,14 +127,13 @@ def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     A run that is killed begins its round anew, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
     """
+    from distembed.factorization.psdvec_core import ROUND_VECTORS
+    from distembed.linalg.eigen import BASIS, PRODUCT
 
     def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
-        state = name.rsplit("/", maxsplit=1)[-1]
-        in_memory = {
-            "all": state != "vectors",
-            "bases": state.startswith(("basis-", "product-")),
-            "none": False,
-        }[kept]
+        state, _, number = name.rsplit("/", maxsplit=1)[-1].partition("-")
+        is_basis = bool(number) and state in (BASIS, PRODUCT)
+        in_memory = {Kept.ALL: state != ROUND_VECTORS, Kept.BASES: is_basis, Kept.NONE: False}[kept]
         return persist(name, make) if in_memory else stored(name, make)
 
     return keep
@@ -147,7 +152,7 @@ def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     passes = options.first_passes + options.n_passes * (options.n_iter - 1)
     memory = core_memory(job, n_core, sizes.n_nonzero)
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
-    on_disk = {"all": 0, "bases": 2 * core_pairs, "none": 2 * core_pairs + 2 * passes * dense}[kept]
+    on_disk = {Kept.ALL: 0, Kept.BASES: 2 * core_pairs, Kept.NONE: 2 * core_pairs + 2 * passes * dense}[kept]
     return StagePlan(
         count_blocks(sizes.n_nonzero, resources.block_memory) * (2 * passes + 6 * options.n_iter),
         (passes + 3 * options.n_iter) * 2 * core_pairs,
@@ -173,7 +178,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     block_values = ctx.job.resources.block_memory // 8 // 8
     row_chunks = balanced_chunks(row_nonzeros[:n_core], min(VALUES_PER_BLOCK, block_values))
     core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
-    if kept == "all":
+    if kept == Kept.ALL:
         core_counts = core_counts.persist()
     model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
     model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
