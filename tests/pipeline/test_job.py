@@ -98,9 +98,7 @@ def test_where_the_states_lie_does_not_change_a_bit(
     shutil.rmtree(copy / "manifest" / "core")
     monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
     assert run_job(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
-    vectors = [
-        de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)
-    ]
+    vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]
     np.testing.assert_array_equal(*vectors)
 
 

@@ -138,9 +138,7 @@ def test_a_second_run_on_a_locked_workspace_is_refused(job: Path, tmp_path: Path
     ],
     ids=str,
 )
-def test_bad_input_is_one_sentence(
-    job: Path, copy: Path, settings: list[str], code: int, words: str
-) -> None:
+def test_bad_input_is_one_sentence(job: Path, copy: Path, settings: list[str], code: int, words: str) -> None:
     options = [word for setting in settings for word in ("--set", setting)]
     done = distembed("run", str(job), "--workspace", str(copy), "--replace", *options)
     assert done.returncode == code, done.stdout + done.stderr

@@ -196,7 +196,9 @@ def test_one_option_redoes_only_what_depends_on_it(
     job: Path, finished: tuple[Path, str], tmp_path: Path
 ) -> None:
     shutil.copytree(finished[0], tmp_path / "w")
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", "alignment.regularization=1.0")
+    done = run(
+        "run", job, "--workspace", tmp_path / "w", "--replace", "--set", "alignment.regularization=1.0"
+    )
     ran = re.findall(r"^(\w+) +\S+ s  ", done.output, re.MULTILINE)
     assert ran == ["embedding", "evaluation"]
 

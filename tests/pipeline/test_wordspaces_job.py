@@ -241,7 +241,7 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> Non
 
 
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
-    done = run("run", job, "--workspace", copy, "--set", "recipes.lpp.alpha=1.0")
+    done = run("run", job, "--workspace", copy, "--replace", "--set", "recipes.lpp.alpha=1.0")
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
     assert ran == {"space_lpp", "scores_lpp"}
     assert digest_here(job, copy) != digest_here(job, finished[0])
@@ -275,13 +275,13 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
         "--set",
         "report.n_neighbors=2",
     ]
-    assert run("run", job, "--workspace", copy, *settings).exit_code == 0
+    assert run("run", job, "--workspace", copy, "--replace", *settings).exit_code == 0
     with monkeypatch.context() as patch:
         patch.setattr(module, function, fail)
-        done = run("run", job, "--workspace", copy)
+        done = run("run", job, "--workspace", copy, "--replace")
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy).exit_code == 0
+    assert run("run", job, "--workspace", copy, "--replace").exit_code == 0
     assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
@@ -323,7 +323,7 @@ def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> N
     ],
 )
 def test_a_fault_is_one_sentence(job: Path, copy: Path, setting: str, message: str) -> None:
-    done = run("run", job, "--workspace", copy, "--set", setting)
+    done = run("run", job, "--workspace", copy, "--replace", "--set", setting)
     assert done.exit_code in (1, 2)
     assert message in done.output.splitlines()[-1]
 
@@ -332,7 +332,7 @@ def test_no_known_pair_is_no_score(job: Path, copy: Path, tmp_path: Path) -> Non
     strange = tmp_path / "strange.txt"
     strange.write_text("nobody nowhere 3\nsomebody somewhere 2\n")
     settings = ["--set", f"evaluation.sets=['{strange}']", "--set", "evaluation.keep_words=false"]
-    done = run("run", job, "--workspace", copy, *settings)
+    done = run("run", job, "--workspace", copy, "--replace", *settings)
     assert done.exit_code == 0, done.output
     scores = json.loads((copy / "scores_vsm.json").read_text())
     assert [(row["value"], row["known"], row["total"]) for row in scores] == [(None, 0, 2)]
@@ -340,7 +340,7 @@ def test_no_known_pair_is_no_score(job: Path, copy: Path, tmp_path: Path) -> Non
 
 def test_words_without_a_value_are_named(job: Path, copy: Path) -> None:
     settings = ["--set", "recipes.wc.n_columns=1", "--set", "wordspaces.spaces=['wc', 'lsa']"]
-    done = run("run", job, "--workspace", copy, *settings)
+    done = run("run", job, "--workspace", copy, "--replace", *settings)
     assert done.exit_code == 0, done.output
     facts = de.Workspace.open(copy).stages()["space_wc"].facts
     assert facts["n_zero_words"] > 0
