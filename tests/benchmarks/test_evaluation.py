@@ -11,6 +11,7 @@ from gensim.models import KeyedVectors
 
 from distembed.evaluation.words import answer_analogies
 from distembed.vectors import WordVectors
+from tests.benchmarks.measures import note_rate
 
 N_WORDS, N_COMPONENTS = 20_000, 100
 
@@ -31,13 +32,13 @@ def text_file(vectors, tmp_path_factory):
 def test_load_text(benchmark, text_file):
     WordVectors.load(text_file, max_words=10)  # compiles
     read = benchmark.pedantic(WordVectors.load, args=(text_file,), rounds=1)
-    benchmark.extra_info["MB/s"] = round(text_file.stat().st_size / 1e6 / benchmark.stats.stats.mean, 1)
+    note_rate(benchmark, "MB/s", text_file.stat().st_size / 1e6)
     assert len(read) == N_WORDS
 
 
 def test_load_text_gensim(benchmark, text_file):
     read = benchmark.pedantic(KeyedVectors.load_word2vec_format, args=(str(text_file),), rounds=1)
-    benchmark.extra_info["MB/s"] = round(text_file.stat().st_size / 1e6 / benchmark.stats.stats.mean, 1)
+    note_rate(benchmark, "MB/s", text_file.stat().st_size / 1e6)
     assert len(read) == N_WORDS
 
 
@@ -46,7 +47,7 @@ def test_answer_analogies(benchmark, vectors):
     questions = rng.integers(900, size=(5_000, 3))
     answer_analogies(vectors, questions[:10])  # compiles
     answers = benchmark.pedantic(answer_analogies, args=(vectors, questions), rounds=1)
-    benchmark.extra_info["questions/s"] = round(len(questions) / benchmark.stats.stats.mean)
+    note_rate(benchmark, "questions/s", len(questions))
     assert len(answers.add_row) == len(questions)
 
 
@@ -61,5 +62,5 @@ def test_answer_analogies_gensim(benchmark, vectors):
         return [keyed.most_similar(positive=[a2, b], negative=[a], topn=1) for a, a2, b in questions]
 
     answers = benchmark.pedantic(answer_all, rounds=1)
-    benchmark.extra_info["questions/s"] = round(len(questions) / benchmark.stats.stats.mean)
+    note_rate(benchmark, "questions/s", len(questions))
     assert len(answers) == len(questions)

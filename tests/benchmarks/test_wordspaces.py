@@ -29,6 +29,7 @@ from distembed.manifold.projection import (
 )
 from distembed.vectors import WordVectors
 from distembed.weighting.documents import log_entropy
+from tests.benchmarks.measures import note_rate
 
 N_WORDS, N_FEATURES, N_COMPONENTS = 1_500, 3_000, 50
 
@@ -51,7 +52,7 @@ def test_lsa(benchmark, space):
     model.fit(space[:60])  # compiles
     vectors = benchmark.pedantic(model.fit_transform, args=(space,), rounds=1)
     benchmark.extra_info["relative error"] = float(relative_error(space, vectors, model.components_))
-    benchmark.extra_info["words/s"] = round(N_WORDS / benchmark.stats.stats.mean)
+    note_rate(benchmark, "words/s", N_WORDS)
 
 
 @pytest.mark.parametrize("n_iter", [5, 15])
@@ -64,7 +65,7 @@ def test_lsa_scikit_learn(benchmark, space, n_iter):
 def test_graph(benchmark, space):
     neighborhood_graph(space[:60], n_neighbors=5)  # compiles
     graph = benchmark.pedantic(neighborhood_graph, args=(space,), rounds=1)
-    benchmark.extra_info["pairs/s"] = round(N_WORDS**2 / benchmark.stats.stats.mean)
+    note_rate(benchmark, "pairs/s", N_WORDS**2)
     assert graph.shape == (N_WORDS, N_WORDS)
 
 
@@ -80,7 +81,7 @@ def test_projection(benchmark, space, solver):
     graph = neighborhood_graph(space)
     model = LocalityPreservingProjection(N_COMPONENTS, solver=solver)
     benchmark.pedantic(model.fit, args=(space,), kwargs={"graph": graph}, rounds=1)
-    benchmark.extra_info["words/s"] = round(N_WORDS / benchmark.stats.stats.mean)
+    note_rate(benchmark, "words/s", N_WORDS)
     assert model.converged_
 
 
@@ -91,7 +92,7 @@ def test_normed_priming(benchmark):
     pairs = sorted({(int(a), int(b)) for a, b in rng.integers(5_000, size=(30_000, 2))})
     norms = AssociationSet("norms", [(words[a], words[b]) for a, b in pairs], rng.random(len(pairs)))
     scores = benchmark.pedantic(evaluate_sets, args=(vectors, [norms]), rounds=1)
-    benchmark.extra_info["pairs/s"] = round(len(pairs) / benchmark.stats.stats.mean)
+    note_rate(benchmark, "pairs/s", len(pairs))
     assert scores[0].known > 2_000
 
 

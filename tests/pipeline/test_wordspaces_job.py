@@ -279,10 +279,10 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert run("run", job, "--workspace", copy, "--replace", *settings).exit_code == 0
     with monkeypatch.context() as patch:
         patch.setattr(module, function, fail)
-        done = run("run", job, "--workspace", copy)
+        done = run("run", job, "--workspace", copy, "--replace")
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy).exit_code == 0
+    assert run("run", job, "--workspace", copy, "--replace").exit_code == 0
     assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
