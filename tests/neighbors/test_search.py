@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
+from distembed.linalg import chunks
 from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.search import nearest_neighbors
 from distembed.neighbors.spanning_tree import minimum_spanning_tree
@@ -114,10 +115,10 @@ def test_nothing_is_searched_before_it_is_wanted():
 
 
 def test_blocks_come_from_the_problem_and_the_memory():
-    assert distances.row_chunk(100_000, 1200, 128 * 2**20) == 6250
-    assert distances.row_chunk(10_000_000, 1200, 128 * 2**20) * 1200 * distances.ROW_COPIES <= 128 * 2**20
-    assert distances.row_chunk(100, 1200, 128 * 2**20) == 100
-    assert distances.row_chunk(100, 10**12, 128 * 2**20) == 1
+    assert chunks.row_chunk(100_000, 1200, 128 * 2**20) == 6250
+    assert chunks.row_chunk(10_000_000, 1200, 128 * 2**20) * 1200 * chunks.ROW_COPIES <= 128 * 2**20
+    assert chunks.row_chunk(100, 1200, 128 * 2**20) == 100
+    assert chunks.row_chunk(100, 10**12, 128 * 2**20) == 1
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])

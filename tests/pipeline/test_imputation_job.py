@@ -115,7 +115,7 @@ def test_one_option_redoes_only_what_depends_on_it(
     assert digest_here(job, workspace) != digest_here(job, finished[0])
 
 
-@pytest.mark.parametrize("stage", ["minimum_spanning_tree", "reconstruction_weights", "solve_by_krylov"])
+@pytest.mark.parametrize("stage", ["spanning_tree_of", "reconstruction_weights", "solve_by_krylov"])
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
     job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
@@ -218,7 +218,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
         ("a name twice", "the name 'name 3' twice: keep one"),
         (
             "one row",
-            "1 sample(s) (shape=(1, 3)) while a minimum of 2 is required by LatentSemanticImputation",
+            "1 sample(s) (shape=(1, 3)) while a minimum of 2 is required",
         ),
         ("vectors of different length", "known.txt"),
         ("a word twice", "name_1"),

@@ -96,6 +96,7 @@ def test_where_the_states_lie_does_not_change_a_bit(
     job: Path, finished: tuple[Path, str, str], copy: Path, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
     shutil.rmtree(copy / "manifest" / "core")
+    (copy / "manifest" / "core.json").unlink()
     monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
     assert run_job(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
     vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]

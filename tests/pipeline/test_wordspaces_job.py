@@ -20,6 +20,7 @@ from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.runner import plan_job
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
+from distembed.pipeline.words.stages import read_nearest, read_scores
 from distembed.weighting.documents import log_entropy
 
 from .conftest import DUMP, digest_here, run
@@ -188,7 +189,7 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
     for name in ("vsm", "lpp", "wc"):
         space = workspace.array(f"spaces/{name}").compute()
         dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
-        found = wordspaces_stages.scores_of(workspace, name)
+        found = read_scores(workspace, f"scores_{name}.json")
         for mine, expected in zip(found, evaluate_sets(dense, sets, Policy()), strict=True):
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
@@ -199,12 +200,12 @@ def test_neighbours_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Pa
     workspace = de.Workspace.open(finished[0])
     words = workspace.table("vocabulary")["word"].to_pylist()
     vectors = de.WordVectors(words, workspace.array("spaces/lsa").compute())
-    nearest = wordspaces_stages.nearest_of(workspace, "lsa")
+    nearest = read_nearest(workspace, "nearest_lsa.json")
     found = [cosine for _, cosine in nearest["a0"]]
     assert found == pytest.approx([near.similarity for near in vectors.most_similar("a0", n=3)], abs=1e-6)
     assert found == pytest.approx([vectors.similarity("a0", word) for word, _ in nearest["a0"]], abs=1e-6)
     for name in ("vsm", "lsa", "lpp"):
-        found = wordspaces_stages.nearest_of(workspace, name)
+        found = read_nearest(workspace, f"nearest_{name}.json")
         assert {word[0] for word, _ in found["a0"]} == {"a"}
         assert {word[0] for word, _ in found["b1"]} == {"b"}
 
