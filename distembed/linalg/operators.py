@@ -43,7 +43,7 @@ def empty_csr(dtype: Any = np.float32) -> csr_array:
 def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.Array:
     """Return a matrix as a Dask array of CSR row blocks.
 
-    Row counts are chosen so that blocks are about equally dear, half by stored values and half by rows:
+    Row counts are chosen so that blocks are about equally costly, half by stored values and half by rows:
     frequent words come first and have the fullest rows. A Dask array is returned in its own chunks,
     joined along the columns.
 

@@ -33,7 +33,7 @@ def _find(parent: Int64s, i: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _before(square: float, i: int, j: int, other: float, k: int, m: int) -> bool:
-    """Tell whether edge (i, j) comes before edge (k, m) in the order (length, smaller end, larger end)."""
+    """Return whether edge (i, j) comes before edge (k, m) in the order (length, smaller end, larger end)."""
     if square != other:
         return square < other
     if min(i, j) != min(k, m):

@@ -94,7 +94,7 @@ def _override(tree: dict[str, Any], setting: str) -> None:
 
 
 def _first_fault(error: ValidationError, job: type[Job]) -> str:
-    """Say the first fault of a job in one sentence, with the nearest key where one is unknown.
+    """Return the first fault of a job in one sentence, with the nearest key where one is unknown.
 
     An unknown key comes first: where a required one is missing, it is most likely that one misspelt.
     """

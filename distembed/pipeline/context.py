@@ -113,7 +113,7 @@ def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
 
 
 def makes_only_temporaries(manifest: StageManifest) -> bool:
-    """Tell whether nothing of a stage outlives the stages that read it."""
+    """Return whether nothing of a stage outlives the stages that read it."""
     return all(output.spec.temporary for output in manifest.outputs.values())
 
 

@@ -24,10 +24,10 @@ class Reporter(Protocol):
     """Receives what happens in a run; a library stays silent, the command line prints."""
 
     def note(self, message: str) -> None:
-        """Tell one fact."""
+        """Show one fact."""
 
     def advance(self, task: str, done: int, total: int) -> None:
-        """Tell that `done` of `total` blocks of `task` are finished."""
+        """Show that `done` of `total` blocks of `task` are finished."""
 
     def close(self) -> None:
         """Take down what is on the screen."""

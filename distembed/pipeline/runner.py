@@ -190,7 +190,7 @@ def _check_inputs(run: Run) -> None:
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
-    """Say what this run replaces, and go on only if that is little or asked for."""
+    """Report what this run replaces, and go on only if that is little or asked for."""
     made_with = provenance.made_with(run.crew.client)
     every = list(run.standings.values())
     _note_other_versions(run, made_with)
@@ -203,7 +203,7 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
 
 
 def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
-    """Say which stages other versions have made; they are kept."""
+    """Report which stages other versions have made; they are kept."""
     by_difference: dict[str, list[str]] = {}
     for name, standing in run.standings.items():
         if standing.is_kept and standing.before is not None:

@@ -48,12 +48,12 @@ class Standing(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the stage is committed as the job asks for it."""
+        """Return whether the stage is committed as the job asks for it."""
         return isinstance(self.before, StageManifest) and self.before.fingerprint == self.fingerprint
 
     @property
     def is_kept(self) -> bool:
-        """Tell whether nothing of the stage is to be computed."""
+        """Return whether nothing of the stage is to be computed."""
         return self.is_done and not self.damaged
 
     @property

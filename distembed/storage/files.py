@@ -59,7 +59,7 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Tell whether the folder is on a mounted file system."""
+        """Return whether the folder is on a mounted file system."""
         return isinstance(self.fs, LocalFileSystem)
 
     @property
@@ -112,7 +112,7 @@ class Folder:
         return data
 
     def exists(self, name: str) -> bool:
-        """Tell whether a file or folder is there."""
+        """Return whether a file or folder is there."""
         return bool(self.fs.exists(self.inside(name)))
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:

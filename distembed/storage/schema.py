@@ -99,7 +99,7 @@ class Output:
 
     @property
     def is_array(self) -> bool:
-        """Tell whether the output is a dense or sparse array."""
+        """Return whether the output is a dense or sparse array."""
         return self.kind in ("dense", "csr")
 
     @property

@@ -87,7 +87,7 @@ class Stage:
 
     @property
     def is_committed(self) -> bool:
-        """Tell whether the stage is done with these parameters and inputs; reads no data."""
+        """Return whether the stage is done with these parameters and inputs; reads no data."""
         return self._manifest is not None and self._manifest.fingerprint == self.fingerprint
 
     @property
@@ -203,7 +203,7 @@ class Stage:
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
-        """Tell whether every block of an output is recorded and still what was written."""
+        """Return whether every block of an output is recorded and still what was written."""
         if self.is_committed:
             record = self._committed_outputs().get(name)
             return record is not None and not record.dropped
@@ -306,7 +306,7 @@ class Stage:
         return self._manifest.outputs if self.is_committed and self._manifest is not None else {}
 
     def _keeps(self, spec: Output) -> bool:
-        """Tell whether a committed stage already holds this output, and refuse to add one to it."""
+        """Return whether a committed stage already holds this output, and refuse to add one to it."""
         self._check_writable()
         if not self.is_committed:
             return False
@@ -319,7 +319,7 @@ class Stage:
         return True
 
     def _resumes(self) -> bool:
-        """Tell whether an interrupted run of this very stage left records."""
+        """Return whether an interrupted run of this very stage left records."""
         return self.begun_with == self.made_with
 
     def _write_begun(self) -> None:

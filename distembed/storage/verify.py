@@ -212,7 +212,7 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
 
 
 def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
-    """Tell whether a file is a Zarr group above the outputs, which carries nothing."""
+    """Return whether a file is a Zarr group above the outputs, which carries nothing."""
     return (
         owner is None
         and name.startswith(f"{ARRAYS}/")

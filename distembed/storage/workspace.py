@@ -125,7 +125,7 @@ class Workspace:
 
     @classmethod
     def exists(cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> bool:
-        """Tell whether there is a workspace at a folder or URL."""
+        """Return whether there is a workspace at a folder or URL."""
         return Folder.at(url, storage_options).exists(WORKSPACE_FILE)
 
     def writer(self) -> str:

@@ -1,4 +1,4 @@
-"""Tell how much of the difference between two vector files on similarity and synonym sets is chance.
+"""Measure how much of the difference between two vector files on similarity and synonym sets is chance.
 
 ``python -m tests.benchmarks.paired_difference A B FOLDER SET...`` scores both on the words they share and on the same
 items, and draws the items of each set 10,000 times with replacement: printed are both scores, their difference with

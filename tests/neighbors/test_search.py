@@ -151,7 +151,7 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
 
 
 def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
-    """Tell whether neighbours and tree come out with the same bits from kept distances; return their searches."""
+    """Return whether neighbours and tree come out with the same bits from kept distances; return their searches."""
     kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
     plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
     assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()

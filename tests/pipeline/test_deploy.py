@@ -131,7 +131,7 @@ sys.exit(int(os.environ["JOB_EXIT"]))
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs; one that has ended and waits to be reaped does not."""
+    """Return whether a process runs; one that has ended and waits to be reaped does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -147,7 +147,7 @@ class Submission(NamedTuple):
     environment: dict[str, str]
 
     def stopped(self) -> bool:
-        """Tell whether three processes were started, and none of them is left."""
+        """Return whether three processes were started, and none of them is left."""
         pids = [int(pid) for pid in (self.folder / "srun.log.pids").read_text().split()]
         return len(pids) == 3 and not any(map(alive, pids))
 

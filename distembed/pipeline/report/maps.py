@@ -155,7 +155,7 @@ def _key_boxes(key: Collection[str], size: Floats) -> Floats:
 
 
 def _covers(taken: Floats, box: Floats) -> bool:
-    """Tell whether a box overlaps one of those taken."""
+    """Return whether a box overlaps one of those taken."""
     return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
 
 

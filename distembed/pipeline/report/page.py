@@ -85,7 +85,7 @@ def finite_values(values: ArrayLike) -> Floats:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number and no truth value."""
+    """Return whether a value is a number and no truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, (bool, np.bool_)
     )

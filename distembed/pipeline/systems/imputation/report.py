@@ -71,7 +71,7 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
 
 
 def _counts(workspace: Workspace) -> str:
-    """Say how many rows were imputed: a table of which nearly all names are known can gain nothing."""
+    """Return how many rows were imputed, in words: a table of which nearly all names are known can gain nothing."""
     join = workspace.stages()["join"].facts
     imputed, left_out, unmatched = join["n_imputed"], join["n_left_out"], join["n_unmatched_words"]
     return (

@@ -293,7 +293,7 @@ def graph_parameters(job: ImputationJob) -> dict[str, Any]:
 
 
 def keeps_distances(job: ImputationJob, n_names: int) -> bool:
-    """Tell whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
+    """Return whether the distances between all names, float32, are searched for the graph and fit the job's disk."""
     return job.imputation.neighbors == "exact" and 4 * n_names**2 <= (job.resources.distance_disk or 0)
 
 

@@ -61,11 +61,11 @@ class CoreMemory(NamedTuple):
     state_bytes: int
 
     def kept_in_process(self, limit: int, n_threads: int) -> Kept:
-        """Tell which states one process of so many threads has room for."""
+        """Return which states one process of so many threads has room for."""
         return self._kept(limit - WORKER_BYTES - n_threads * self.task_bytes)
 
     def kept_in_cluster(self, limits: Sequence[int]) -> Kept:
-        """Tell the same of worker processes of one thread; above half of its limit Dask would soon spill."""
+        """Return the same for worker processes of one thread; above half of its limit Dask would soon spill."""
         return self._kept(sum(max(0, limit // 2 - self.task_bytes) for limit in limits))
 
     def kept_bytes(self, kept: Kept) -> int:
@@ -114,7 +114,7 @@ def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
 
 
 def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
-    """Tell which states of the core stay in the memory of the workers because there is room."""
+    """Return which states of the core stay in the memory of the workers because there is room."""
     memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
     if limits := ctx.workers.memory_limits():
         return memory.kept_in_cluster(limits)

@@ -134,7 +134,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
 
 
 def _counts(workspace: Workspace) -> str:
-    """Say what was read, what was left out, and how full the matrices are."""
+    """Return, in words, what was read, what was left out, and how full the matrices are."""
     facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
     n_documents, n_words = facts["selection"]["n_documents"], facts["vocabulary"]["n_words"]
     left_out = facts["selection"]["n_read"] - n_documents

@@ -283,5 +283,5 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
 
 
 def _verdict(true: str | None, found: str) -> str | None:
-    """Say whether a counterpart is the true one, where that is known."""
+    """Return, in words, whether a counterpart is the true one, where that is known."""
     return None if true is None else {True: "yes", False: "no"}[true == found]

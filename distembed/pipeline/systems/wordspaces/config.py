@@ -233,7 +233,7 @@ def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSe
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Say that there is no such recipe, and which is spelled most like it."""
+    """Return a sentence that there is no such recipe, and which is spelled most like it."""
     known = list(known)
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     return (

@@ -77,7 +77,7 @@ def _picked(scores: Iterable[Score], task: str) -> dict[tuple[str, str], Score]:
 
 
 def _counts(scores: Sequence[Score]) -> str:
-    """Say how many items of each set are known: a range where spaces differ, by words without a value."""
+    """Return how many items of each set are known, in words: a range where spaces differ, by words without a value."""
     known: dict[tuple[str, int], list[Score]] = {}
     for score in scores:
         known.setdefault((score.set, score.total), []).append(score)
