@@ -11,7 +11,7 @@ The data path, and the module of each step::
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate
-    WordVectors    vectors               neighbours, analogies, and the formats of the field
+    WordVectors    vectors               neighbors, analogies, and the formats of the field
 
 A name is imported when it is first used, so that `import distembed` costs nothing.
 """

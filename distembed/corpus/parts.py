@@ -1,4 +1,4 @@
-"""Splits to parts: every split of a corpus is tokenised once, into three Parquet files of its own.
+"""Splits to parts: every split of a corpus is tokenized once, into three Parquet files of its own.
 
 A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
 ever has to be dropped before all counts are known, and another `min_count` costs no second reading of the
@@ -347,7 +347,7 @@ def write_words(files: PartFiles, words: Scanner) -> int:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A tokenised corpus: its parts, in the corpus's order.
+    """A tokenized corpus: its parts, in the corpus's order.
 
     Attributes
     ----------
@@ -384,7 +384,7 @@ def open_part(part: str, kind: str, storage_options: dict[str, Any] | None = Non
     """Open one of the three files of a part."""
     filesystem, path = fsspec.core.url_to_fs(f"{part}.{kind}.parquet", **(storage_options or {}))
     if not filesystem.exists(path):
-        raise FileNotFoundError(f"{part}.{kind}.parquet does not exist; tokenise the corpus again.")
+        raise FileNotFoundError(f"{part}.{kind}.parquet does not exist; tokenize the corpus again.")
     return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
 
 

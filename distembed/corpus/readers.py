@@ -100,7 +100,7 @@ class Corpus:
             yield from documents_of(split)
 
     def tokenize(self, folder: str | Path | None = None) -> Tokens:
-        """Tokenise every split into a part, one Dask task each; do it once.
+        """Tokenize every split into a part, one Dask task each; do it once.
 
         Parameters
         ----------

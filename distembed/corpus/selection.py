@@ -43,14 +43,14 @@ def choose_documents(
     CorpusError
         No document is left.
     """
-    masks = [_labelled(tokens, part, labels) for part in tokens.parts]
+    masks = [_labeled(tokens, part, labels) for part in tokens.parts]
     if drop_duplicates:
         digests = [document_digests(tokens, part) for part in tokens.parts]
         masks = first_of_equals(masks, digests)
     if not any(mask.any() for mask in masks):
         names = sorted({label for part in tokens.parts for label in _labels(tokens, part) if label})
         raise CorpusError(
-            f"no document is left of those labelled {', '.join(sorted(labels)) or 'anything'}; the labels of the "
+            f"no document is left of those labeled {', '.join(sorted(labels)) or 'anything'}; the labels of the "
             f"collection are {', '.join(names[:20]) or 'none (see corpus.label_field)'}."
         )
     return masks
@@ -60,7 +60,7 @@ def _labels(tokens: Tokens, part: str) -> list[str | None]:
     return tokens.documents(part)["label"].to_pylist()
 
 
-def _labelled(tokens: Tokens, part: str, labels: Collection[str]) -> Mask:
+def _labeled(tokens: Tokens, part: str, labels: Collection[str]) -> Mask:
     found = _labels(tokens, part)
     wanted = set(labels)
     return np.array([not wanted or label in wanted for label in found], dtype=bool)

@@ -1,4 +1,4 @@
-r"""Text to part-local token ids: the tokeniser's options, and the scanners that carry them out.
+r"""Text to part-local token ids: the tokenizer's options, and the scanners that carry them out.
 
 A scanner takes batches of UTF-8 text and gives ids that count up in order of first appearance. `WordScanner`
 runs the compiled machine of `blocks`; `CallableScanner` calls a user's function on each piece of text.
@@ -21,7 +21,7 @@ typed for them between two Hebrew letters;
 - İ (U+0130) becomes i, where `str.lower` gives two code points; a final Σ becomes σ, where `str.lower` gives
 ς.
 
-A run of ideographs or kana is one word: languages written without spaces need a tokeniser of their own.
+A run of ideographs or kana is one word: languages written without spaces need a tokenizer of their own.
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ class CallableScanner:
             raise not_utf8(self.url, batch.offset + start + error.start, data[error.start]) from error
 
     def _take(self, text: str, *, closes: bool) -> None:
-        """Tokenise text; what an open document has after its last white space waits for the next piece."""
+        """Tokenize text; what an open document has after its last white space waits for the next piece."""
         text = self.rest + text
         keep = 0 if closes else len(text) - text_cut(text)
         self.rest = text[len(text) - keep :]

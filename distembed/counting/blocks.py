@@ -10,7 +10,7 @@ exact and the order of addition cannot show.
 
 The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which
 NumPy sorts
-with the processor's vector instructions; equal keys are then neighbours. That is several times faster than
+with the processor's vector instructions; equal keys are then neighbors. That is several times faster than
 a hash
 table, and the dense square that GloVe keeps for frequent words gains nothing over it (tests/benchmarks).
 """

@@ -52,7 +52,7 @@ class CooccurrenceOptions:
     draw: int | None = None
     subsample: float | None = None
     seed: int = 0
-    outside: Literal["keep", "close"] = "keep"
+    oov: Literal["keep_position", "remove"] = "keep_position"
     block_memory: int = BLOCK_MEMORY
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class CooccurrenceOptions:
             raise ValueError(f"window is {self.window}; it must be 1 or more.")
         _check_name("direction", self.direction, ("symmetric", "left", "right"))
         _check_name("weighting", self.weighting, ("flat", "harmonic", "ramp", "dynamic"))
-        _check_name("outside", self.outside, ("keep", "close"))
+        _check_name("oov", self.oov, ("keep_position", "remove"))
         if self.draw is not None and self.weighting != "dynamic":
             raise ValueError(f'draw needs weighting="dynamic"; weighting is {self.weighting!r}.')
         if self.subsample is not None and not self.subsample > 0:
@@ -184,7 +184,7 @@ def _checked(bound: int, what: str) -> int:
 
 
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
-    """Return the tokens of a corpus, tokenising it if that has not been done."""
+    """Return the tokens of a corpus, tokenizing it if that has not been done."""
     tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
     if not tokens.parts:
         raise ValueError("There are no tokens to count: the corpus has no parts.")
@@ -225,9 +225,7 @@ def _stream_rules(
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
-    return StreamRules(
-        np.asarray(lookup, np.int32), options.outside == "close", keep, drop_key, draw, draw_key
-    )
+    return StreamRules(np.asarray(lookup, np.int32), options.oov == "remove", keep, drop_key, draw, draw_key)
 
 
 def _key_runs(
@@ -392,7 +390,7 @@ def count_cooccurrences(
     draw: int | None = None,
     subsample: float | None = None,
     seed: int = 0,
-    outside: Literal["keep", "close"] = "keep",
+    oov: Literal["keep_position", "remove"] = "keep_position",
     block_memory: int = BLOCK_MEMORY,
     scratch: str | None = None,
 ) -> da.Array:
@@ -419,8 +417,8 @@ def count_cooccurrences(
         dropped
         token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
         place.
-    outside
-        "keep": words outside the vocabulary keep their place; "close": they are removed first, as in
+    oov
+        "keep_position": words outside the vocabulary keep their position; "remove": they are removed first, as in
         word2vec.
     block_memory
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
@@ -446,7 +444,7 @@ def count_cooccurrences(
     """
     options = CooccurrenceOptions(
         window=window, direction=direction, weighting=weighting, draw=draw, subsample=subsample, seed=seed,
-        outside=outside, block_memory=block_memory,
+        oov=oov, block_memory=block_memory,
     )  # fmt: skip
     row_blocks = cooccurrence_row_blocks(
         vocabulary.counts, window=window, direction=direction, block_memory=block_memory

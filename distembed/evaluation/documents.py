@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 class ClusteringScores(NamedTuple):
     """Agreement of clusters with classes, each at most 1."""
 
-    nmi: float  # normalised mutual information, arithmetic mean in the denominator
+    nmi: float  # normalized mutual information, arithmetic mean in the denominator
     ari: float  # adjusted Rand index
     accuracy: float  # share of documents right under the best one-to-one matching of clusters to classes
     purity: float  # share of documents of their cluster's largest class

@@ -1,6 +1,6 @@
-"""How good imputed vectors are: labels of neighbours, and known vectors that were hidden and found again.
+"""How good imputed vectors are: labels of neighbors, and known vectors that were hidden and found again.
 
-The first is Table 1 of Yao, Yu & Xiao (KDD 2019): does a name's neighbourhood hold its own sector? The second asks
+The first is Table 1 of Yao, Yu & Xiao (KDD 2019): does a name's neighborhood hold its own sector? The second asks
 more: is a hidden vector itself found, and better than by methods that know no graph? `BASELINES` are those.
 """
 
@@ -29,7 +29,7 @@ RIDGES = tuple(10.0 ** np.arange(-4, 4))
 """Ridges tried, in units of the kernel's mean diagonal; the leave-one-out error chooses."""
 
 
-# ---- labels of neighbours ---------------------------------------------------------------------------------
+# ---- labels of neighbors ---------------------------------------------------------------------------------
 
 
 def neighbor_label_accuracy(
@@ -208,7 +208,7 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     kernel : shape (n, p), of all rows with the known ones
     """
     mean = Y[known].mean(axis=0)
-    # centred in the feature space on the known rows: the intercept is then their mean
+    # centered in the feature space on the known rows: the intercept is then their mean
     kernel = kernel - kernel[known].mean(axis=0)
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
@@ -221,7 +221,7 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
 def _left_one_out(kernel: Floats, ridge: float, targets: Floats) -> tuple[float, Floats]:
     """Return the squared leave-one-out error of a ridge, and its dual solution (K + ridge I)^-1 Y.
 
-    With C = (K + ridge I)^-1 and K centred, the hat matrix with its intercept is 11'/p + I - ridge C, and the
+    With C = (K + ridge I)^-1 and K centered, the hat matrix with its intercept is 11'/p + I - ridge C, and the
     error of row i is its residual over 1 - hat_ii: no row has to be left out for it.
     """
     inverse = solve(kernel + ridge * np.eye(len(kernel)), np.eye(len(kernel)), assume_a="pos")

@@ -79,7 +79,7 @@ def nearest_words(
     ----------
     space : Dask array (n_words, m), dense or of csr_array row blocks
     words : of its rows
-    asked : words among them; one whose row is zeros has no neighbours
+    asked : words among them; one whose row is zeros has no neighbors
 
     Raises
     ------

@@ -212,8 +212,8 @@ class Interval(NamedTuple):
 def mean_interval(values: Any, *, level: float = 0.95) -> Interval:
     """Return the mean of independent runs and its Student interval."""
     runs = np.asarray(values, np.float64)
-    centre = float(runs.mean())
+    center = float(runs.mean())
     if runs.size < 2:
-        return Interval(centre, centre, centre)
+        return Interval(center, center, center)
     half = float(stats.t.ppf((1 + level) / 2, runs.size - 1) * stats.sem(runs))
-    return Interval(centre, centre - half, centre + half)
+    return Interval(center, center - half, center + half)

@@ -6,7 +6,7 @@ Conventions, the same for every set:
 
 - A word of a set is looked up in lower case (`lowercase=False`: as written), then with blanks as underscores.
 - `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
-  0, an analogy, a choice or an outlier is wrong, a word to be categorised has the zero vector. Every score
+  0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector. Every score
   tells known and total items, because scores of different vocabularies compare only on the same items: see
   `compare`.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
@@ -256,7 +256,7 @@ def evaluate_categories(
     """Return the purity of k-means clusters of the unit vectors, with as many clusters as known categories.
 
     scikit-learn's KMeans, the best by inertia of `n_init` seeded starts. On unit vectors its distances
-    order as cosines do, so that this is spherical clustering but for the centres' lengths. The interval is that
+    order as cosines do, so that this is spherical clustering but for the centers' lengths. The interval is that
     of the share of words in their cluster's largest category, the clusters as they were found.
     """
     rows = word_rows(vectors, categories.words, policy)

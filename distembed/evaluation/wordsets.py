@@ -1,4 +1,4 @@
-"""Files of word-level evaluation sets, plain or `.xz`, recognised by what stands in them.
+"""Files of word-level evaluation sets, plain or `.xz`, recognized by what stands in them.
 
 - similarity: `word1 word2 score`, tabs or blanks, `#` comments (gensim's wordsim353.tsv); CSV
   `,word1,word2,similarity`
@@ -163,7 +163,7 @@ def half_of(word_set: WordSet, *, development: bool) -> WordSet:
 def read_word_set(path: str | Path) -> WordSet:
     """Read one evaluation set; WordSetError where it is of no known format."""
     path = Path(path)
-    word_set = _recognised(path)
+    word_set = _recognized(path)
     if word_set is None:
         raise WordSetError(
             f"{path} is no evaluation set of a known format; distembed.evaluation.wordsets lists them"
@@ -180,13 +180,13 @@ def _sets_at(path: Path) -> list[WordSet]:
         if file.name.removesuffix(".xz").endswith((".txt", ".csv", ".tsv"))
         and "crosslingual" not in file.relative_to(path).parts
     )
-    found = [word_set for file in files if (word_set := _recognised(file)) is not None]
+    found = [word_set for file in files if (word_set := _recognized(file)) is not None]
     if not found:
         raise WordSetError(f"{path} holds no evaluation set; give a folder of .txt, .csv or .tsv word sets")
     return found
 
 
-def _recognised(path: Path) -> WordSet | None:
+def _recognized(path: Path) -> WordSet | None:
     """Read a file by its header or its first line, or return None."""
     lines = _content_lines(path)
     if not lines:

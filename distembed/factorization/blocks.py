@@ -390,7 +390,7 @@ def weighted_gram(rows: Floats, weights: Floats) -> Floats:
 def positive_solution(normal: Floats, right: Floats) -> Floats:
     """Solve a positive definite system by Cholesky; a singular one (ridge 0) by least squares."""
     try:
-        # NumPy's factorisation lets other threads run, SciPy's does not.
+        # NumPy's factorization lets other threads run, SciPy's does not.
         factor = np.linalg.cholesky(normal)
     except np.linalg.LinAlgError:
         return np.linalg.lstsq(normal, right, rcond=None)[0]

@@ -123,7 +123,7 @@ def _whole(matrix: Array) -> csr_array:
 
 
 def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
-    """Return the normalised sums; an empty cluster takes the document farthest from its own centroid."""
+    """Return the normalized sums; an empty cluster takes the document farthest from its own centroid."""
     moved, size = sums[:-2], sums[-2]
     empty = np.flatnonzero(size == 0)
     if empty.size:
@@ -138,7 +138,7 @@ def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
 class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Cluster documents by cosine, out of core.
 
-    Maximises ``sum_i cos(x_i, c_label(i))`` over unit centroids c (Dhillon & Modha 2001), one pass over X a
+    Maximizes ``sum_i cos(x_i, c_label(i))`` over unit centroids c (Dhillon & Modha 2001), one pass over X a
     round.  The start is k-means++ on the sphere among `seeding_sample` documents drawn evenly; a cluster that
     runs empty takes the document farthest from its own centroid.  Rows are scaled to unit length first.
 

@@ -1,4 +1,4 @@
-"""Non-negative factorisations of documents × words, alone and joined with words × words.
+"""Non-negative factorizations of documents × words, alone and joined with words × words.
 
 Semantic-NMF: Ailem, Salah & Nadif, "Non-negative Matrix Factorization Meets Word Embedding", SIGIR 2017.
 NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & Phan (2009).
@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 ROUNDS_PER_CHECKPOINT = 10
 
 #: Added to the 0/1 memberships of spherical k-means, since a multiplicative update never leaves zero
-#: (Ding, Li & Jordan, PAMI 2010, section 3.3, start k-means-based factorisations so).
+#: (Ding, Li & Jordan, PAMI 2010, section 3.3, start k-means-based factorizations so).
 MEMBERSHIP_FLOOR = 0.2
 
 #: Sweeps of coordinate descent after each product; the product costs far more (Gillis & Glineur 2012).
@@ -64,7 +64,7 @@ TRANSFORM_SWEEPS = 500
 
 
 class Factors(NamedTuple):
-    """The state of a factorisation after some rounds; n documents, d words, rank k."""
+    """The state of a factorization after some rounds; n documents, d words, rank k."""
 
     documents: Array  # Z (n, k), dtype of X
     words: Array  # W (d, k) float64
@@ -350,7 +350,7 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     def _fit_documents(
         self, X: Any, start: Callable[..., Factors], one_round: Callable[..., Factors]
     ) -> None:
-        """Factorise documents × words alone."""
+        """Factorize documents × words alone."""
         with one_blas_thread():
             matrix, facts = self._documents(X)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
@@ -431,9 +431,9 @@ _INITS = ("spherical_kmeans", "random", "nndsvd")
 
 
 class NMF(_Factorization):
-    """Factorise documents × words into non-negative document and word factors.
+    """Factorize documents × words into non-negative document and word factors.
 
-    Minimises ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0.  Equivalent on small input: `sklearn.decomposition.NMF`
+    Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0.  Equivalent on small input: `sklearn.decomposition.NMF`
     with solver "mu" or "cd" and twice the rank-free loss.
 
     Parameters
@@ -497,9 +497,9 @@ class NMF(_Factorization):
 
 
 class OrthogonalNMF(_Factorization):
-    """Factorise documents × words with document factors driven to orthonormal columns.
+    """Factorize documents × words with document factors driven to orthonormal columns.
 
-    Minimises ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, ZᵀZ = I by Yoo & Choi's multiplicative updates on the
+    Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, ZᵀZ = I by Yoo & Choi's multiplicative updates on the
     Stiefel manifold.  The constraint is met in the limit only, and the objective may rise in a round.
 
     Parameters and attributes: those of `NMF` without `solver`.
@@ -527,9 +527,9 @@ class OrthogonalNMF(_Factorization):
 
 
 class SemanticNMF(_Factorization):
-    """Factorise documents × words jointly with words × words, sharing the word factors.
+    """Factorize documents × words jointly with words × words, sharing the word factors.
 
-    Minimises ``½ ‖X - Z Wᵀ‖² + λ ½ ‖M - W S Wᵀ‖²`` over Z, W, S >= 0, S symmetric, where M is positive PMI
+    Minimizes ``½ ‖X - Z Wᵀ‖² + λ ½ ‖M - W S Wᵀ‖²`` over Z, W, S >= 0, S symmetric, where M is positive PMI
     less log N, cut at 0 (Ailem, Salah & Nadif 2017, equation 3, with λ = 1).  The updates of Z and S never
     raise the objective; for that of W it is so in practice, unproven.
 

@@ -1,4 +1,4 @@
-"""Non-negative factorisation and spherical clustering of ONE block of rows.
+"""Non-negative factorization and spherical clustering of ONE block of rows.
 
 Letters, as in Ailem, Salah & Nadif (SIGIR 2017): X (n, d) documents by words, M (d, d) words by words,
 Z (n, k) document factors, W (d, k) word factors, S (k, k) core; C (d, k) unit centroids, a column each.
@@ -203,7 +203,7 @@ def column_shares(Z: Floats, norms: Floats) -> NDArray[np.int64]:
 
 
 def membership(labels: NDArray[np.int64], *, rank: int, floor: float, dtype: Any) -> Floats:
-    """Return Z with 1 + floor at a row's label and floor elsewhere; a row labelled -1 is zero."""
+    """Return Z with 1 + floor at a row's label and floor elsewhere; a row labeled -1 is zero."""
     Z = np.full((labels.size, rank), floor, dtype)
     Z[np.arange(labels.size), labels.ravel()] += 1
     Z[labels.ravel() < 0] = 0

@@ -159,7 +159,7 @@ def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     return scale[:, None] * directions * _inverse_roots(values, threshold)
 
 
-def renormalising(gram_matrix: Floats, *, threshold: float) -> Floats:
+def renormalizing(gram_matrix: Floats, *, threshold: float) -> Floats:
     """Return T such that Z T is orthonormal, given ZᵀZ of columns that had length 1 before a projection.
 
     As `whitening`, but lengths are taken as they are: a column that a second projection shortens below
@@ -175,7 +175,7 @@ def _inverse_roots(values: Floats, threshold: float) -> Floats:
 
 
 def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:
-    """Return the pieces of a row block between neighbouring column bounds, each transposed to CSR."""
+    """Return the pieces of a row block between neighboring column bounds, each transposed to CSR."""
     return tuple(_sorted(block[:, first:last].T.tocsr()) for first, last in pairwise(bounds))
 
 

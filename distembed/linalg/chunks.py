@@ -13,7 +13,7 @@ VALUES_PER_BLOCK = 2**20
 """Stored values of one block of a matrix that comes in memory: tasks of about 0.1 s against 200 vectors."""
 STORED_BYTES = 8
 """Bytes of a stored value with its column."""
-# Copies of a row that one tile task holds: two tiles as stored and centred, in float64 at worst.
+# Copies of a row that one tile task holds: two tiles as stored and centered, in float64 at worst.
 ROW_COPIES = 6
 # A grid finer than this many row blocks would only add tasks; a coarser one would leave cores idle.
 ROW_BLOCKS = 16

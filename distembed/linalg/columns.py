@@ -1,7 +1,7 @@
 """Solvers of small or many systems by columns: non-negative least squares, BiCGSTAB, shifted conjugate gradients.
 
 What several columns share is multiplied once for all of them; every column has scalars of its own, so that
-its answer does not depend on its neighbours. NumPy, SciPy and numba only: `solve` has the solvers of
+its answer does not depend on its neighbors. NumPy, SciPy and numba only: `solve` has the solvers of
 matrices in row blocks.
 """
 
@@ -69,7 +69,7 @@ def _step_back(w: Float64s, z: Float64s, passive: NDArray[np.bool_]) -> Float64s
 
 @njit(cache=True, nogil=True)
 def nonnegative_least_squares(H: Float64s, c: Float64s) -> Float64s:
-    """Minimise ½ wᵀH w - cᵀw over w >= 0 for positive definite H, shape (k, k).
+    """Minimize ½ wᵀH w - cᵀw over w >= 0 for positive definite H, shape (k, k).
 
     Lawson & Hanson, Solving Least Squares Problems (1995), ch. 23, on the normal equations;
     scipy.optimize.nnls(A, b) with H = AᵀA, c = Aᵀb.

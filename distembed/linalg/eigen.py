@@ -1,8 +1,8 @@
 """The algebraically largest eigenpairs of a symmetric matrix known by its products.
 
-Block Krylov with full orthogonalisation in two passes, then Rayleigh-Ritz: after s products the basis
+Block Krylov with full orthogonalization in two passes, then Rayleigh-Ritz: after s products the basis
 spans {X, AX, .., A^(s-1) X}, which finds both ends of the spectrum at once, so that one huge negative
-eigenvalue costs one direction of the basis and no convergence. A single orthogonalisation pass in float32
+eigenvalue costs one direction of the basis and no convergence. A single orthogonalization pass in float32
 loses the basis within three rounds of PSDVec.
 
 Where hundreds of eigenvalues stand close together, as in a graph, Krylov spaces of a block grow too large to
@@ -33,7 +33,7 @@ SMALLEST_SHARE = {np.dtype(np.float32): 1e-12, np.dtype(np.float64): 1e-26}
 SHORTENED = 1e-4
 """Squared length after the second projection below which a column was noise inside the basis."""
 FILTER_DEGREE = 20
-"""Products with the matrix between two orthogonalisations of a filtered block."""
+"""Products with the matrix between two orthogonalizations of a filtered block."""
 FIRST_DEGREE = 8
 """The same in the first two rounds, where every column still holds the largest eigenvectors: a higher degree
 would leave nothing else in float64."""
@@ -226,13 +226,13 @@ def _filtered(
     matrix: SymmetricMatrix, vectors: da.Array, lower: float, cut: float, upper: float, degree: int
 ) -> da.Array:
     """Return the Chebyshev polynomial of [lower, cut], one at `upper`, of the matrix, times vectors."""
-    centre, half = (cut + lower) / 2, (cut - lower) / 2
-    first = ratio = half / (upper - centre)
+    center, half = (cut + lower) / 2, (cut - lower) / 2
+    first = ratio = half / (upper - center)
     before = vectors
-    now = ((matrix.apply(vectors) - vectors * centre) * (first / half)).persist()
+    now = ((matrix.apply(vectors) - vectors * center) * (first / half)).persist()
     for _ in range(degree - 1):
         following = 1 / (2 / first - ratio)
-        shifted = matrix.apply(now) - now * centre
+        shifted = matrix.apply(now) - now * center
         after = (shifted * (2 * following / half) - before * (ratio * following)).persist()
         before, now, ratio = now, after, following
     return now
@@ -291,7 +291,7 @@ def _orthonormal(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
     """Return an orthonormal basis of what a block adds to the bases before it, in two passes."""
     smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
     once = _whitened(_projected(block, bases), blocks.whitening, smallest)
-    return _whitened(_projected(once, bases), blocks.renormalising, SHORTENED)
+    return _whitened(_projected(once, bases), blocks.renormalizing, SHORTENED)
 
 
 def _projected(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:

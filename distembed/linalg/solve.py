@@ -211,7 +211,7 @@ def _factors(block: da.Array) -> _Factors:
     if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
         return _Factors(basis, coefficients)
     squares = compute(gram(basis, basis))
-    transform = blocks.renormalising(squares, threshold=SHORTENED)
+    transform = blocks.renormalizing(squares, threshold=SHORTENED)
     (basis,) = dask.persist(times_matrix(basis, transform))
     return _Factors(basis, transform.T @ squares @ coefficients)
 

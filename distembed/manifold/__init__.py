@@ -1,1 +1,1 @@
-"""Vectors to vectors: neighbours, trees, imputation, projection, alignment."""
+"""Vectors to vectors: neighbors, trees, imputation, projection, alignment."""

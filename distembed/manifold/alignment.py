@@ -6,7 +6,7 @@ row of the second are the same thing. The features (topic proportions) of the fi
 the second are wanted.
 
 The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
-and 12 bytes an edge. What is lifted to many tasks is the work: the search for neighbours, and in each round
+and 12 bytes an edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
 the k sparse systems that one step in Z falls into.
 """
 
@@ -157,7 +157,7 @@ def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
 class SemisupervisedAlignment(_JointGraphEstimator):
     """Embed two sets of rows by the smallest eigenvectors of their joint Laplacian.
 
-    Minimises tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], without the constant vector of each
+    Minimizes tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], without the constant vector of each
     connected part.
 
     Parameters
@@ -270,7 +270,7 @@ def alignment_eigenpairs(
 class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEstimator):
     """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
 
-    Minimises over Z (n + m × k) and F (k × f)::
+    Minimizes over Z (n + m × k) and F (k × f)::
 
         tr(Zᵀ L^p Z) + Σ_i c_i ‖(Z F)_i + v̄ - v_i‖² + λ σ² ‖F‖²
 
@@ -292,14 +292,14 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
     correspondence_weight : μ
     regularization : λ; as it is in units of the features' variance, it means the same for all features
     normalization : of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided
-        by the root of the degree: rows with strong links then get larger values than their neighbours.
+        by the root of the degree: rows with strong links then get larger values than their neighbors.
     smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike
         at each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition is the p-th power
         of that of L: p > 1 is for small graphs.
-    missing : "masked" minimises the objective above; "imputed" is the paper's loop, which fills unknown
+    missing : "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown
         values with Z F and solves as if all were known. It descends far more slowly: its start shows.
     init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1) as the paper
-    centre : subtract v̄; False as in the paper, which pulls unknown values to zero
+    center : subtract v̄; False as in the paper, which pulls unknown values to zero
     propagate : find further correspondences first, see `propagate_correspondences`; they count as
         correspondences with their probabilities as confidence
     max_iter, tol : rounds at most; smallest relative fall of the objective in a round
@@ -336,7 +336,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
         smoothness: int = 1,
         missing: Literal["masked", "imputed"] = "masked",
         init: Literal["alignment", "random"] = "alignment",
-        centre: bool = True,
+        center: bool = True,
         propagate: bool = False,
         max_iter: int = 50,
         tol: float = 1e-4,
@@ -363,7 +363,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
         self.smoothness = smoothness
         self.missing = missing
         self.init = init
-        self.centre = centre
+        self.center = center
         self.max_iter = max_iter
         self.tol = tol
         self.solver_tol = solver_tol
@@ -477,9 +477,9 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
         return int(self.regression_.shape[0])
 
     def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
-        """Return the embedding (r × k) of new rows: the mean of their neighbours' of set 0 or 1, by nearness.
+        """Return the embedding (r × k) of new rows: the mean of their neighbors' of set 0 or 1, by nearness.
 
-        It minimises the first term for the new rows alone, everything else fixed. Rows of zeros are put at
+        It minimizes the first term for the new rows alone, everything else fixed. Rows of zeros are put at
         the origin, where the features are v̄.
 
         Raises
@@ -532,7 +532,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
             raise ValueError("no row of V is known: give at least one row without NaN")
         mean = weights @ values / weights.sum()
         self.variance_ = float(weights @ ((values - mean) ** 2).mean(axis=1) / weights.sum())
-        self.mean_ = mean if self.centre else np.zeros_like(mean)
+        self.mean_ = mean if self.center else np.zeros_like(mean)
         return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
 
     def _unreached(self) -> NDArray[np.bool_]:
@@ -615,7 +615,7 @@ class _Known(NamedTuple):
 def _filled(problem: _Problem, Z: Float64s, F: Float64s) -> _Known:
     """Return the known values, or those with the unknown ones filled with Z F (the paper's step 8.3).
 
-    Filling majorises the objective, so that it falls in these rounds too.
+    Filling majorizes the objective, so that it falls in these rounds too.
     """
     if problem.options.missing == "masked":
         return _Known(problem.confidence, problem.target)

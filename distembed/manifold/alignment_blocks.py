@@ -70,7 +70,7 @@ def _relative_gram(Z: Float64s) -> Float64s:
 
 
 def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) -> Float64s:
-    """Return the R (d × e) with orthonormal rows or columns that minimises Σ w_i ‖x_i R - y_i‖².
+    """Return the R (d × e) with orthonormal rows or columns that minimizes Σ w_i ‖x_i R - y_i‖².
 
     scipy.linalg.orthogonal_procrustes is the equivalent without weights.
     """
@@ -110,13 +110,13 @@ class LinearMap(NamedTuple):
 
 
 def ridge_map(X: Float64s, Y: Float64s, *, ridge: float) -> LinearMap:
-    """Return the map that minimises ‖X W + 1cᵀ - Y‖² + ridge ‖W‖²; sklearn's Ridge does the same."""
-    centre, mean = X.mean(axis=0), Y.mean(axis=0)
-    shifted = X - centre
+    """Return the map that minimizes ‖X W + 1cᵀ - Y‖² + ridge ‖W‖²; sklearn's Ridge does the same."""
+    center, mean = X.mean(axis=0), Y.mean(axis=0)
+    shifted = X - center
     gram = shifted.T @ shifted
     gram.flat[:: len(gram) + 1] += ridge
     weights = np.linalg.solve(gram, shifted.T @ (Y - mean))
-    return LinearMap(weights, mean - centre @ weights)
+    return LinearMap(weights, mean - center @ weights)
 
 
 class CandidatePairs(NamedTuple):
@@ -135,11 +135,11 @@ class CandidatePairs(NamedTuple):
 def candidate_pairs(forth: Float64s, back: Float64s) -> CandidatePairs:
     """Return the listed pairs of rows of two sets with CSLS_ij = 2 cos_ij - r_i - r_j.
 
-    r is the mean cosine of a row with its listed neighbours.
+    r is the mean cosine of a row with its listed neighbors.
 
     Parameters
     ----------
-    forth, back : neighbour lists of each set in the other, (rows, 2, k): squared distances of unit rows and
+    forth, back : neighbor lists of each set in the other, (rows, 2, k): squared distances of unit rows and
         row numbers
     """
     i = np.repeat(np.arange(len(forth)), forth.shape[2])
@@ -191,7 +191,7 @@ def true_margins(
 
 
 def likeliest_temperature(margins: list[Float64s], *, bounds: tuple[float, float] = (1e-3, 10.0)) -> float:
-    """Return the T that maximises Π 1 / Σ exp(margin / T), the likelihood of the true pairs."""
+    """Return the T that maximizes Π 1 / Σ exp(margin / T), the likelihood of the true pairs."""
     if not margins:
         return bounds[1]
 

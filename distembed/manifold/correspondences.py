@@ -25,7 +25,7 @@ from distembed.neighbors.search import search_lists
 Float64s = NDArray[np.float64]
 
 CANDIDATES = 10
-"""Neighbours in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
+"""Neighbors in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
 
 
 def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> sp.csr_array:
@@ -139,7 +139,7 @@ def propagate_correspondences(
     known pairs that were left out of everything before, a fold at a time: where the sets are translations T is
     small and ε near 0, where no map takes one to the other the probabilities are spread and small.
 
-    It assumes vectors made alike (LSA of one rank). Its time is that of 4 to 22 times `n_rounds` neighbour
+    It assumes vectors made alike (LSA of one rank). Its time is that of 4 to 22 times `n_rounds` neighbor
     searches, the most with few known pairs (`JUDGED_PAIRS`).
 
     Parameters
@@ -286,7 +286,7 @@ def _comparable(X: Any, metric: Metric) -> Float64s:
 
 
 def _cross_lists(first: Float64s, second: Float64s, metric: Metric, block_memory: int) -> tuple[Any, Any]:
-    """Return the neighbour lists (rows, 2, k) of each set in the other."""
+    """Return the neighbor lists (rows, 2, k) of each set in the other."""
     k = min(CANDIDATES, len(first), len(second))
     if max(len(first), len(second)) <= ROWS_AT_ONCE:
         return _whole_lists(first, second, k), _whole_lists(second, first, k)

@@ -45,14 +45,14 @@ class UnreachedRowsError(ValueError):
 
 
 class LatentSemanticImputation(BaseEstimator):
-    """Impute the missing rows of Y from the neighbours that the rows of X have.
+    """Impute the missing rows of Y from the neighbors that the rows of X have.
 
-    Solves Y_q = W_qp Y_p + W_qq Y_q, where row i of W minimises ‖x_i - Σ_j w_ij x_j‖² over the simplex of i's
-    neighbours in the MST-kNN graph of X.
+    Solves Y_q = W_qp Y_p + W_qq Y_q, where row i of W minimizes ‖x_i - Σ_j w_ij x_j‖² over the simplex of i's
+    neighbors in the MST-kNN graph of X.
 
     Parameters
     ----------
-    min_degree : fewest neighbours of a row (the paper's delta)
+    min_degree : fewest neighbors of a row (the paper's delta)
     solver : "krylov" solves the system by BiCGSTAB; "power" iterates as the paper does
     tol : "krylov": largest relative residual of a column; "power": the paper's eta, the share of
         ‖Y_q‖₁ that the last sweep moved. On graphs that mix slowly eta stops early: read `residual_`.
@@ -65,7 +65,7 @@ class LatentSemanticImputation(BaseEstimator):
     lazy : "power" with (W + I)/2, as in the authors' program; the limit is the same
     floor : share of a row's smallest positive weight added to all its weights (the authors' epsilon)
     block_memory : memory of one task, bytes
-    checkpoint : keeps the neighbour lists, tree searches, weights and solved columns, so that a job resumes
+    checkpoint : keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ class LatentSemanticImputation(BaseEstimator):
     history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
-    recall_ : share of true neighbours in a sample of the approximate lists; 1.0 for exact ones
+    recall_ : share of true neighbors in a sample of the approximate lists; 1.0 for exact ones
 
     Notes
     -----
-    A known vector of zeros is a vector like any other: it draws its neighbours towards zero.
+    A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
     """
 
     def __init__(
@@ -303,11 +303,11 @@ def known_rows(Y: Any, n_rows: int) -> Any:
 
 
 def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
-    """Refuse a graph that is not of n_rows rows, or has rows among their own neighbours."""
+    """Refuse a graph that is not of n_rows rows, or has rows among their own neighbors."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
     if graph.nnz and (graph.indices == rows_of(graph)).any():
-        raise ValueError("the graph has rows among their own neighbours: clear its diagonal")
+        raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
 
 
 # --------------------------------------------------------------------------- weights
@@ -322,7 +322,7 @@ def reconstruction_weights(
     block_memory: int,
     checkpoint: Checkpoint,
 ) -> tuple[sp.csr_array, blocks.Float64s]:
-    """Return the weights that rebuild each row from its neighbours in the graph, and each row's certificate.
+    """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def reconstruction_weights(
 
 
 def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tuple[int, int]]:
-    """Cut the rows so that the neighbours of one batch, as many as they may be, fit the memory of a task."""
+    """Cut the rows so that the neighbors of one batch, as many as they may be, fit the memory of a task."""
     n = indptr.size - 1
     entries = max(1, min(block_memory // (2 * row_bytes), -(-int(indptr[-1]) // COLUMN_BLOCKS)))
     cuts = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], entries)))

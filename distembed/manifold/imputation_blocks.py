@@ -5,7 +5,7 @@ Letters
 X : rows in the domain space, shape (n, d); x_i is one row.
 Y : vectors in the target space, shape (n, s); p of its rows are known, q = n - p are not.
 W : reconstruction weights, w_ij >= 0, each row sums to one.
-G : Gram matrix of one row's neighbours, seen from that row, shape (k, k).
+G : Gram matrix of one row's neighbors, seen from that row, shape (k, k).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
 # Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
-# (equal shares) where neighbours coincide.
+# (equal shares) where neighbors coincide.
 RIDGE = 1e-10
 # Smallest floor under a simplex weight, relative to an equal share: bounds the condition of I - W.
 LEAST_FLOOR = 1e-6
@@ -41,7 +41,7 @@ def _with_ridge(G: Float64s) -> Float64s:
 def simplex_weights(A: Float64s) -> tuple[Float64s, float]:
     """Return w = argmin ‖Σ_j w_j a_j‖² over w >= 0, Σ w = 1, for rows a_j = x_j - x_i, and its certificate.
 
-    With any m > 0 the minimiser v of vᵀG v + m(Σv - 1)² over v >= 0 is a multiple of w (for a direction w of
+    With any m > 0 the minimizer v of vᵀG v + m(Σv - 1)² over v >= 0 is a multiple of w (for a direction w of
     the simplex the best scale leaves m q/(m + q), rising in q = wᵀG w), so one non-negative least squares is
     enough. The certificate is (q - min_j (G w)_j) / mean diagonal of G >= 0: half the Frank-Wolfe duality
     gap, zero exactly at the optimum.
@@ -49,7 +49,7 @@ def simplex_weights(A: Float64s) -> tuple[Float64s, float]:
     G = A @ A.T
     k = G.shape[0]
     mean = np.trace(G) / k
-    if mean == 0.0:  # every neighbour coincides with the row
+    if mean == 0.0:  # every neighbor coincides with the row
         return np.full(k, 1.0 / k), 0.0
     v = nonnegative_least_squares(_with_ridge(G) + mean, np.full(k, mean))
     w = v / np.sum(v)
@@ -93,13 +93,13 @@ def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
 def reconstruction_weights(
     X: Floats, rows: Int64s, indptr: Int64s, neighbors: Int64s, epsilon: float, simplex: bool
 ) -> Float64s:
-    """Return the weights that rebuild each row from its neighbours.
+    """Return the weights that rebuild each row from its neighbors.
 
     Parameters
     ----------
-    X : array, shape (m, d): the rows and all their neighbours
+    X : array, shape (m, d): the rows and all their neighbors
     rows : int64 array, shape (r,): place in X of each row
-    indptr, neighbors : CSR structure over these r rows; neighbours as places in X
+    indptr, neighbors : CSR structure over these r rows; neighbors as places in X
     epsilon : floor factor of `raise_to_floor`
     simplex : True for `simplex_weights`, False for `cone_weights`, divided by their sum afterwards
 

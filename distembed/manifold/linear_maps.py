@@ -1,7 +1,7 @@
 """Linear maps between two sets of vectors, and what they carry from one to the other: the baselines of transfer.
 
 A claim of transfer means something only beside three controls: every row gets the column mean; a ridge
-regression on the corresponding pairs; a linear map between the two sets, then the nearest neighbour.
+regression on the corresponding pairs; a linear map between the two sets, then the nearest neighbor.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ RANK_SHARE = 1e-10
 
 
 class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Project rows so that neighbours stay near.
+    r"""Project rows so that neighbors stay near.
 
     .. math:: \min_w \sum_{ij} S_{ij} (w^T x_i - w^T x_j)^2 \quad\text{given}\quad w^T X^T D X w = 1
 
@@ -77,7 +77,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
     random_state : int, None, Generator or RandomState
     block_memory : int
-        Bytes of one task of the search for neighbours.
+        Bytes of one task of the search for neighbors.
     checkpoint : Checkpoint
         Keeps "neighbors" (of sparse X before it "neighbor-candidates") and "eigenmaps" (and the rounds
         "basis-1", …, before it), so that a job resumes.
@@ -151,7 +151,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         X : (n × m) NumPy, SciPy sparse or Dask array, dense or of CSR row blocks
         y : ignored
         graph : sparse (n × n), optional
-            A symmetric affinity in place of the neighbourhood graph.
+            A symmetric affinity in place of the neighborhood graph.
 
         Raises
         ------
@@ -248,7 +248,7 @@ def _zero_rows(X: Any) -> blocks.Int64s:
     rows = np.flatnonzero(~row_is_used(X, "cosine"))
     if rows.size:
         warnings.warn(
-            f"{rows.size} rows of X are zero, first rows {rows[:5].tolist()}: they have no neighbours and "
+            f"{rows.size} rows of X are zero, first rows {rows[:5].tolist()}: they have no neighbors and "
             "get the zero vector",
             UserWarning,
             stacklevel=3,
@@ -287,7 +287,7 @@ def neighborhood_graph(
     - "cosine": c, at least 1e-6;
     - "gaussian": exp(-2 (1 - c) / h), h the mean of 2 (1 - c), the squared distance of unit rows;
     - "polynomial": ((1 + c) / 2)^degree;
-    - "local": the Gaussian with the rows' own widths; nearest neighbours only.
+    - "local": the Gaussian with the rows' own widths; nearest neighbors only.
 
     Rows of zeros have no edge.
 
@@ -309,7 +309,7 @@ def neighborhood_graph(
         )
     if threshold is not None:
         if affinity == "local":
-            raise ValueError("affinity 'local' needs nearest neighbours; leave threshold out")
+            raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
         return _reweighted(_threshold_graph(X, threshold, block_memory), affinity, degree)
     search = partial(
         neighbor_affinity, X, n_neighbors, symmetry=symmetry, block_memory=block_memory, checkpoint=checkpoint

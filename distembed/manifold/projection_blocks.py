@@ -35,7 +35,7 @@ def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
 
 
 def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
-    """Return some neighbouring columns of one row block, dense, in C order."""
+    """Return some neighboring columns of one row block, dense, in C order."""
     return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
 
 

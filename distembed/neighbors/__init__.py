@@ -1,1 +1,1 @@
-"""From rows to graphs: nearest neighbours, spanning trees and affinities."""
+"""From rows to graphs: nearest neighbors, spanning trees and affinities."""

@@ -1,10 +1,10 @@
-"""Mathematics of one tile of distances, and of the neighbour lists it gives.
+"""Mathematics of one tile of distances, and of the neighbor lists it gives.
 
 Letters
 -------
 X, Z : rows, shapes (r, d) and (c, d); x_i is one row.
 
-A *neighbour list* is one float64 array of shape (rows, 2, k): the squared distances, rising, and the row
+A *neighbor list* is one float64 array of shape (rows, 2, k): the squared distances, rising, and the row
 numbers (exact in float64 up to 2**53). Lists are ordered by (distance, row number); what is missing is
 (inf, -1). One plain array can be reduced by Dask and stored by Zarr, which a pair could not.
 """
@@ -107,7 +107,7 @@ def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
 
 
 def empty_lists(n_rows: int, k: int) -> Float64s:
-    """Return neighbour lists with nothing in them."""
+    """Return neighbor lists with nothing in them."""
     lists = np.full((n_rows, 2, k), np.inf)
     lists[:, 1] = -1.0
     return lists
@@ -138,22 +138,22 @@ def _scan(
                 limit = lists[i, 0, last] - row_norms[i]
 
 
-def _filter_rows(X: Floats, centre: Float64s) -> tuple[Floats, Float64s]:
-    """Return the centred rows in the precision of X and (1 - 2c)‖x‖², c the rounding bound of their products.
+def _filter_rows(X: Floats, center: Float64s) -> tuple[Floats, Float64s]:
+    """Return the centered rows in the precision of X and (1 - 2c)‖x‖², c the rounding bound of their products.
 
     |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
     Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
     What underflow may take from a product is subtracted too; values whose products overflow float32 stay
     in float64.
     """
-    centred = X - centre
-    if X.dtype == np.float32 and np.abs(centred).max(initial=0.0) < LARGEST_FLOAT32:
-        centred = centred.astype(np.float32)
-    limits = np.finfo(centred.dtype)
+    centered = X - center
+    if X.dtype == np.float32 and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
+        centered = centered.astype(np.float32)
+    limits = np.finfo(centered.dtype)
     bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
     underflow = 4 * X.shape[1] * float(np.finfo(X.dtype).tiny)
-    norms = np.einsum("id,id->i", centred, centred, dtype=np.float64)
-    return centred, (1.0 - 2.0 * bound) * norms - underflow
+    norms = np.einsum("id,id->i", centered, centered, dtype=np.float64)
+    return centered, (1.0 - 2.0 * bound) * norms - underflow
 
 
 def nearest_in_tile(
@@ -162,7 +162,7 @@ def nearest_in_tile(
     Z: Floats,
     column_ids: Int64s,
     column_groups: Int64s,
-    centre: Float64s,
+    center: Float64s,
     *,
     k: int,
 ) -> Float64s:
@@ -177,7 +177,7 @@ def nearest_in_tile(
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
     row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
     column_ids : int64 array, shape (c,), rising: the row numbers of Z
-    centre : float64 array, shape (d,), about the mean; it moves the bound, not the result
+    center : float64 array, shape (d,), about the mean; it moves the bound, not the result
     k : length of the lists
 
     Returns
@@ -185,8 +185,8 @@ def nearest_in_tile(
     float64 array, shape (r, 2, k): squared distances and row numbers.
     """
     lists = empty_lists(X.shape[0], k)
-    rows, row_norms = _filter_rows(X, centre)
-    columns, column_norms = _filter_rows(Z, centre)
+    rows, row_norms = _filter_rows(X, center)
+    columns, column_norms = _filter_rows(Z, center)
     rows *= -2
     for i in range(0, X.shape[0], PRODUCT_ROWS):
         part = slice(i, i + PRODUCT_ROWS)

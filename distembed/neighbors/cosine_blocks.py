@@ -10,7 +10,7 @@ Letters
 X, Z : CSR blocks of unit rows, float64, sorted indices, shapes (r, m) and (c, m).
 S : approximate cosines of all pairs of a tile, float32, shape (r, c).
 
-Neighbour lists are those of `blocks`. A *candidate list* has the same form, with -S for the distances.
+Neighbor lists are those of `blocks`. A *candidate list* has the same form, with -S for the distances.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Distances between rows, block by block, and the grid of rows that every search here runs on.
 
-The neighbours and the spanning tree make the distances they need again, tile by tile, by matrix products. They can
+The neighbors and the spanning tree make the distances they need again, tile by tile, by matrix products. They can
 also read them where they are kept (`distance_rows`, shared with whoever else wants them), and find the same bits.
 """
 

@@ -1,7 +1,7 @@
-"""Graphs of neighbours: from rows to an affinity, several affinities to one, an affinity to its Laplacian.
+"""Graphs of neighbors: from rows to an affinity, several affinities to one, an affinity to its Laplacian.
 
-A graph of n rows with k neighbours each has at most 2 n k edges: 12 bytes each, so it is held whole in memory
-as a CSR array, and only the search for the neighbours is done by blocks.
+A graph of n rows with k neighbors each has at most 2 n k edges: 12 bytes each, so it is held whole in memory
+as a CSR array, and only the search for the neighbors is done by blocks.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Float64s = NDArray[np.float64]
 LEAST_AFFINITY = 1e-6
 """Weight of an edge whose cosine or kernel is smaller: an edge found is never lost."""
 LOCAL_NEIGHBOR = 7
-"""The neighbour whose distance is a row's own scale (Zelnik-Manor & Perona 2004)."""
+"""The neighbor whose distance is a row's own scale (Zelnik-Manor & Perona 2004)."""
 MUTUAL_FLOOR = 3
-"""Nearest neighbours that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
+"""Nearest neighbors that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
 
 
 def neighbor_affinity(
@@ -43,15 +43,15 @@ def neighbor_affinity(
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> sp.csr_array:
-    """Return the symmetric affinity of the n rows of X over their nearest neighbours.
+    """Return the symmetric affinity of the n rows of X over their nearest neighbors.
 
     - "binary": 1;
     - "cosine": the cosine, at least `LEAST_AFFINITY` (metric "cosine" only);
-    - "gaussian": exp(-d²/h), h the mean squared distance to the neighbours;
-    - "local": exp(-d²/(h_i h_j)), h_i the distance of row i to its `LOCAL_NEIGHBOR`-th neighbour.
+    - "gaussian": exp(-d²/h), h the mean squared distance to the neighbors;
+    - "local": exp(-d²/(h_i h_j)), h_i the distance of row i to its `LOCAL_NEIGHBOR`-th neighbor.
 
     An edge exists where either row ("union") or each ("mutual", beyond the first `MUTUAL_FLOOR`) is among the
-    other's neighbours. Rows of zeros have no cosine and get no edge.
+    other's neighbors. Rows of zeros have no cosine and get no edge.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _row_has_value_column(block: Any) -> NDArray[np.bool_]:
 
 
 def _weights(indices: Any, distances: Float64s, affinity: str, metric: str) -> Float64s:
-    """Return the weight of each edge of the neighbour lists, (n × k)."""
+    """Return the weight of each edge of the neighbor lists, (n × k)."""
     if affinity == "binary":
         return np.ones_like(distances)
     if affinity == "cosine":

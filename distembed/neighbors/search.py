@@ -1,4 +1,4 @@
-"""Nearest neighbours of many rows: each pair of row blocks is a task, their lists merge in a fixed tree.
+"""Nearest neighbors of many rows: each pair of row blocks is a task, their lists merge in a fixed tree.
 
 Dense rows are measured in the tile that finds them. Sparse rows go two ways: approximate cosines of each pair of
 blocks, once for both directions, name candidates, and these are measured; the few rows whose candidates the
@@ -37,7 +37,7 @@ from distembed.neighbors.distances import (
 )
 
 # The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
-# of k alone find .74 to .94 of 8 true neighbours of word and factor vectors, lists of 30 .99 (tests/benchmarks,
+# of k alone find .74 to .94 of 8 true neighbors of word and factor vectors, lists of 30 .99 (tests/benchmarks,
 # IMPUTATION.md).
 SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.
@@ -82,13 +82,13 @@ def nearest_neighbors(
 ) -> Neighbors:
     """Find the k nearest other rows of every row of X, exactly.
 
-    Rows equal to each other are each other's neighbours at distance zero. The bits do not depend on the
+    Rows equal to each other are each other's neighbors at distance zero. The bits do not depend on the
     blocks. sklearn.neighbors.NearestNeighbors(algorithm="brute") is the equivalent in memory.
 
     Parameters
     ----------
     X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
-    k : neighbours wanted, less than n
+    k : neighbors wanted, less than n
     distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
 
@@ -144,19 +144,19 @@ def approximate_neighbors(
     random_state: int = 0,
     n_sampled: int = 1000,
 ) -> tuple[Neighbors, float]:
-    """Find most of the k nearest other rows of every row by nearest-neighbour descent; measure the recall.
+    """Find most of the k nearest other rows of every row by nearest-neighbor descent; measure the recall.
 
     All rows are in memory at once. The distances are measured exactly; a row that the search left without k
-    neighbours has a shorter list.
+    neighbors has a shorter list.
 
     Parameters
     ----------
     random_state : seed of pynndescent and of the sample
-    n_sampled : rows whose true neighbours are searched to measure the recall
+    n_sampled : rows whose true neighbors are searched to measure the recall
 
     Returns
     -------
-    Neighbors, and the share of the sampled rows' true neighbours that were found.
+    Neighbors, and the share of the sampled rows' true neighbors that were found.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def approximate_rows(
         from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise ImportError(
-            'approximate neighbours need pynndescent: pip install "distembed[neighbors]"'
+            'approximate neighbors need pynndescent: pip install "distembed[neighbors]"'
         ) from error
 
     def make() -> da.Array:
@@ -201,7 +201,7 @@ def approximate_rows(
 
 
 def _recall(rows: da.Array, near: Neighbors, generator: np.random.Generator, n_sampled: int) -> float:
-    """Return the share of a sample's true neighbours that are in their lists."""
+    """Return the share of a sample's true neighbors that are in their lists."""
     n, k = near.lists.shape[0], near.lists.shape[2]
     sample = np.sort(generator.choice(n, min(n, n_sampled), replace=False))
     true = search_lists(rows[sample].rechunk((rows.chunks[0][0], -1)), sample, rows, np.arange(n), k=k)
@@ -270,10 +270,10 @@ def _along(values: Any, rows: da.Array) -> da.Array:
 
 
 def _dense_tile(
-    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, centre: Any, *, k: int
+    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, center: Any, *, k: int
 ) -> blocks.Float64s:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
-    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, centre[0], k=k)
+    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, center[0], k=k)
     return lists[:, None]
 
 

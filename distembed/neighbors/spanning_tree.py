@@ -21,7 +21,7 @@ class SpanningTree(NamedTuple):
 
     edges: Int64s  # (n - 1, 2), smaller row first, sorted
     lengths: Float64s  # (n - 1,): Euclidean distances; of unit rows for "cosine"
-    n_searched: int  # rows whose neighbour list was not enough
+    n_searched: int  # rows whose neighbor list was not enough
 
 
 def minimum_spanning_tree(
@@ -32,9 +32,9 @@ def minimum_spanning_tree(
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> SpanningTree:
-    """Return the minimum spanning tree of the rows of X under the metric of their neighbour lists.
+    """Return the minimum spanning tree of the rows of X under the metric of their neighbor lists.
 
-    Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbour lists
+    Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbor lists
     where they reach outside it. When none can be proved further, the rows in doubt, except those of the
     largest component, look for their nearest rows outside. With exact lists the tree is exact: its weight is
     that of scipy.sparse.csgraph.minimum_spanning_tree, which however loses edges of length zero. With
@@ -73,9 +73,7 @@ def spanning_tree_of(
     distances : Euclidean, of these very rows
     """
     if neighbors.lists.shape[0] != rows.shape[0]:
-        raise ValueError(
-            f"X has {rows.shape[0]} rows, but there are neighbours of {neighbors.lists.shape[0]}"
-        )
+        raise ValueError(f"X has {rows.shape[0]} rows, but there are neighbors of {neighbors.lists.shape[0]}")
     lists = np.array(compute(neighbors.lists), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
@@ -129,9 +127,9 @@ def _in_order(edges: Int64s, squares: Float64s, n_searched: int) -> SpanningTree
 
 
 def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_degree: int) -> sp.csr_array:
-    """Return the MST-kNN graph: the tree, and each row's nearest neighbours up to `min_degree`.
+    """Return the MST-kNN graph: the tree, and each row's nearest neighbors up to `min_degree`.
 
-    Row i of the matrix holds the rows that i is rebuilt from: its neighbours in the tree, then the nearest
+    Row i of the matrix holds the rows that i is rebuilt from: its neighbors in the tree, then the nearest
     rows not yet among them, until there are min_degree (Yao, Yu & Xiao 2019, algorithm 1).
 
     Parameters
@@ -145,7 +143,7 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
     n = neighbors.lists.shape[0]
     if neighbors.lists.shape[2] < min_degree:
         raise ValueError(
-            f"lists of {neighbors.lists.shape[2]} neighbours cannot give {min_degree} to each row"
+            f"lists of {neighbors.lists.shape[2]} neighbors cannot give {min_degree} to each row"
         )
     both = np.concatenate([tree.edges, tree.edges[:, ::-1]])
     lengths = np.concatenate([tree.lengths, tree.lengths])

@@ -1,6 +1,6 @@
-"""Mathematics of minimum spanning trees from neighbour lists, and of the graphs built on them.
+"""Mathematics of minimum spanning trees from neighbor lists, and of the graphs built on them.
 
-Neighbour lists are those of `blocks`. Edges are ordered by (length, smaller end, larger end).
+Neighbor lists are those of `blocks`. Edges are ordered by (length, smaller end, larger end).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from distembed.neighbors.blocks import Float64s, Int64s
 
 
 class TreeRound(NamedTuple):
-    """What one round of Borůvka's algorithm found from the neighbour lists."""
+    """What one round of Borůvka's algorithm found from the neighbor lists."""
 
-    edges: Int64s  # (m, 2): tree edges added, as (row, neighbour)
+    edges: Int64s  # (m, 2): tree edges added, as (row, neighbor)
     squares: Float64s  # (m,): their squared lengths
     groups: Int64s  # (n,): component of each row after the round, numbered by its smallest row
     unsure: NDArray[np.bool_]  # (n,): rows whose list is used up and may hide their component's shortest edge
@@ -43,7 +43,7 @@ def _before(square: float, i: int, j: int, other: float, k: int, m: int) -> bool
 
 @njit(cache=True, nogil=True)
 def _first_outside(lists: Float64s, groups: Int64s, i: int) -> int:
-    """Return the place of the first neighbour of row i in another component, k if there is none left."""
+    """Return the place of the first neighbor of row i in another component, k if there is none left."""
     k = lists.shape[2]
     for t in range(k):
         j = np.int64(lists[i, 1, t])
@@ -86,7 +86,7 @@ def _unsure_rows(
 
 @njit(cache=True, nogil=True)
 def boruvka_round(lists: Float64s, groups: Int64s) -> TreeRound:
-    """Add the shortest leaving edge of every component that the neighbour lists prove.
+    """Add the shortest leaving edge of every component that the neighbor lists prove.
 
     All edges a list does not hold come after its last one in the order (length, smaller end, larger end): a
     component's edge is proved when it comes before the last entry of each of its used-up lists. The order has
@@ -116,7 +116,7 @@ def boruvka_round(lists: Float64s, groups: Int64s) -> TreeRound:
 
 
 class GrownGraph(NamedTuple):
-    """A graph as CSR arrays: the neighbours of row i and their distances, by rising row number."""
+    """A graph as CSR arrays: the neighbors of row i and their distances, by rising row number."""
 
     indptr: Int64s
     indices: Int64s

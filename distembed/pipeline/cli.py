@@ -293,7 +293,7 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym and categorisation sets; print one table.
+    """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
 
     VECTORS are vector files, workspaces or job files.
     """
@@ -319,7 +319,7 @@ def evaluate(
     default=10,
     show_default=True,
     type=click.IntRange(min=1),
-    help="How many neighbours of each word.",
+    help="How many neighbors of each word.",
 )
 @_one_sentence
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:

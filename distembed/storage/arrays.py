@@ -2,7 +2,7 @@
 
 Every row block is a Zarr array (dense) or a group of three (CSR) of its own. Row blocks may be ragged, which
 one Zarr array with a regular grid cannot hold; and a block of its own can be removed and written without
-touching its neighbours. Every chunk ends in a crc32c, because Zarr otherwise returns a flipped byte as data.
+touching its neighbors. Every chunk ends in a crc32c, because Zarr otherwise returns a flipped byte as data.
 All-zero chunks are written, because Zarr otherwise returns a deleted chunk as zeros.
 """
 

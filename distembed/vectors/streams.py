@@ -14,7 +14,7 @@ from distembed.files import replacing
 from distembed.vectors.rows import VectorFileError
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
-HEAD_BYTES = 1 << 16  # looked at to recognise a format
+HEAD_BYTES = 1 << 16  # looked at to recognize a format
 MAX_LINE_BYTES = 64 << 20  # a longer line or record is none: some 5 million values as text, 16 as binary
 _LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
 

@@ -1,6 +1,6 @@
-"""Word vectors: a list of words and a float32 matrix, their neighbours, analogies and files.
+"""Word vectors: a list of words and a float32 matrix, their neighbors, analogies and files.
 
-Similarities are cosines, computed block by block from the rows as they are: no normalised copy of the
+Similarities are cosines, computed block by block from the rows as they are: no normalized copy of the
 matrix is held. A zero vector is allowed; its cosine with anything is 0.
 """
 
@@ -176,9 +176,9 @@ class WordVectors:
         *,
         exclude: Iterable[str] = (),
     ) -> list[Neighbor]:
-        """Return the n words of the largest cosine with a word, a vector (d,) or the centre of several words.
+        """Return the n words of the largest cosine with a word, a vector (d,) or the center of several words.
 
-        The centre is the mean of the unit vectors. Words of the query and of `exclude` are left out; of
+        The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; of
         equal cosines the word of the smaller row comes first.
         """
         if isinstance(query, str):
@@ -235,8 +235,8 @@ class WordVectors:
         cleaned = np.empty_like(self._vectors)
         with one_blas_thread():
             for part in self._blocks():
-                centred = self._vectors[part] - mean
-                cleaned[part] = centred - (centred @ top) @ top.T
+                centered = self._vectors[part] - mean
+                cleaned[part] = centered - (centered @ top) @ top.T
         return WordVectors(self._words, cleaned)
 
     def _mean(self) -> NDArray[np.float64]:

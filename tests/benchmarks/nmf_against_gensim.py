@@ -1,4 +1,4 @@
-"""Factorise the tf-idf of a finished topics workspace by gensim's online NMF or by ours, both read from disk.
+"""Factorize the tf-idf of a finished topics workspace by gensim's online NMF or by ours, both read from disk.
 
     python -m tests.benchmarks.nmf_against_gensim WORKSPACE gensim|hals|multiplicative [RANK [ROUNDS]]
 

@@ -107,7 +107,7 @@ def draw(rows, path):
 
 
 def ring_graph(n, n_edges, generator):
-    """Return a graph of neighbours within 1 % of a circle: as local for every n, so that only n grows."""
+    """Return a graph of neighbors within 1 % of a circle: as local for every n, so that only n grows."""
     steps = generator.integers(1, max(20, n // 100), size=(n, n_edges))
     columns = (np.arange(n)[:, None] + steps) % n
     weights = generator.uniform(0.2, 1.0, size=n * n_edges)

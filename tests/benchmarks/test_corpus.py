@@ -1,4 +1,4 @@
-"""Reading and tokenising, measured on real text: prints rates, ratios and the share of each step, asserts no
+"""Reading and tokenizing, measured on real text: prints rates, ratios and the share of each step, asserts no
 time.
 
 Run with ``pytest tests/benchmarks/test_corpus.py -s``. Times are CPU seconds of this thread.
@@ -65,7 +65,7 @@ def test_plain_text(text_file, tmp_path, pattern, border):
     print(
         f"\n{pattern}, border {border}: "
         f"{summary.n_tokens / whole / 1e6:.1f} M tokens/s from text file to part "
-        f"({summary.n_bytes_text / whole / 1e6:.0f} MB/s); read {reading / whole:.0%}, tokenise "
+        f"({summary.n_bytes_text / whole / 1e6:.0f} MB/s); read {reading / whole:.0%}, tokenize "
         f"{(scanning - reading) / whole:.0%}, write {(whole - scanning) / whole:.0%}; "
         f"{plain / whole:.1f} times re.findall + dict"
     )
@@ -89,7 +89,7 @@ def test_mediawiki(shared, tmp_path):
         f"{summary.n_tokens / whole / 1e6:.2f} M tokens/s; "
         f"decompress {decompress / whole:.0%}, parse {(pages - decompress) / whole:.0%}, "
         f"strip {strip / whole:.0%}, "
-        f"tokenise {(scan - pages - strip) / whole:.0%}, write {(whole - scan) / whole:.0%}"
+        f"tokenize {(scan - pages - strip) / whole:.0%}, write {(whole - scan) / whole:.0%}"
     )
     plain = tmp_path / "dump.xml"
     plain.write_bytes(data)

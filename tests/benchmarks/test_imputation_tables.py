@@ -160,7 +160,7 @@ def noisy_factors(n_rows, n_columns, noise):
     return rows.astype(np.float32)
 
 
-def test_recall_of_approximate_neighbours(shared):
+def test_recall_of_approximate_neighbors(shared):
     pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
     from distembed.neighbors.search import approximate_neighbors
 
@@ -180,7 +180,7 @@ def test_recall_of_approximate_neighbours(shared):
 
 
 @pytest.mark.parametrize("n", [50_000, 100_000, 200_000])
-def test_growth_with_approximate_neighbours(n):
+def test_growth_with_approximate_neighbors(n):
     pytest.importorskip("pynndescent", reason="pip install 'distembed[neighbors]'")
     X = noisy_factors(n, 50, 0.3)
     Y = np.tanh(X)
@@ -201,14 +201,14 @@ def test_growth_with_approximate_neighbours(n):
 def test_domains_and_metrics(shared, domain):
     """Print Table 1 at k = 1, 5, 10 for other readings of the domain matrix than its plain rows."""
     correlations = domain.matrix
-    centred = correlations - correlations.mean(axis=0)
+    centered = correlations - correlations.mean(axis=0)
     values, axes = np.linalg.eigh(correlations)
     domains = {
         "rows of the correlation matrix": (correlations, "euclidean"),
         "the same, cosine": (correlations, "cosine"),
-        "columns standardised": (centred / centred.std(axis=0), "euclidean"),
-        "centred both ways": (centred - centred.mean(axis=1)[:, None], "euclidean"),
-        "standardised returns": (axes * np.sqrt(np.maximum(values, 0)), "euclidean"),
+        "columns standardized": (centered / centered.std(axis=0), "euclidean"),
+        "centered both ways": (centered - centered.mean(axis=1)[:, None], "euclidean"),
+        "standardized returns": (axes * np.sqrt(np.maximum(values, 0)), "euclidean"),
     }
     for space in ("google", "glove", "fast"):
         Y = company_vectors(shared, domain, space)

@@ -1,4 +1,4 @@
-"""CPU seconds and peak memory of neighbours, graph eigenvectors and regression as the number of words grows.
+"""CPU seconds and peak memory of neighbors, graph eigenvectors and regression as the number of words grows.
 
 The default size only shows that the benchmark works. The figures, counted from the English texts of the shared data
 (82 M tokens), one size a process because the peak is the process's::
@@ -73,7 +73,7 @@ def measured(X, n_components):
     nearest_neighbors(X[:60], 3, metric="cosine").lists.compute()  # compiles
     print(f"{X.shape[0]} x {X.shape[1]}, {X.nnz / 1e6:.1f} M stored values")
     k = min(N_NEIGHBORS, X.shape[0] - 1)
-    graph = clock("neighbours", lambda: neighborhood_graph(X, n_neighbors=k))
+    graph = clock("neighbors", lambda: neighborhood_graph(X, n_neighbors=k))
     maps = clock("eigenvectors", lambda: laplacian_eigenmaps(graph, n_components, tol=TOL**2))
     print(f"largest residual {maps.residuals.max():.1e}, {maps.n_graph_components} components of the graph")
 

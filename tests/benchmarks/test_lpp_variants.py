@@ -1,4 +1,4 @@
-"""Which neighbourhoods, weights and ridge make a better Locality Preserving Projection; printed, never asserted.
+"""Which neighborhoods, weights and ridge make a better Locality Preserving Projection; printed, never asserted.
 
 Chosen on one half of each set, confirmed on the other: `pytest -m slow -s tests/benchmarks/test_lpp_variants.py`
 (LPP_WORDS and LPP_COMPONENTS in the environment change the size). Needs data/english and data/wordeval beside the
@@ -56,7 +56,7 @@ class Variant(NamedTuple):
 
 
 class Bench:
-    """The spaces, their neighbours and eigenvectors, each made once."""
+    """The spaces, their neighbors and eigenvectors, each made once."""
 
     def __init__(self, shared):
         files = [shared / "data/english" / f"{name}.txt.xz" for name in ("enwiki2018-0", "simplewiki2021-0")]
@@ -83,7 +83,7 @@ class Bench:
         self.halves = [[half_of(one, development=first) for one in sets] for first in (True, False)]
 
     def graph(self, variant):
-        """Return the graph of a variant, from the longest lists of neighbours there are."""
+        """Return the graph of a variant, from the longest lists of neighbors there are."""
         source = variant.graph_of or variant.base
 
         def shortened(name, make):
@@ -147,7 +147,7 @@ STEPS = {
     "base": [Variant(base) for base in ("WC", "WC log", "WC PPMI", "WC PPMI .75", "VSM", "VSM LE")],
     "rows of unit length": [{"unit": True}],
     "graph": [{"graph_of": "LSA"}, {"graph_of": "WC PPMI .75"}, {"graph_of": "VSM LE"}],
-    "neighbours": [{"n_neighbors": 10}, {"n_neighbors": 50}],
+    "neighbors": [{"n_neighbors": 10}, {"n_neighbors": 50}],
     "weights": [{"affinity": name} for name in ("binary", "gaussian", "local")],
     "mutual": [{"symmetry": "mutual"}],
     "ridge": [{"alpha": 0.1}, {"alpha": 1.0}, {"alpha": 10.0}, {"alpha": 100.0}],

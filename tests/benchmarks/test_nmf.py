@@ -1,4 +1,4 @@
-"""Milliseconds a round of the factorisations, beside scikit-learn's; recorded, not asserted."""
+"""Milliseconds a round of the factorizations, beside scikit-learn's; recorded, not asserted."""
 
 from __future__ import annotations
 

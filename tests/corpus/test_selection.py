@@ -52,7 +52,7 @@ def test_labels_and_duplicates(tmp_path: Path) -> None:
 
 
 def test_no_document_left_names_the_labels_there_are(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="labelled z; the labels of the collection are a, b"):
+    with pytest.raises(CorpusError, match="labeled z; the labels of the collection are a, b"):
         choose_documents(tokens_of(tmp_path, RECORDS), labels=["z"])
 
 

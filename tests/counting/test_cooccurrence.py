@@ -60,11 +60,11 @@ def as_float(fractions: np.ndarray) -> np.ndarray:
     return np.array([[float(x) for x in row] for row in fractions])
 
 
-@pytest.mark.parametrize("outside", ["keep", "close"])
+@pytest.mark.parametrize("oov", ["keep_position", "remove"])
 @pytest.mark.parametrize("weighting", ["flat", "harmonic", "ramp", "dynamic"])
 @pytest.mark.parametrize("direction", ["left", "right", "symmetric"])
-def test_equals_the_plain_loop(tmp_path, direction, weighting, outside):
-    options = {"direction": direction, "weighting": weighting, "outside": outside}
+def test_equals_the_plain_loop(tmp_path, direction, weighting, oov):
+    options = {"direction": direction, "weighting": weighting, "oov": oov}
     for window in (1, 3, 10):
         found = count(tmp_path, [DOCUMENTS], window=window, **options)
         expected = as_float(plain.cooccurrences(DOCUMENTS, WORDS, window=window, **options))
@@ -137,7 +137,7 @@ def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path):
     n = 50_000
     vocabulary = vocabulary_of(["the", "rare"], [n, 0])
     found = count(
-        tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01, outside="close"
+        tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01, oov="remove"
     )
     assert found[0, 0] == pytest.approx(n * (0.1 + 0.01), rel=0.03)
     kept = count(tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01)
@@ -259,7 +259,7 @@ def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
         ({"window": 0}, "window is 0"),
         ({"direction": "both"}, "direction is 'both'.*'left'"),
         ({"weighting": "linear"}, "weighting is 'linear'.*'ramp'"),
-        ({"outside": "drop"}, "outside is 'drop'"),
+        ({"oov": "drop"}, "oov is 'drop'"),
         ({"draw": 1}, "dynamic"),
         ({"subsample": 0.0}, r"subsample is 0\.0"),
         ({"block_memory": 1}, "block_memory is 1"),
@@ -293,7 +293,7 @@ def test_row_blocks_have_equal_shares():
 
 
 def test_from_text_to_counts(tmp_path):
-    """The real reader, tokeniser and vocabulary in front: a document a line, a border at each full stop."""
+    """The real reader, tokenizer and vocabulary in front: a document a line, a border at each full stop."""
     text = ["The cat sat on the mat. The mat sat!", "of the cat: the cat; of", "", "a"] * 3
     (tmp_path / "text.txt").write_text("\n".join(text))
     docs = read_corpus(str(tmp_path / "text.txt"))

@@ -1,4 +1,4 @@
-"""Labels of neighbours equal scikit-learn's; hidden vectors are found again; baselines equal scikit-learn's."""
+"""Labels of neighbors equal scikit-learn's; hidden vectors are found again; baselines equal scikit-learn's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_label_accuracy_is_scikit_learns(k):
 
 
 @pytest.mark.parametrize("counts", [[0], [5], []])
-def test_a_number_of_neighbours_that_cannot_be_is_refused(counts):
+def test_a_number_of_neighbors_that_cannot_be_is_refused(counts):
     with pytest.raises(ValueError, match="n_neighbors"):
         evaluation.neighbor_label_accuracy(np.eye(5), list("aabbc"), n_neighbors=counts)
 
@@ -119,12 +119,12 @@ def test_a_linear_truth_is_found_by_the_linear_map():
 
 def test_the_leave_one_out_error_is_the_one_of_leaving_one_out():
     X, Y = problem(n=20)
-    centred, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    error, dual = evaluation._left_one_out(centred @ centred.T, 0.3, targets)
+    centered, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    error, dual = evaluation._left_one_out(centered @ centered.T, 0.3, targets)
     model = Ridge(alpha=0.3)
     left_out = cross_val_predict(model, X, Y, cv=LeaveOneOut())
     assert error == pytest.approx(((left_out - Y) ** 2).sum())
-    np.testing.assert_allclose(centred.T @ dual, model.fit(X, Y).coef_.T)
+    np.testing.assert_allclose(centered.T @ dual, model.fit(X, Y).coef_.T)
 
 
 def test_a_map_with_nothing_to_learn_is_the_mean():

@@ -190,8 +190,8 @@ def test_synonym_policy():
 
 def test_categories_of_separate_clusters_are_pure():
     rng = np.random.default_rng(1)
-    centres = np.eye(4)[:3]
-    rows = np.repeat(centres, 10, axis=0) * rng.uniform(1, 9, size=(30, 1)) + 0.05 * rng.normal(size=(30, 4))
+    centers = np.eye(4)[:3]
+    rows = np.repeat(centers, 10, axis=0) * rng.uniform(1, 9, size=(30, 1)) + 0.05 * rng.normal(size=(30, 4))
     words = [f"w{i}" for i in range(30)]
     kinds = np.repeat(["x", "y", "z"], 10).tolist()
     vectors = WordVectors(words, rows)

@@ -13,7 +13,7 @@ from distembed.neighbors.graphs import laplacian
 
 
 def chain(n):
-    """Return the walk on a line: each row the mean of its two neighbours, the ends known."""
+    """Return the walk on a line: each row the mean of its two neighbors, the ends known."""
     W = np.zeros((n, n))
     for i in range(n):
         near = [j for j in (i - 1, i + 1) if 0 <= j < n]

@@ -29,8 +29,8 @@ GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
 def planted(n=120, d=12, f=4, seed=0):
     """Two sets that are one up to a rotation and a little noise, and features smooth over them."""
     generator = np.random.default_rng(seed)
-    centres = generator.standard_normal((6, d))
-    X1 = centres[generator.integers(6, size=n)] + 0.4 * generator.standard_normal((n, d))
+    centers = generator.standard_normal((6, d))
+    X1 = centers[generator.integers(6, size=n)] + 0.4 * generator.standard_normal((n, d))
     rotation = np.linalg.qr(generator.standard_normal((d, d)))[0]
     X2 = X1 @ rotation + 0.02 * generator.standard_normal((n, d))
     return X1, X2, np.tanh(X1 @ generator.standard_normal((d, f)) / 3)
@@ -99,7 +99,7 @@ def test_the_papers_alternation_equals_the_kronecker_system(n_known, quiet):
     V = np.column_stack([V, V**2, np.sin(V)])
     pairs = pairs_of(np.random.default_rng(n_known).permutation(16)[:n_known])
     model = FeaturePreservingEmbedding(
-        3, **GRID, normalization="symmetric", missing="imputed", init="random", centre=False,
+        3, **GRID, normalization="symmetric", missing="imputed", init="random", center=False,
         regularization=0.0, max_iter=4, tol=0.0, solver_tol=1e-14, solver_max_iter=5000, random_state=3,
     ).fit(X, -X, V, pairs)  # fmt: skip
     known = np.concatenate([np.ones(16, bool), np.isin(np.arange(16), pairs[:, 1])])
@@ -512,8 +512,8 @@ def test_too_many_eigenvectors_are_refused():
 
 def test_alignment_leaves_the_constant_of_every_part_out():
     """Three far clusters in both sets, two of them joined: four parts, of which no constant is a coordinate."""
-    centres = 100 * np.eye(3)
-    X = np.repeat(centres, 12, axis=0) + np.random.default_rng(0).standard_normal((36, 3))
+    centers = 100 * np.eye(3)
+    X = np.repeat(centers, 12, axis=0) + np.random.default_rng(0).standard_normal((36, 3))
     model = SemisupervisedAlignment(4, n_neighbors=5, metric="euclidean", normalization="none")
     model.fit(X, X, [(0, 0), (12, 12)])
     parts = components(model.adjacency_)

@@ -147,7 +147,7 @@ def test_every_edge_of_the_tree_has_a_positive_weight():
 
 
 def test_a_plane_is_recovered():
-    # On a regular grid every inner point is the mean of its neighbours, and so is a linear map of it.
+    # On a regular grid every inner point is the mean of its neighbors, and so is a linear map of it.
     X = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2)
     truth = X @ np.array([[1.0, 2.0, 0.0], [0.5, -1.0, 1.0]])
     edge = ((X == 0) | (X == 11)).any(axis=1)
@@ -358,7 +358,7 @@ def test_a_users_graph_and_its_parts_without_anchor():
     whole = sp.csr_array((np.ones(6), (np.arange(6), [1, 2, 3, 4, 5, 0])), shape=(6, 6))
     vectors = LatentSemanticImputation(tol=1e-12).fit(X, Y, graph=whole).vectors_
     np.testing.assert_allclose(vectors, np.tile(Y[known], (6, 1)), atol=1e-9)
-    with pytest.raises(ValueError, match="own neighbours"):
+    with pytest.raises(ValueError, match="own neighbors"):
         LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(6))
     with pytest.raises(ValueError, match="6 x 6"):
         LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(5))

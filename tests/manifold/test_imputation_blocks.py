@@ -41,7 +41,7 @@ def test_simplex_weights_of_a_known_mixture():
     np.testing.assert_allclose(w, truth, atol=1e-9)
 
 
-def test_equal_neighbours_share_their_weight():
+def test_equal_neighbors_share_their_weight():
     w, certificate = blocks.simplex_weights(np.array([[1.0, 0], [1.0, 0], [-1.0, 0]]))
     np.testing.assert_allclose(w, [0.25, 0.25, 0.5], atol=1e-6)
     assert certificate < 1e-8
@@ -88,7 +88,7 @@ def test_floor_makes_every_weight_positive(w, least):
 
 
 def test_a_tiny_weight_does_not_make_the_floor_tiny():
-    """The last of three neighbours hardly counts: a floor of its weight would let I - W grow singular."""
+    """The last of three neighbors hardly counts: a floor of its weight would let I - W grow singular."""
     X = np.array([[0.0, 0.0], [1.0, 1e-13], [-1.0, 1e-13], [1.0, -3.0]])
     structure = np.array([0]), np.array([0, 3]), np.array([1, 2, 3])
     weights, _ = blocks.reconstruction_weights(X, *structure, 0.1, True)

@@ -229,12 +229,12 @@ def test_checkpoints_are_asked_again():
     assert made == ["neighbors", "eigenmaps"]
 
 
-def test_neighbours_stay_near():
+def test_neighbors_stay_near():
     """A curve in thirty dimensions: the first component follows the curve."""
     t = np.linspace(0, 1, 200)
     rng = np.random.default_rng(2)
-    centres = rng.normal(size=(12, 30))
-    X = np.exp(-(((t[:, None] - np.linspace(0, 1, 12)) / 0.12) ** 2)) @ centres
+    centers = rng.normal(size=(12, 30))
+    X = np.exp(-(((t[:, None] - np.linspace(0, 1, 12)) / 0.12) ** 2)) @ centers
     first = LocalityPreservingProjection(1, n_neighbors=6).fit_transform(X)[:, 0]
     assert abs(np.corrcoef(first, t)[0, 1]) > 0.95
 
@@ -307,7 +307,7 @@ def spoiled(place, value):
         ({"threshold": 1.5}, some_rows(), "threshold is 1.5; a cosine from 0 up to 1"),
         ({"threshold": 0.999999}, some_rows(), "3 eigenvectors are wanted but 0 vertices have an edge"),
         ({"affinity": "linear"}, some_rows(), "affinity is 'linear'; choose one of cosine"),
-        ({"affinity": "local", "threshold": 0.5}, some_rows(), "'local' needs nearest neighbours"),
+        ({"affinity": "local", "threshold": 0.5}, some_rows(), "'local' needs nearest neighbors"),
         ({"solver": "lobpcg"}, some_rows(), "solver is 'lobpcg'; give"),
         ({"alpha": 0.0}, some_rows(), "alpha is 0.0; give a ridge above 0"),
         ({}, spoiled((4, 4), np.nan), "NaN or infinity"),

@@ -1,4 +1,4 @@
-"""Block functions of neighbours and trees against plain formulas."""
+"""Block functions of neighbors and trees against plain formulas."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_boruvka_with_whole_lists_finds_the_tree_of_prim(data):
 
 
 def test_boruvka_takes_no_edge_that_a_short_list_leaves_in_doubt():
-    # Rows 0, 1 and 2, 3 are close pairs: lists of one neighbour say nothing about how the pairs join.
+    # Rows 0, 1 and 2, 3 are close pairs: lists of one neighbor say nothing about how the pairs join.
     lists = lists_of(np.array([[0.0], [1.0], [5.0], [6.0]]), 1)
     first = boruvka_round(lists, np.arange(4))
     np.testing.assert_array_equal(first.groups, [0, 0, 2, 2])

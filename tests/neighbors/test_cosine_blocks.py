@@ -1,4 +1,4 @@
-"""Block functions of the sparse neighbour search against plain products."""
+"""Block functions of the sparse neighbor search against plain products."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_measured_candidates_equal_the_certain_search():
 
 def test_a_row_is_uncertain_where_what_was_cut_could_be_nearer():
     lists = np.zeros((3, 2, 2))
-    lists[:, 0, -1] = 2 * (1 - 0.5)  # the second neighbour has the cosine 0.5
+    lists[:, 0, -1] = 2 * (1 - 0.5)  # the second neighbor has the cosine 0.5
     candidates = np.zeros((3, 2, 4))
     candidates[:, 0, -1] = [-0.49, -0.4999, np.inf]  # the last candidate's score; nothing was cut
     assert cosine_blocks.uncertain_rows(lists, candidates, error=1e-3).tolist() == [False, True, False]

@@ -32,7 +32,7 @@ def random_graph(n, density=0.2, seed=0):
 
 @pytest.mark.parametrize("affinity", ["binary", "cosine", "gaussian", "local"])
 @pytest.mark.parametrize("symmetry", ["union", "mutual"])
-def test_edges_are_the_neighbours_and_weights_symmetric(affinity, symmetry):
+def test_edges_are_the_neighbors_and_weights_symmetric(affinity, symmetry):
     X = rows()
     graph = neighbor_affinity(X, 8, affinity=affinity, symmetry=symmetry).toarray()
     near, nearest = neighbor_mask(X, 8), neighbor_mask(X, 3)

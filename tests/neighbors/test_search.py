@@ -1,4 +1,4 @@
-"""Neighbours, distances and trees over many blocks."""
+"""Neighbors, distances and trees over many blocks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def points(n=24, d=5, seed=0, dtype=np.float64):
 
 
 def clusters(n_clusters=6, size=4, seed=0):
-    """Return tight groups, far apart: short neighbour lists stay inside their group."""
+    """Return tight groups, far apart: short neighbor lists stay inside their group."""
     rng = np.random.default_rng(seed)
-    centres = 100 * rng.standard_normal((n_clusters, 3))
-    return np.repeat(centres, size, axis=0) + rng.standard_normal((n_clusters * size, 3))
+    centers = 100 * rng.standard_normal((n_clusters, 3))
+    return np.repeat(centers, size, axis=0) + rng.standard_normal((n_clusters * size, 3))
 
 
 def test_neighbors_equal_the_oracle_for_every_cut(cut):
@@ -151,7 +151,7 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
 
 
 def same_from_distances(X, k, *, metric="euclidean", block_memory=2**20):
-    """Return whether neighbours and tree come out with the same bits from kept distances; return their searches."""
+    """Return whether neighbors and tree come out with the same bits from kept distances; return their searches."""
     kept = distances.distance_rows(X, metric=metric, block_memory=block_memory).persist()
     plain, near = (nearest_neighbors(X, k, metric=metric, distances=given) for given in (None, kept))
     assert near.lists.compute().tobytes() == plain.lists.compute().tobytes()

@@ -88,7 +88,7 @@ def test_cosine_tree_is_the_tree_of_unit_rows():
 
 
 def test_tree_wants_lists_of_its_rows():
-    with pytest.raises(ValueError, match="24 rows, but there are neighbours of 10"):
+    with pytest.raises(ValueError, match="24 rows, but there are neighbors of 10"):
         minimum_spanning_tree(points(), nearest_neighbors(points(10), 2))
 
 

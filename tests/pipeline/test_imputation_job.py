@@ -69,7 +69,7 @@ def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
         "Map of known",
         "by label",
         "Nearest known",
-        "Neighbours of a name",
+        "Neighbors of a name",
         "Weights",
     ):
         assert title in page

@@ -21,7 +21,7 @@ from .conftest import dask_cluster, digest
 from .processes import distembed
 
 
-def test_a_run_ends_with_scores_neighbours_and_the_report(finished: tuple[Path, str, str]) -> None:
+def test_a_run_ends_with_scores_neighbors_and_the_report(finished: tuple[Path, str, str]) -> None:
     workspace, _, output = finished
     assert "wordsim353" in output
     assert "music:" in output

@@ -85,7 +85,7 @@ def full_report() -> str:
         report.parameter_table(
             {"corpus": {"input": "a<b", "lower": True}, "ridge": [2.0, 4.0], "core": None}
         ),
-        report.histogram(rng.poisson(8, 500), "Degrees", xlabel="neighbours"),
+        report.histogram(rng.poisson(8, 500), "Degrees", xlabel="neighbors"),
         report.scatter_map(
             rng.normal(size=(4000, 2)), "Documents", groups=rng.integers(0, 12, 4000).tolist()
         ),
@@ -103,7 +103,7 @@ def alt_text(section: Section) -> str:
 
 
 def series_of(section: Section) -> list[np.ndarray]:
-    """Return the vertices of each line drawn in a series colour, in units of the SVG (y grows down)."""
+    """Return the vertices of each line drawn in a series color, in units of the SVG (y grows down)."""
     lines = re.findall(r'<path d="([^"]+)"[^>]*style="fill: none; stroke[^"]*var\(--c\d\)', section.html)
     return [np.array(re.findall(r"[ML] (\S+) (\S+)", line), dtype=float) for line in lines]
 
@@ -389,7 +389,7 @@ def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
     assert np.array_equal(overlap, np.eye(len(shown), dtype=bool))
 
 
-def test_small_groups_share_grey() -> None:
+def test_small_groups_share_gray() -> None:
     groups = [g for g in range(10) for _ in range(20 - g)]
     html = report.scatter_map(np.random.default_rng(0).normal(size=(len(groups), 2)), "t", groups=groups).html
     assert "3 others" in html
@@ -452,7 +452,7 @@ LITTLE: dict[str, Any] = {
     "a round that is not a number": lambda: report.objective_curve([2.0, math.nan, 1.0]),
     "equal values": lambda: report.histogram([2.5] * 9, "t", xlabel="x"),
     "equal values, log": lambda: report.histogram([2.5] * 9, "t", xlabel="x", x_scale="log"),
-    "neighbouring floats": lambda: report.histogram([1.0, np.nextafter(1.0, 2.0)], "t", xlabel="x"),
+    "neighboring floats": lambda: report.histogram([1.0, np.nextafter(1.0, 2.0)], "t", xlabel="x"),
     "huge values": lambda: report.histogram([1e300, 1e-300], "t", xlabel="x"),
     "a stage of no time": lambda: report.stage_table([Stage("s", 0.0, 0, 0, 0)]),
     "one word on a map": lambda: report.word_map(["a"], [[1.0, 2.0, 3.0]]),

@@ -45,18 +45,18 @@ def test_features_of_parquet_and_npz_are_those_of_the_csv(tmp_path: Path) -> Non
         np.testing.assert_array_equal(domain.matrix, [[1, 3], [2, 4]])
 
 
-def test_chosen_columns_and_standardised_ones(tmp_path: Path) -> None:
+def test_chosen_columns_and_standardized_ones(tmp_path: Path) -> None:
     path = write(tmp_path, FEATURES)
-    chosen = read_domain(DomainSection(path=path, columns=("b",), standardise=True))
+    chosen = read_domain(DomainSection(path=path, columns=("b",), standardize=True))
     assert chosen.matrix.shape == (3, 1)
     assert chosen.matrix.mean() == pytest.approx(0)
     assert chosen.matrix.std() == pytest.approx(1)
 
 
-def test_a_constant_column_standardised_is_zero(tmp_path: Path) -> None:
+def test_a_constant_column_standardized_is_zero(tmp_path: Path) -> None:
     path = write(tmp_path, "name,a,b\nu,1,1\nv,1,2\n")
     np.testing.assert_array_equal(
-        read_domain(DomainSection(path=path, standardise=True)).matrix, [[0, -1], [0, 1]]
+        read_domain(DomainSection(path=path, standardize=True)).matrix, [[0, -1], [0, 1]]
     )
 
 

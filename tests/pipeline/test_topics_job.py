@@ -67,7 +67,7 @@ def collection() -> list[dict[str, str | None]]:
         other = random.choice(CLASSES[names[(number + 1) % 3]], 1)
         text = " ".join(random.permutation([*words, *other]))
         documents.append({"id": f"d{number}", "kind": kind, "text": text})
-    documents.append({"id": "unlabelled", "kind": None, "text": documents[0]["text"]})
+    documents.append({"id": "unlabeled", "kind": None, "text": documents[0]["text"]})
     documents.append({"id": "alone", "kind": "sea", "text": "xylophagous"})
     return documents
 
@@ -161,7 +161,7 @@ def test_what_is_stored_is_what_the_estimators_give(finished: tuple[Path, str]) 
     np.testing.assert_array_equal(labels[int(np.argmin(last))], best.labels_)
 
 
-def test_words_have_neighbours_of_their_topic(finished: tuple[Path, str]) -> None:
+def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
     done = run("neighbors", finished[0], "violin", "-n", "3")
     assert done.exit_code == 0, done.output
     assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])

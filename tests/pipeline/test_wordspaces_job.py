@@ -196,7 +196,7 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
             assert mine.value == pytest.approx(expected.value, abs=1e-6)
 
 
-def test_neighbours_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Path, str]) -> None:
+def test_neighbors_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     words = workspace.table("vocabulary")["word"].to_pylist()
     vectors = de.WordVectors(words, workspace.array("spaces/lsa").compute())

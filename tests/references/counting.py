@@ -35,14 +35,14 @@ def cooccurrences(
     window: int = 5,
     direction: str = "symmetric",
     weighting: str = "flat",
-    outside: str = "keep",
+    oov: str = "keep_position",
 ) -> np.ndarray:
     """Return the n_words x n_words matrix of exact fractions (dtype object)."""
     number = {word: i for i, word in enumerate(words)}
     left = np.full((len(words), len(words)), Fraction(0), object)
     for document in documents:
         for segment in segments(document):
-            text = [word for word in segment if outside == "keep" or word in number]
+            text = [word for word in segment if oov == "keep_position" or word in number]
             for place, word in enumerate(text):
                 for distance in range(1, window + 1):
                     if place >= distance and word in number and text[place - distance] in number:

@@ -48,7 +48,7 @@ def mst_knn_graph(X, min_degree):
 
 
 def simplex_weights(x, neighbors):
-    """Minimise ‖x - Σ w_j a_j‖² over the simplex with a general-purpose solver."""
+    """Minimize ‖x - Σ w_j a_j‖² over the simplex with a general-purpose solver."""
     k = len(neighbors)
     scale = max(1e-300, ((neighbors - x) ** 2).sum(axis=1).mean())
     found = minimize(

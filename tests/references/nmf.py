@@ -1,4 +1,4 @@
-"""The factorisations written plainly and slowly, dense, straight from the formulas."""
+"""The factorizations written plainly and slowly, dense, straight from the formulas."""
 
 from __future__ import annotations
 

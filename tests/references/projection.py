@@ -30,7 +30,7 @@ def affinity(X, *, k=None, threshold=None, kind="cosine", degree=2):
     return np.where(joined, weights, 0.0)
 
 
-def generalised(left, right, k):
+def generalized(left, right, k):
     """Return the k smallest solutions of left w = value right w, and their vectors."""
     values, vectors = scipy.linalg.eigh(left, right)
     return values[:k], vectors[:, :k]
@@ -39,7 +39,7 @@ def generalised(left, right, k):
 def eigenmaps(S, k):
     """Solve L y = value D y and drop the constant vector."""
     D = np.diag(S.sum(axis=1))
-    values, vectors = generalised(D - S, D, k + 1)
+    values, vectors = generalized(D - S, D, k + 1)
     return values[1:], vectors[:, 1:]
 
 
@@ -52,4 +52,4 @@ def spectral_regression(X, S, k, alpha):
 def projection(X, S, k):
     """Return the solution of equation 2; X has full column rank and does not span the constant."""
     D = np.diag(S.sum(axis=1))
-    return generalised(X.T @ (D - S) @ X, X.T @ D @ X, k)
+    return generalized(X.T @ (D - S) @ X, X.T @ D @ X, k)

@@ -1,4 +1,4 @@
-"""The tokeniser written plainly with Python's `re`: the oracle of the compiled scanner."""
+"""The tokenizer written plainly with Python's `re`: the oracle of the compiled scanner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word vectors: look-up, neighbours, analogies, post-processing."""
+"""Word vectors: look-up, neighbors, analogies, post-processing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_gensim(vectors):
 
 
 @pytest.mark.parametrize("block_values", [20, 140, 1 << 21])
-def test_neighbours_equal_gensims(many, monkeypatch, block_values):
+def test_neighbors_equal_gensims(many, monkeypatch, block_values):
     monkeypatch.setattr("distembed.vectors.word_vectors.BLOCK_VALUES", block_values)
     keyed = as_gensim(many)
     pairs = [
@@ -70,7 +70,7 @@ def test_neighbours_equal_gensims(many, monkeypatch, block_values):
     assert many.similarity("w1", "w2") == pytest.approx(float(keyed.similarity("w1", "w2")), abs=1e-6)
 
 
-def test_neighbours_ties_exclusions_and_limits():
+def test_neighbors_ties_exclusions_and_limits():
     flat = WordVectors(["a", "b", "c", "d"], [[1, 0], [1, 0], [2, 0], [0, 0]])
     assert [n.word for n in flat.most_similar("c", 10)] == ["a", "b", "d"]
     assert [n.word for n in flat.most_similar("c", 2, exclude=["a", "unknown"])] == ["b", "d"]
@@ -98,9 +98,9 @@ def test_postprocess_removes_mean_and_top_components(many, monkeypatch, block_va
     shifted = WordVectors(many.words, many.vectors + 3)
     cleaned = shifted.postprocess(n_components_removed=2).vectors
     wide = shifted.vectors.astype(np.float64)
-    centred = wide - wide.mean(axis=0)
-    _, _, vt = np.linalg.svd(centred, full_matrices=False)
-    assert np.allclose(cleaned, centred - centred @ vt[:2].T @ vt[:2], atol=1e-5)
+    centered = wide - wide.mean(axis=0)
+    _, _, vt = np.linalg.svd(centered, full_matrices=False)
+    assert np.allclose(cleaned, centered - centered @ vt[:2].T @ vt[:2], atol=1e-5)
     assert np.allclose(
         shifted.postprocess(remove_mean=False, n_components_removed=0).vectors, shifted.vectors
     )

@@ -220,7 +220,7 @@ def side_parameters(job: Any) -> dict[str, Any]:
 
 
 def run_side_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenise each split of both collections."""
+    """Tokenize each split of both collections."""
     facts: dict[str, Any] = {}
     for side in SIDES:
         section = getattr(ctx.job, side)

@@ -72,7 +72,7 @@ class CountingSection(Section):
     draw: int | None = Field(default=None, ge=0)
     subsample: float | None = Field(default=None, gt=0)
     seed: int = Field(default=0, ge=0)
-    outside: Literal["keep", "close"] = "keep"
+    oov: Literal["keep_position", "remove"] = "keep_position"
 
 
 class CorpusJob(Job):

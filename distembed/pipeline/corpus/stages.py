@@ -106,7 +106,7 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenise each split of the corpus into a part with a dictionary of its own."""
+    """Tokenize each split of the corpus into a part with a dictionary of its own."""
     corpus = corpus_of(ctx.job.corpus)
     make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
     parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))

@@ -34,7 +34,7 @@ Scale = Literal["linear", "log"]
 
 
 INK, MUTED, RULE, SURFACE = (THEME[role][0] for role in ("ink", "muted", "rule", "surface"))
-COLOURS = [light for role, (light, _) in THEME.items() if role.startswith("c")]
+COLORS = [light for role, (light, _) in THEME.items() if role.startswith("c")]
 WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
 FONT_SIZE = 9.0
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
@@ -76,7 +76,7 @@ def html_figure(
     size: tuple[float, float] = WIDE,
     layout: Literal["constrained"] | None = "constrained",
 ) -> str:
-    """Draw on fresh axes and return an HTML figure: SVG in the page's own colours, and its caption."""
+    """Draw on fresh axes and return an HTML figure: SVG in the page's own colors, and its caption."""
     digest = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
     buffer = io.StringIO()
     with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": digest}), warnings.catch_warnings():
@@ -91,7 +91,7 @@ def html_figure(
 
 
 def _inline_svg(document: str, *, alt: str, prefix: str) -> str:
-    """Turn an SVG document into an element of a page: no header, own ids, the page's fonts and colours."""
+    """Turn an SVG document into an element of a page: no header, own ids, the page's fonts and colors."""
     body = document[document.index("<svg ") :].split(">", 1)[1]
     view = re.search(r'viewBox="([^"]+)"', document)
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
@@ -199,7 +199,7 @@ def line_chart(
     dashed
         Names of series drawn dashed, as for a fit or a bound.
     band
-        Arrays (x, low, high): the range around the first series, drawn as a tint of its colour.
+        Arrays (x, low, high): the range around the first series, drawn as a tint of its color.
 
     Raises
     ------
@@ -216,14 +216,14 @@ def line_chart(
 
     def draw(axes: Any) -> None:
         if band is not None:
-            axes.fill_between(*map(np.asarray, band), color=COLOURS[0], alpha=0.22, linewidth=0)
+            axes.fill_between(*map(np.asarray, band), color=COLORS[0], alpha=0.22, linewidth=0)
         for index, curve in enumerate(curves):
             marker = "o" if curve.x.size <= _MAX_MARKERS and curve.name not in dashed else None
             style = {"linestyle": "--", "linewidth": 1.2} if curve.name in dashed else {}
             axes.plot(
                 curve.x,
                 curve.y,
-                color=COLOURS[index % 8],
+                color=COLORS[index % 8],
                 marker=marker,
                 label=short(curve.name, _MAX_KEY),
                 **style,
@@ -270,7 +270,7 @@ def histogram(
     heights = np.histogram(shown, edges)[0]
 
     def draw(axes: Any) -> None:
-        axes.stairs(heights, edges, fill=True, color=COLOURS[0], edgecolor=SURFACE, linewidth=0.4)
+        axes.stairs(heights, edges, fill=True, color=COLORS[0], edgecolor=SURFACE, linewidth=0.4)
         _dress(axes, xlabel, ylabel, x_scale, y_scale)
         _whole_ticks(axes, shown)
         axes.grid(visible=False, axis="x")
@@ -308,7 +308,7 @@ def bar_chart(
         return Section(title, paragraph("Nothing to draw: no value is known."))
 
     def draw(axes: Any) -> None:
-        bars = axes.barh(range(len(names)), heights, height=0.62, color=COLOURS[0])
+        bars = axes.barh(range(len(names)), heights, height=0.62, color=COLORS[0])
         axes.bar_label(bars, [show(height) for height in heights], padding=4, color=INK)
         _dress(axes, xlabel, "", "linear", "linear")
         axes.set_yticks(range(len(names)), [short(name) for name in names], color=INK)

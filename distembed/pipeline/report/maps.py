@@ -13,7 +13,7 @@ from sklearn.manifold import TSNE
 
 from distembed.display import plural
 from distembed.execution import one_blas_thread
-from distembed.pipeline.report.figures import COLOURS, FONT_SIZE, MUTED, WIDE, html_figure
+from distembed.pipeline.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, html_figure
 from distembed.pipeline.report.page import Floats, Section, paragraph, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
@@ -31,7 +31,7 @@ def scatter_map(
     ylabel: str = "second coordinate",
     caption: str = "",
 ) -> Section:
-    """Draw points of the plane, coloured by group, with as many labels as fit without overlap.
+    """Draw points of the plane, colored by group, with as many labels as fit without overlap.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def scatter_map(
     labels
         A text for each point, the most important first: a label that would cover an earlier one is left out.
     groups
-        A group for each point. The seven largest groups get a colour of their own, the rest share grey.
+        A group for each point. The seven largest groups get a color of their own, the rest share gray.
     xlabel, ylabel
         Quantity and unit of each axis.
     caption
@@ -62,15 +62,15 @@ def scatter_map(
     if not kept:
         return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
     names = [short(labels[i]) for i in kept] if labels is not None else []
-    colours, key = _group_colours([groups[i] for i in kept] if groups is not None else [None] * len(kept))
+    colors, key = _group_colors([groups[i] for i in kept] if groups is not None else [None] * len(kept))
     drawing = _place(array[kept], names, key)
 
     def draw(axes: Any) -> None:
-        _draw_map(axes, drawing, colours)
+        _draw_map(axes, drawing, colors)
         _draw_key(axes, key)
 
     said = (
-        f"{plural(len(kept), 'point')}, {len(drawing.labels)} labelled."
+        f"{plural(len(kept), 'point')}, {len(drawing.labels)} labeled."
         if names
         else f"{plural(len(kept), 'point')}."
     )
@@ -159,30 +159,30 @@ def _covers(taken: Floats, box: Floats) -> bool:
     return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
 
 
-def _group_colours(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
-    """Return a colour for each point, and the key: group name to colour, largest group first."""
+def _group_colors(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
+    """Return a color for each point, and the key: group name to color, largest group first."""
     sizes: dict[str, int] = {}
     for group_ in map(str, groups):
         sizes[group_] = sizes.get(group_, 0) + 1
     if len(sizes) < 2:
-        return [COLOURS[0]] * len(groups), {}
+        return [COLORS[0]] * len(groups), {}
     ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
-    whole = ranked if len(ranked) <= len(COLOURS) else ranked[: len(COLOURS) - 1]
-    key = dict(zip(whole, COLOURS, strict=False))
-    colours = [key.get(str(group_), MUTED) for group_ in groups]
+    whole = ranked if len(ranked) <= len(COLORS) else ranked[: len(COLORS) - 1]
+    key = dict(zip(whole, COLORS, strict=False))
+    colors = [key.get(str(group_), MUTED) for group_ in groups]
     if len(whole) < len(ranked):
         key[f"{len(ranked) - len(whole)} others"] = MUTED
-    return colours, key
+    return colors, key
 
 
-def _draw_map(axes: Any, drawing: _Map, colours: list[str]) -> None:
+def _draw_map(axes: Any, drawing: _Map, colors: list[str]) -> None:
     axes.set(xlim=(0, drawing.width), ylim=(0, drawing.height))
     axes.set_axis_off()
-    many = len(colours) > _MAX_VECTOR_POINTS
-    alpha = np.full(len(colours), 0.4 if many or drawing.labels else 0.75)  # points without a name stand back
+    many = len(colors) > _MAX_VECTOR_POINTS
+    alpha = np.full(len(colors), 0.4 if many or drawing.labels else 0.75)  # points without a name stand back
     alpha[[spot.point for spot in drawing.labels]] = 0.95
     size = 4 if many else 13
-    axes.scatter(drawing.x, drawing.y, s=size, c=colours, alpha=alpha, linewidths=0, rasterized=many)
+    axes.scatter(drawing.x, drawing.y, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
     for _, text, x, y, align in drawing.labels:
         axes.text(x, y, text, ha=align, va="center_baseline", fontsize=FONT_SIZE - 1)
 
@@ -190,8 +190,8 @@ def _draw_map(axes: Any, drawing: _Map, colours: list[str]) -> None:
 def _draw_key(axes: Any, key: Mapping[str, str]) -> None:
     if not key:
         return
-    for name, colour in key.items():
-        axes.plot([], [], linestyle="none", marker="o", markersize=5, color=colour, label=short(name))
+    for name, color in key.items():
+        axes.plot([], [], linestyle="none", marker="o", markersize=5, color=color, label=short(name))
     axes.legend(loc="upper right", fontsize=FONT_SIZE - 1, handletextpad=0.1, borderaxespad=0.2)
 
 
@@ -217,11 +217,11 @@ def word_map(
     title
         Title of the section.
     method
-        "pca", the first two principal components, or "tsne", which keeps neighbours together.
+        "pca", the first two principal components, or "tsne", which keeps neighbors together.
     max_words
         Words shown, from the first on.
     groups
-        A group for each word, to colour it by.
+        A group for each word, to color it by.
     noun
         What a word is, in the caption.
     seed

@@ -23,7 +23,7 @@ DIRECTION_MARKS = "\u061c\u200e\u200f"
 """Parts of Arabic and Hebrew words: they reorder nothing outside the element that holds the word."""
 
 THEME = {
-    # role: (light, dark). Hues in this order stay distinguishable with the common colour-vision deficiencies.
+    # role: (light, dark). Hues in this order stay distinguishable with the common color-vision deficiencies.
     "ink": ("#0b0b0b", "#f4f3ef"),
     "muted": ("#5a5954", "#b5b3aa"),
     "rule": ("#d9d8d0", "#3b3a37"),
@@ -98,7 +98,7 @@ def group(title: str, sections: Iterable[Section]) -> Section:
 
 
 def _variables(shade: int) -> str:
-    return "".join(f"--{role}:{colours[shade]};" for role, colours in THEME.items())
+    return "".join(f"--{role}:{colors[shade]};" for role, colors in THEME.items())
 
 
 _CSS = f"""

@@ -1,1 +1,1 @@
-"""Word vectors in a job, whatever made them: their scores and their neighbours, as stages and in reports."""
+"""Word vectors in a job, whatever made them: their scores and their neighbors, as stages and in reports."""

@@ -1,4 +1,4 @@
-"""The scores of word vectors and the neighbours of words: how stages store them and reports read them.
+"""The scores of word vectors and the neighbors of words: how stages store them and reports read them.
 
 The evaluation is imported by the stages that use it: scipy.stats takes a second.
 """
@@ -55,7 +55,7 @@ def read_scores(workspace: Workspace, name: str) -> list[Score]:
 
 
 def store_nearest(ctx: Context, name: str, space: str) -> None:
-    """Store the neighbours in a space of the report's words that are known, else of the first few words."""
+    """Store the neighbors in a space of the report's words that are known, else of the first few words."""
     from distembed.evaluation.sparse_space import nearest_words
 
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
@@ -66,7 +66,7 @@ def store_nearest(ctx: Context, name: str, space: str) -> None:
 
 
 def read_nearest(workspace: Workspace, name: str) -> Nearest:
-    """Return the neighbours that a finished workspace stores under a name."""
+    """Return the neighbors that a finished workspace stores under a name."""
     found: Nearest = json.loads(workspace.read_bytes(name))
     return found
 

@@ -19,7 +19,7 @@ class DomainSection(Section):
     transform: Literal["none", "return_correlation"] = "none"
     first: str | None = None
     last: str | None = None
-    standardise: bool = False
+    standardize: bool = False
     names: InputPath | None = None
     names_from: str = "from"
     names_to: str = "to"

@@ -86,7 +86,7 @@ def _convergence(workspace: Workspace) -> str:
     facts = workspace.stages()["vectors"].facts
     recall = workspace.stages()["graph"].facts["recall"]
     end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
-    found = "" if recall == 1.0 else f" The neighbour lists hold {recall:.1%} of the true neighbours."
+    found = "" if recall == 1.0 else f" The neighbor lists hold {recall:.1%} of the true neighbors."
     steps = plural(facts["n_iter"], "step")
     return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}.{found}"
 
@@ -103,20 +103,20 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         ),
         report.histogram(
             np.diff(graph.indptr),
-            "Neighbours of a name",
-            xlabel="neighbours it is rebuilt from",
+            "Neighbors of a name",
+            xlabel="neighbors it is rebuilt from",
             ylabel="names",
         ),
         report.histogram(
             np.bincount(graph.indices, minlength=graph.shape[0]),
             "Names rebuilt from a name",
-            xlabel="names that have it among their neighbours",
+            xlabel="names that have it among their neighbors",
             ylabel="names",
         ),
         report.histogram(
             weights.data,
             "Weights",
-            xlabel="weight of a neighbour",
+            xlabel="weight of a neighbor",
             ylabel="edges",
             x_scale="log",
             y_scale="log",
@@ -151,7 +151,7 @@ def _convergence_section(workspace: Workspace) -> report.Section:
         "relative residual": facts["residual"],
         "converged": "yes" if facts["converged"] else "no",
         "worst optimality of a row's weights": worst,
-        "recall of the neighbour lists": workspace.stages()["graph"].facts["recall"],
+        "recall of the neighbor lists": workspace.stages()["graph"].facts["recall"],
     }
     return report.table("Convergence", [row], caption=_convergence(workspace))
 
@@ -176,7 +176,7 @@ def _convergence_curve(job: ImputationJob, workspace: Workspace) -> report.Secti
 
 
 def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
-    """Draw names by origin, and by label where the table has labels: one layout, two colourings."""
+    """Draw names by origin, and by label where the table has labels: one layout, two colorings."""
     table = workspace.table("vocabulary").to_pydict()
     rows = _spread(
         [row for row, origin in enumerate(table["origin"]) if origin != "other"], job.report.n_map_words

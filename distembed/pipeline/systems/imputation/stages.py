@@ -74,7 +74,7 @@ def read_domain(section: DomainSection) -> Domain:
     make = _from_prices if section.transform == "return_correlation" else _from_features
     domain = _renamed(make(section, columns, key), section)
     refuse_twice(section.names or section.path, "name", domain.names)
-    return domain._replace(matrix=_standardised(domain.matrix)) if section.standardise else domain
+    return domain._replace(matrix=_standardized(domain.matrix)) if section.standardize else domain
 
 
 def _from_features(section: DomainSection, columns: Columns, key: str) -> Domain:
@@ -146,11 +146,11 @@ def _renamed(domain: Domain, section: DomainSection) -> Domain:
     return Domain(names, domain.matrix, labels, {new.get(n, n): why for n, why in domain.left_out.items()})
 
 
-def _standardised(matrix: Floats) -> Floats:
+def _standardized(matrix: Floats) -> Floats:
     """Return columns of mean 0 and variance 1; a constant column becomes zeros and says nothing."""
     spread = matrix.std(axis=0, dtype=np.float64)
-    centred = matrix - matrix.mean(axis=0, dtype=np.float64)
-    return (centred / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
+    centered = matrix - matrix.mean(axis=0, dtype=np.float64)
+    return (centered / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
 
 
 def read_known(section: KnownSection) -> WordVectors:
@@ -235,7 +235,7 @@ GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
 and solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
 
 NEIGHBOR_BYTES = 16
-"""Bytes of one neighbour in a list: a float64 distance and a row number."""
+"""Bytes of one neighbor in a list: a float64 distance and a row number."""
 
 
 class TableSizes(NamedTuple):
@@ -401,18 +401,18 @@ def _kept_distances(ctx: Context, domain: da.Array) -> da.Array:
 
 
 def plan_weights(job: ImputationJob, sizes: TableSizes) -> StagePlan:
-    """Return the plan of rebuilding each row from its neighbours."""
+    """Return the plan of rebuilding each row from its neighbors."""
     edges, domain = _edge_bytes(job, sizes), sizes.domain_bytes
     task = min(job.resources.block_memory, 2 * 8 * sizes.n_features * (edges // 12) // COLUMN_BLOCKS)
     return StagePlan(COLUMN_BLOCKS, domain + edges, edges, task, WEIGHT_COPIES * domain + 3 * edges)
 
 
 def run_weights(ctx: Context) -> dict[str, Any]:
-    """Rebuild each name's row from those of its neighbours."""
+    """Rebuild each name's row from those of its neighbors."""
     graph = stored_sparse(ctx.workspace, "graph")
     model = imputation_of(ctx).set_graph(graph).fit_weights(ctx.workspace.array("domain"))
     _store_sparse(
-        ctx, "weights", model.weights_, meaning="Share of each neighbour in a name's row; rows sum to one."
+        ctx, "weights", model.weights_, meaning="Share of each neighbor in a name's row; rows sum to one."
     )
     ctx.stage.store_table("certificates", pa.table({"certificate": model.certificate_}))
     return {"worst_certificate": float(model.certificate_.max())}
@@ -468,7 +468,7 @@ def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str
     ctx.stage.store(
         name,
         da.concatenate(blocks),
-        dims=("name", "neighbour"),
+        dims=("name", "neighbor"),
         units="",
         meaning=meaning,
         progress=ctx.progress(name),

@@ -27,7 +27,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
 
 
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
-    """Return the evaluation table, the neighbours of the job's words and the place of the report."""
+    """Return the evaluation table, the neighbors of the job's words and the place of the report."""
     vectors = stages.judged_vectors(job, workspace)
     scores = read_scores(workspace, stages.SCORES)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""

@@ -49,11 +49,11 @@ class WeightingSection(Section):
 
 
 Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
-"""How documents are factorised."""
+"""How documents are factorized."""
 
 
 class TopicsSection(Section):
-    """`[topics]`: the factorisation (`distembed.SemanticNMF` and its rivals)."""
+    """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
 
     method: Method = "semantic_nmf"
     compare_with: tuple[Method, ...] = ()

@@ -143,7 +143,7 @@ def _counts(workspace: Workspace) -> str:
         f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} of "
         f"{facts['vocabulary']['n_words_before']:,} words; {terms:,} document terms "
         f"({terms / (n_documents * n_words):.2%} of all cells), {pairs:,} associated pairs of words; "
-        f"{facts['topics']['n_unlabelled']:,} documents hold no word and have no topic."
+        f"{facts['topics']['n_unlabeled']:,} documents hold no word and have no topic."
     )
 
 
@@ -268,7 +268,7 @@ def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
 
 
 def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.Section]:
-    """Draw documents by their factors, coloured by topic and by label: one layout, two colourings."""
+    """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(result.labels >= 0)
     count = min(job.report.n_map_documents, filled.size)
     rows = filled[np.unique(np.linspace(0, filled.size - 1, count).astype(np.int64))]

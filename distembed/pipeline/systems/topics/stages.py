@@ -352,7 +352,7 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:
-    """Factorise from several starts by each method; keep every start's labels and the best one's factors."""
+    """Factorize from several starts by each method; keep every start's labels and the best one's factors."""
     job: TopicsJob = ctx.job
     n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
     X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
@@ -375,7 +375,7 @@ def run_topics(ctx: Context) -> dict[str, Any]:
         meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
     )  # fmt: skip
     sizes = np.bincount(labels[best_start(found[job.topics.method])] + 1, minlength=job.topics.n_topics + 1)
-    return {"n_unlabelled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
+    return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
 
 
 def best_start(starts: list[Start]) -> int:

@@ -27,7 +27,7 @@ class TransferTermsSection(Section):
 
 
 class RepresentationSection(Section):
-    """`[representation]`: the rows that neighbours are sought among."""
+    """`[representation]`: the rows that neighbors are sought among."""
 
     kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
     n_components: int = Field(default=150, ge=1)
@@ -65,7 +65,7 @@ class AlignmentSection(Section):
     smoothness: int = Field(default=1, ge=1)
     missing: Literal["masked", "imputed"] = "masked"
     init: Literal["alignment", "random"] = "alignment"
-    centre: bool = True
+    center: bool = True
     propagate: bool = True
     max_iter: int = Field(default=50, ge=1)
     tol: float = Field(default=1e-4, ge=0)

@@ -214,7 +214,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
 
 
 def _plane(points: NDArray[Any]) -> NDArray[Any]:
-    """Return points of the plane that keep neighbours together, once for both colourings."""
+    """Return points of the plane that keep neighbors together, once for both colorings."""
     if len(points) < 5 or points.shape[1] <= 2:
         return (
             points[:, :2] if points.shape[1] > 1 else np.column_stack([points[:, 0], np.zeros(len(points))])

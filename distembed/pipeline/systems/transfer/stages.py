@@ -70,7 +70,7 @@ SEARCH_COPIES = 6
 ROUNDS = 6
 """Rounds of the alternation that a fit takes, about."""
 SEARCHES = 24
-"""Neighbour searches of one search for pairs: 8 rounds, for all pairs and with each half left out."""
+"""Neighbor searches of one search for pairs: 8 rounds, for all pairs and with each half left out."""
 
 
 # --- the plans ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def plan_terms(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
 
 
 def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
-    """Return the plan of the rows that neighbours are sought among."""
+    """Return the plan of the rows that neighbors are sought among."""
     task = job.resources.block_memory + 16 * sizes.n_words * job.representation.n_components
     rows = _row_bytes(job, sizes)
     return StagePlan(20 * _chunks(job, sizes), 12 * _term_bytes(sizes), rows, task, exact=sizes.exact)
@@ -159,7 +159,7 @@ def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:  # noqa: AR
 
 
 def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
-    """Return the plan of the neighbours within each collection."""
+    """Return the plan of the neighbors within each collection."""
     edges, read = _edge_bytes(job, sizes), 2 * _grid(job, sizes) * _row_bytes(job, sizes)
     task = job.resources.block_memory + 3 * edges
     return StagePlan(_search_tasks(job, sizes), read, edges, task, exact=sizes.exact)
@@ -210,7 +210,7 @@ def vector_parameters(job: TransferJob) -> dict[str, Any]:
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
-    """Make the rows that neighbours are sought among; tf-idf rows are those of the terms."""
+    """Make the rows that neighbors are sought among; tf-idf rows are those of the terms."""
     kind = ctx.job.representation.kind
     makers = {"lsa": _lsa_rows, "psdvec": _mean_vectors}
     if kind not in makers:
@@ -255,7 +255,7 @@ def _given_vectors(url: str) -> WordVectors:
 
 
 def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
-    """Return the rows of a collection among which neighbours are sought, dense or CSR chunks."""
+    """Return the rows of a collection among which neighbors are sought, dense or CSR chunks."""
     return workspace.array(f"{side}_{'terms' if job.representation.kind == 'tf_idf' else 'vectors'}")
 
 
@@ -374,7 +374,7 @@ def run_graphs(ctx: Context) -> dict[str, Any]:
             checkpoint=prefixed(ctx.stage.checkpoint, side),
         )
         meaning = "Affinity of two documents of a collection."
-        _store_memory(ctx, f"{side}_graph", graph, ("document", "neighbour"), meaning)
+        _store_memory(ctx, f"{side}_graph", graph, ("document", "neighbor"), meaning)
         facts[f"{side}_n_edges"] = graph.nnz // 2
     return facts
 

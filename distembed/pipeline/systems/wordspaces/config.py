@@ -63,7 +63,7 @@ SPARSE_METHODS = ("counts", "ppmi", "tf_idf", "log_entropy")
 
 
 GRAPH_METHODS = ("lpp", "eigenmaps")
-"""Methods that start from a graph of neighbours."""
+"""Methods that start from a graph of neighbors."""
 
 
 class RecipeSection(Section):
@@ -101,7 +101,7 @@ class RecipeSection(Section):
 
     @property
     def graph_source(self) -> str:
-        """Return the space whose neighbours the graph joins."""
+        """Return the space whose neighbors the graph joins."""
         return self.graph_of or self.of
 
     @property

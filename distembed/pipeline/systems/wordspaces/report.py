@@ -1,4 +1,4 @@
-"""What the report of a word spaces job shows: the paper's three tables, more scores, neighbours side by side."""
+"""What the report of a word spaces job shows: the paper's three tables, more scores, neighbors side by side."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     scores = all_scores(job, workspace)
     sections = [
         *_score_tables(job, scores),
-        *_neighbour_tables(job, workspace),
+        *_neighbor_tables(job, workspace),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
@@ -211,8 +211,8 @@ def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
 # --- spaces ----------------------------------------------------------------------------------------------------
 
 
-def _neighbour_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
-    """Show the neighbours of each of the report's words, a row for each space."""
+def _neighbor_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
+    """Show the neighbors of each of the report's words, a row for each space."""
     found = {job.title_of(name): read_nearest(workspace, f"nearest_{name}.json") for name in job.spaces}
     words = sorted(next(iter(found.values())))
     words.sort(key=lambda word: job.report.words.index(word) if word in job.report.words else len(words))
@@ -239,5 +239,5 @@ def _space_table(job: WordSpacesJob, workspace: Workspace) -> report.Section:
                 "first of them": facts["zero_words"] or "–",
             }
         )
-    caption = "Words without a value have the zero vector and no neighbours; their cosine with any word is 0."
+    caption = "Words without a value have the zero vector and no neighbors; their cosine with any word is 0."
     return report.table("The spaces", rows, caption=caption)

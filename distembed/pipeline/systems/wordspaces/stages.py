@@ -1,7 +1,7 @@
 """The stages of a word spaces job: a corpus to counts, each recipe's space, and its scores.
 
 Which stages there are depends on the recipes: a table of counts is counted if a recipe starts from it, and spaces
-whose graphs are equal share the search for neighbours and the graph's eigenvectors.
+whose graphs are equal share the search for neighbors and the graph's eigenvectors.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ TOKENS_PER_DOCUMENT = 600
 """Of a Wikipedia article; only the width of a space of documents hangs on it."""
 
 LIST_BYTES = 16
-"""Bytes of one neighbour: its distance and its row."""
+"""Bytes of one neighbor: its distance and its row."""
 
 MATRIX_COPIES = 3
 """Copies of a space of documents that one process may hold while it is turned: its pieces, and blocks of both."""
@@ -195,7 +195,7 @@ def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]
 
 
 def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    """Return the sets in their order, and the words whose neighbours are listed."""
+    """Return the sets in their order, and the words whose neighbors are listed."""
     report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
     return {"report": report, "sets": list(job.evaluation.sets)}
 
@@ -402,7 +402,7 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
 
 
 def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
-    """Return the plan of the eigenvectors of a graph of neighbours, found in memory."""
+    """Return the plan of the eigenvectors of a graph of neighbors, found in memory."""
     recipe = job.recipes[name]
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
@@ -410,7 +410,7 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Find the eigenvectors of a graph of neighbours."""
+    """Find the eigenvectors of a graph of neighbors."""
     recipe: RecipeSection = ctx.job.recipes[name]
     graph = _graph(ctx, recipe, read_as(ctx, {"neighbors": f"neighbors/{recipe.neighbors_name}"}))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
@@ -482,7 +482,7 @@ def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePla
 
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Score a space on every set, and list the neighbours of the report's words in it."""
+    """Score a space on every set, and list the neighbors of the report's words in it."""
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
@@ -557,7 +557,7 @@ def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
 
 
 def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
-    """Return the search for neighbours and the eigenvectors; recipes of equal graphs name equal stages."""
+    """Return the search for neighbors and the eigenvectors; recipes of equal graphs name equal stages."""
     searched = partial(_graph_parameters, name=name, options=("n_neighbors",))
     mapped = partial(
         _graph_parameters,
