@@ -34,8 +34,8 @@ from distembed.factorization.clustering import (
     unit_rows,
 )
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
+from distembed.options import RandomState
 from distembed.validation import (
-    RandomState,
     checked_matrix,
     like_input,
     new_matrix,
