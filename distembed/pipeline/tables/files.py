@@ -91,6 +91,7 @@ def column_of(path: str, columns: Columns, name: str) -> NDArray[Any]:
 
 
 def some(names: Iterable[str]) -> str:
+    """Return the first few of some names in quotes, and how many more there are."""
     names = list(names)
     return ", ".join(map(repr, names[:SHOWN])) + (
         f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
