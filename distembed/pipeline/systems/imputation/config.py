@@ -24,6 +24,14 @@ class ImputationSection(Section):
     floor: float = Field(default=0.1, gt=0)
 
 
+class HoldOutSection(Section):
+    """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors."""
+
+    n_folds: int = Field(default=5, ge=2)
+    max_names: int = Field(default=2000, ge=2)
+    random_state: int = Field(default=0, ge=0)
+
+
 class ImputationResourcesSection(ResourcesSection):
     """`[resources]` of an imputation: also the disk that the distances between all names may take.
 
@@ -41,4 +49,5 @@ class ImputationJob(Job):
     known: KnownSection
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
+    evaluation: HoldOutSection = HoldOutSection()
     resources: ImputationResourcesSection = ImputationResourcesSection()
