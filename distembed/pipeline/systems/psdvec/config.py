@@ -32,7 +32,17 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
-    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
+    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first.
+
+    Attributes
+    ----------
+    sets : tuple of str
+        Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming.
+    remove_mean : bool
+        Whether the mean vector is subtracted before the evaluation.
+    n_components_removed : int
+        How many of the first principal components are removed before the evaluation.
+    """
 
     sets: tuple[InputPath, ...] = ()
     remove_mean: bool = False
