@@ -37,7 +37,7 @@ def objects(tmp_path):
         "WordVectors(5,003 words, 2 components: '<b>the</b>', '\\u202eof', 'a', …)": de.WordVectors(
             WORDS, np.ones((len(WORDS), 2))
         ),
-        f"Corpus(3 files, 3 splits: '{tmp_path}/0.txt', '{tmp_path}/1.txt', '{tmp_path}/2.txt')": (
+        f"Corpus(3 files, 3 partitions: '{tmp_path}/0.txt', '{tmp_path}/1.txt', '{tmp_path}/2.txt')": (
             de.read_corpus(str(tmp_path / "*.txt"))
         ),
         f"Workspace('{tmp_path}/w', open for reading)": written_workspace(tmp_path / "w"),

@@ -91,7 +91,7 @@ class Plan(NamedTuple):
             if tasks > MAX_TASKS:
                 raise ValueError(
                     f"stage {name} would be {tasks:,} tasks, over {MAX_TASKS:,}: "
-                    "raise resources.block_memory (or corpus.split_bytes)"
+                    "raise resources.block_memory (or corpus.partition_bytes)"
                 )
 
     def warnings(self, stages: Collection[str] | None = None) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class CorpusSection(Section):
     apostrophes: bool = False
     border: Literal["document", "line", "sentence"] = "document"
     min_border_tokens: int = Field(default=1, ge=1)
-    split_bytes: Bytes = parse_bytes("32MiB")
+    partition_bytes: Bytes = parse_bytes("32MiB")
 
 
 class ParallelSection(Section):
@@ -52,7 +52,7 @@ class ParallelSection(Section):
     lowercase: bool = True
     numbers: bool = False
     apostrophes: bool = False
-    split_bytes: Bytes = parse_bytes("32MiB")
+    partition_bytes: Bytes = parse_bytes("32MiB")
 
 
 class VocabularySection(Section):

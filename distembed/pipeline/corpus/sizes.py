@@ -39,11 +39,11 @@ TOKENS_PER_DOCUMENT = 100
 class CorpusSizes(NamedTuple):
     """What is known of a corpus; `counted` names the stages whose facts stand for estimates.
 
-    `n_entries` are the words of the dictionaries of all parts together.
+    `n_entries` are the words of the dictionaries of all partitions together.
     """
 
     input_bytes: int
-    n_splits: int
+    n_partitions: int
     n_tokens: int
     n_entries: int
     n_documents: int
@@ -67,7 +67,7 @@ class PairSizes(NamedTuple):
         """The sizes in words."""
         known, corpus = "counted" if self.exact else "estimated", self.corpus
         return (
-            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_splits} splits; {known}: "
+            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_partitions} partitions; {known}: "
             f"{corpus.n_tokens:,} tokens, {corpus.n_words:,} words, {self.n_nonzero:,} pairs"
         )
 
@@ -98,14 +98,14 @@ def expected_pairs(counts: Sequence[float] | np.ndarray, window: int, *, n_bins:
 def corpus_sizes(job: CorpusJob, workspace: Workspace | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
     done = workspace.stages() if workspace is not None else {}
-    n_bytes, n_splits, n_tokens = corpus_input(job, done)
+    n_bytes, n_partitions, n_tokens = corpus_input(job, done)
     facts = done["tokens"].facts if "tokens" in done else {}
-    n_entries = int(facts.get("n_words", n_splits * estimated_types(n_tokens // n_splits)))
+    n_entries = int(facts.get("n_words", n_partitions * estimated_types(n_tokens // n_partitions)))
     n_documents = int(facts.get("n_documents", n_tokens // TOKENS_PER_DOCUMENT + 1))
     n_words = estimated_words(job, n_tokens, n_entries)
     if "vocabulary" in done:
         n_words = int(done["vocabulary"].facts["n_words"])
-    return CorpusSizes(n_bytes, n_splits, n_tokens, n_entries, n_documents, n_words, frozenset(done))
+    return CorpusSizes(n_bytes, n_partitions, n_tokens, n_entries, n_documents, n_words, frozenset(done))
 
 
 def pair_sizes(job: CountingJob, workspace: Workspace | None) -> PairSizes:
@@ -123,10 +123,10 @@ def counted_pairs(counting: CountingSection, counts: np.ndarray) -> int:
 
 
 class CorpusInput(NamedTuple):
-    """Bytes of the files of a corpus, the splits they are read in, and their tokens."""
+    """Bytes of the files of a corpus, the partitions they are read in, and their tokens."""
 
     n_bytes: int
-    n_splits: int
+    n_partitions: int
     n_tokens: int
 
 
@@ -134,12 +134,12 @@ def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInp
     """Return how much there is to read; what committed tokens know needs no file of the corpus."""
     if "tokens" in done:
         manifest = done["tokens"]
-        n_splits = len(manifest.outputs["tokens"].spec.row_blocks)
-        return CorpusInput(recorded_bytes(manifest), n_splits, int(manifest.facts["n_tokens"]))
-    splits = corpus_of(job.corpus).splits
-    sizes = file_sizes(split.url for split in splits)
-    n_tokens = sum(estimated_tokens(url, n_bytes, splits[0].format) for url, n_bytes in sizes.items())
-    return CorpusInput(sum(sizes.values()), len(splits), n_tokens)
+        n_partitions = len(manifest.outputs["tokens"].spec.row_blocks)
+        return CorpusInput(recorded_bytes(manifest), n_partitions, int(manifest.facts["n_tokens"]))
+    partitions = corpus_of(job.corpus).partitions
+    sizes = file_sizes(partition.url for partition in partitions)
+    n_tokens = sum(estimated_tokens(url, n_bytes, partitions[0].format) for url, n_bytes in sizes.items())
+    return CorpusInput(sum(sizes.values()), len(partitions), n_tokens)
 
 
 def word_counts(corpus: CorpusSizes, workspace: Workspace | None) -> np.ndarray:
@@ -164,7 +164,7 @@ def estimated_types(n_tokens: int) -> int:
 def estimated_words(job: CorpusJob, n_tokens: int, n_entries: int) -> int:
     """Return how many words a text of `n_tokens` holds at least `min_count` times.
 
-    By Zipf's law the words of that count are 1 / min_count of all words, of which the dictionaries of the parts
+    By Zipf's law the words of that count are 1 / min_count of all words, of which the dictionaries of the partitions
     together have `n_entries` at most.
     """
     # the word of rank r is seen about 0.1 n_tokens / r times in English

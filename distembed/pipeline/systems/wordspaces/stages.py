@@ -115,8 +115,8 @@ class SpaceSizes(NamedTuple):
         """The sizes in words."""
         corpus, tables = self.corpus, ", ".join(f"{name} {n:,}" for name, n in self.values.items())
         return (
-            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_splits} splits; {corpus.n_tokens:,} tokens, "
-            f"{corpus.n_words:,} words, {self.n_documents:,} documents; values: {tables}"
+            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_partitions} partitions; "
+            f"{corpus.n_tokens:,} tokens, {corpus.n_words:,} words, {self.n_documents:,} documents; values: {tables}"
         )
 
 
