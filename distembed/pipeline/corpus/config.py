@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Literal
+from typing import Literal, Self
 
 from dask.utils import parse_bytes
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from distembed.corpus import Corpus, Tokenizer, read_corpus
-from distembed.pipeline.sections import Bytes, InputPath, Job, Section, TokenPattern
+from distembed.counting.cooccurrence import CooccurrenceOptions, Direction, count_cooccurrences
+from distembed.pipeline.sections import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    Bytes,
+    InputPath,
+    Job,
+    Section,
+    TokenPattern,
+    section_of,
+)
 
 TOKENIZER_OPTIONS = frozenset(option.name for option in fields(Tokenizer))
 
@@ -63,16 +73,29 @@ class VocabularySection(Section):
     keep: tuple[str, ...] = ()
 
 
-class CountingSection(Section):
-    """`[counting]`: what counts as a word's context."""
+NOT_COUNTED_BY = {
+    "block_memory": KEPT_BY_THE_JOB["block_memory"],
+    "scratch": "the sorted runs lie in the workspace",
+}
+"""Options of counting that no section has, each with the reason."""
 
-    window: int = Field(default=3, ge=1)
-    direction: Literal["left", "right", "symmetric"] = "left"
-    weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "flat"
-    draw: int | None = Field(default=None, ge=0)
-    subsample: float | None = Field(default=None, gt=0)
-    seed: int = Field(default=0, ge=0)
-    oov: Literal["keep_position", "remove"] = "keep_position"
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
+class CountingSection(Section):
+    """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
+
+    window: int = OPTION
+    direction: Direction = OPTION
+
+    @model_validator(mode="after")
+    def _options_fit_together(self) -> Self:
+        CooccurrenceOptions(**self.model_dump())
+        return self
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
+class LeftCountingSection(CountingSection):
+    """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
 
 
 class CorpusJob(Job):
@@ -85,7 +108,7 @@ class CorpusJob(Job):
 class CountingJob(CorpusJob):
     """A job that counts the pairs of words of a corpus once."""
 
-    counting: CountingSection = CountingSection()
+    counting: CountingSection = LeftCountingSection()
 
 
 def corpus_of(section: CorpusSection) -> Corpus:

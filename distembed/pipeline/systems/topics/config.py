@@ -6,8 +6,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.corpus.config import CorpusSection, CountingJob, CountingSection, VocabularySection
-from distembed.pipeline.sections import InputPath, ReportSection, Section
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.pipeline.corpus.config import (
+    NOT_COUNTED_BY,
+    CorpusSection,
+    CountingJob,
+    CountingSection,
+    VocabularySection,
+)
+from distembed.pipeline.sections import InputPath, ReportSection, Section, section_of
 
 
 class CollectionSection(CorpusSection):
@@ -34,10 +41,10 @@ class TermsSection(VocabularySection):
     stop_words: Literal["english", "none"] = "english"
 
 
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})
 class ContextSection(CountingSection):
     """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
 
-    window: int = Field(default=10, ge=1)
     direction: Literal["symmetric"] = "symmetric"
 
 
