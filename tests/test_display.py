@@ -41,7 +41,7 @@ def objects(tmp_path):
             de.read_corpus(str(tmp_path / "*.txt"))
         ),
         f"Workspace('{tmp_path}/w', open for reading)": written_workspace(tmp_path / "w"),
-        "Tokens(2,000 parts: 'p0', 'p1', 'p2', …)": Tokens(tuple(f"p{i}" for i in range(2000))),
+        "Tokens(2,000 partitions: 'p0', 'p1', 'p2', …)": Tokens(tuple(f"p{i}" for i in range(2000))),
     }
 
 

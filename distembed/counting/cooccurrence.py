@@ -1,7 +1,7 @@
 """Count word pairs over many partitions: partial counts partition by partition, then merged row block by row block.
 
 The stages are functions of their own, so that a job can run, record and resume them one by one:
-`cooccurrence_row_blocks` lays the grid, `count_part` counts one partition into a file of sorted runs, and
+`cooccurrence_row_blocks` lays the grid, `count_partition` counts one partition into a file of sorted runs, and
 `merge_row_block` adds all partitions' runs of one row block. `count_cooccurrences` is the three together.
 """
 
@@ -70,7 +70,7 @@ class CooccurrenceOptions:
 
 
 class PartialCounts(NamedTuple):
-    """What `count_part` has written: the file, and what the merge must know; all of it JSON."""
+    """What `count_partition` has written: the file, and what the merge must know; all of it JSON."""
 
     url: str
     n_words: int
