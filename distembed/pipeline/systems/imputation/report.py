@@ -45,7 +45,12 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
         neighbor_line(word, found)
         for word, found in nearest_known(job, workspace, vectors, n_listed=5).items()
     )
-    lines = (_counts(workspace), _convergence(workspace), near, report.ways_on(workspace, where))
+    lines = (
+        _counts(workspace),
+        _convergence(workspace),
+        near,
+        report.ways_on(workspace, where, table="names", suffix="csv"),
+    )
     return "\n\n".join(line for line in lines if line)
 
 

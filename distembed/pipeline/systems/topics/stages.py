@@ -419,6 +419,13 @@ def labels_of(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[n
     return np.asarray(compute(workspace.array("labels")[first : first + job.topics.n_starts]))
 
 
+def best_labels(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[np.int64]:
+    """Return the topic of each document by the start of the smallest loss of a method, (documents,)."""
+    best = int(np.argmin([curve[-1] for curve in losses_of(workspace, method)]))
+    first = job.topics.methods.index(method) * job.topics.n_starts
+    return np.asarray(compute(workspace.array("labels")[first + best]))
+
+
 def losses_of(workspace: Workspace, method: Method) -> list[NDArray[np.float64]]:
     """Return the loss of each round of each start of a method."""
     rows = [row for row in workspace.table("losses").to_pylist() if row["method"] == method]
@@ -478,17 +485,16 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
-    """Return, for each topic of the best start, its number, its size and its top words."""
+    """Return, for each topic of the best start, its number from 0 on, its size and its top words."""
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
     order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
-    losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
-    labels = labels_of(ctx.job, ctx.workspace, method)[int(np.argmin(losses))]
+    labels = best_labels(ctx.job, ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
     return [
         {
             "method": method,
-            "topic": topic + 1,
+            "topic": topic,
             "n_documents": sizes[topic],
             "words": [words[row] for row in column if factors[row, topic] > 0],
         }
@@ -504,6 +510,11 @@ def document_parameters(job: TopicsJob) -> dict[str, Any]:
 def topics_parameters(job: TopicsJob) -> dict[str, Any]:
     """Return the section of topics and the memory of a block, which tells what is whole."""
     return {**sections("topics")(job), "block_memory": job.resources.block_memory}
+
+
+def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of coherence, and the number of the first topic, which older tables have as 1."""
+    return {**sections("coherence")(job), "first_topic": 0}
 
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
@@ -527,11 +538,17 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
         StageSpec(
             "evaluation",
             ("topics", "cooccurrence", "selection"),
-            sections("coherence"),
+            evaluation_parameters,
             run_evaluation,
             plan_evaluation,
         ),
     )
 
 
-SYSTEM = System(TopicsJob, stages, topic_sizes, "distembed.pipeline.systems.topics.report")
+SYSTEM = System(
+    TopicsJob,
+    stages,
+    topic_sizes,
+    "distembed.pipeline.systems.topics.report",
+    "distembed.pipeline.systems.topics.exports",
+)
