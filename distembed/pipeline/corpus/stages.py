@@ -172,7 +172,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     """Return the plan of merging the dictionaries of all parts, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
-    held = VOCABULARY_BYTES * corpus.n_words + DOCUMENT_BYTES * corpus.n_documents
+    held = VOCABULARY_BYTES * corpus.n_candidates + DOCUMENT_BYTES * corpus.n_documents
     return StagePlan(
         1,
         int(TOKEN_BYTES * corpus.n_tokens) // 8,
