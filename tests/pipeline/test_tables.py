@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.pipeline.systems.imputation.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.systems.imputation.stages import join, read_domain, read_known
-from distembed.pipeline.tables import TableError, match_names
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.tables.domain import join, read_domain, read_known
+from distembed.pipeline.tables.files import TableError
+from distembed.pipeline.tables.names import match_names
 from distembed.vectors import WordVectors
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
