@@ -107,7 +107,9 @@ def mean_window(lengths: NDArray[np.int64], window: int) -> float:
     -------
     float: `window` where all segments are long, less where they are short, 0 where there is none.
     """
-    reach = np.minimum(lengths - 1, window).clip(0).astype(float)  # token k of a segment has min(k, window) before it
+    reach = (
+        np.minimum(lengths - 1, window).clip(0).astype(float)
+    )  # token k of a segment has min(k, window) before it
     total = lengths.sum(dtype=float)
     before = reach * (reach + 1) / 2 + (lengths - 1 - reach).clip(0) * window
     return float(before.sum() / total) if total else 0.0

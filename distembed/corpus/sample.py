@@ -7,6 +7,7 @@ are told apart by Unicode's rules here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -109,9 +110,16 @@ def _beginning(split: Split, tokenizer: Tokenizer, max_bytes: int) -> CorpusSamp
         np.concatenate(segments),
         max(n_documents, int(n_text > 0)),
         sum(int(each.counts.sum()) for each in slices),
-        progress.n_bytes_read if is_whole else n_bytes,
+        min(progress.n_bytes_read if is_whole else n_bytes, _own_bytes(split)),
         is_whole,
     )
+
+
+def _own_bytes(split: Split) -> int:
+    """Return the bytes of the range of a split, beyond which only the end of its last document is read."""
+    if split.stop is None or split.format == "parquet":  # whose ranges are of row groups
+        return sys.maxsize
+    return split.stop - split.start
 
 
 def _segments(scanned: Scanned) -> NDArray[np.int64]:
@@ -153,7 +161,14 @@ def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSamp
         n_tokens = int(counts.sum())
         found.append(
             CorpusSample(
-                words["word"], counts, document_counts, lengths, documents.num_rows, n_tokens, 0, is_whole=True
+                words["word"],
+                counts,
+                document_counts,
+                lengths,
+                documents.num_rows,
+                n_tokens,
+                0,
+                is_whole=True,
             )
         )
     return _together(found, is_whole=len(found) == len(tokens.parts))

@@ -27,7 +27,7 @@ from distembed.corpus import (
 )
 from distembed.corpus.readers import documents_of, find_files
 from distembed.counting.documents import count_document_terms
-from distembed.pipeline.context import Context, sections
+from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import ParallelSection
 from distembed.pipeline.corpus.sizes import about
 from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
@@ -90,9 +90,9 @@ class ParallelSizes(NamedTuple):
         )
 
 
-def parallel_sizes(job: Any, workspace: Workspace | None) -> ParallelSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    read = _collections_of(job, workspace.stages() if workspace is not None else {})
+def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    read = _collections_of(job, {} if counted is None else counted.stages)
     nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
     first, second = read.n_documents
     return ParallelSizes(first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_splits, read.exact)

@@ -20,6 +20,7 @@ from distembed.corpus import Split, Tokenizer, Tokens
 from distembed.corpus.growth_blocks import expected_counts, mean_window, n_types, n_types_at_least
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.counting.blocks import keep_probability
+from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
     CorpusJob,
     CountingJob,
@@ -29,10 +30,12 @@ from distembed.pipeline.corpus.config import (
 )
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.storage.schema import StageManifest
-from distembed.storage.workspace import Workspace
 
 REPETITION = 0.8
-"""Distinct pairs of English text over those of independent words: 0.71 to 0.87 for windows of 3 to 10 on 0.06 to 20 M tokens."""
+"""Distinct pairs of English text over those of independent words.
+
+Measured 0.71 to 0.87, for windows of 3 to 10 on 0.06 to 20 M tokens.
+"""
 
 
 class CorpusSizes(NamedTuple):
@@ -66,9 +69,7 @@ class CorpusSizes(NamedTuple):
         """The sizes in words."""
         tokens = _number(self.n_tokens, exact="tokens" in self.counted)
         words = _number(self.n_words, exact="vocabulary" in self.counted)
-        return (
-            f"{format_bytes(self.input_bytes)} of input in {self.n_splits} splits; {tokens} tokens, {words} words"
-        )
+        return f"{format_bytes(self.input_bytes)} of input in {self.n_splits} splits; {tokens} tokens, {words} words"
 
 
 class PairSizes(NamedTuple):
@@ -118,12 +119,10 @@ class Sampled(NamedTuple):
         options, sample = vocabulary.model_dump(), self.sample
         wanted = sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
         if options.get("stop_words") == "english":
-            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # it takes half a second
+            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415 - it takes half a second
 
             wanted &= ~pc.is_in(sample.words, pa.array(sorted(ENGLISH_STOP_WORDS))).to_numpy(False)
-        return sample._replace(
-            counts=sample.counts[wanted], document_counts=sample.document_counts[wanted]
-        )
+        return sample._replace(counts=sample.counts[wanted], document_counts=sample.document_counts[wanted])
 
     def n_words(self, vocabulary: VocabularySection) -> int:
         """Return about how many words the vocabulary of a job holds."""
@@ -133,11 +132,11 @@ class Sampled(NamedTuple):
         return max(1, min(frequent, spread, vocabulary.max_size or frequent))
 
 
-def corpus_sizes(job: CorpusJob, workspace: Workspace | None) -> CorpusSizes:
+def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
-    done = workspace.stages() if workspace is not None else {}
+    done = {} if counted is None else counted.stages
     n_bytes, n_splits, n_tokens = corpus_input(job, done)
-    sample, growth = found = sampled(job, workspace)
+    sample, growth = found = sampled(job, counted)
     if "tokens" not in done:
         n_tokens = round(sample.n_tokens * growth)
     facts = done["tokens"].facts if "tokens" in done else {}
@@ -163,10 +162,10 @@ def corpus_sizes(job: CorpusJob, workspace: Workspace | None) -> CorpusSizes:
 
 def _source(sample: CorpusSample) -> str:
     if sample.is_whole:
-        return "from all of it"
+        return "estimated from the whole text"
     if sample.n_bytes:
-        return f"from a sample of {format_bytes(sample.n_bytes)}"
-    return f"from the first {sample.n_tokens:,} tokens"
+        return f"estimated from a sample of {format_bytes(sample.n_bytes)}"
+    return f"estimated from the first {sample.n_tokens:,} tokens"
 
 
 class CorpusInput(NamedTuple):
@@ -188,13 +187,13 @@ def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInp
     return CorpusInput(sum(sizes.values()), len(splits), 0)
 
 
-def sampled(job: CorpusJob, workspace: Workspace | None) -> Sampled:
+def sampled(job: CorpusJob, counted: Counted | None) -> Sampled:
     """Return a sample of a corpus: of its token parts where they are committed, else of its text."""
-    done = workspace.stages() if workspace is not None else {}
-    if workspace is not None and "tokens" in done:
-        prefixes = tuple(item.paths[0].removesuffix(".documents.parquet") for item in workspace.files("tokens"))
-        sample = _sample_of_parts(prefixes, done["tokens"].digest)
-        return Sampled(sample, int(done["tokens"].facts["n_tokens"]) / max(sample.n_tokens, 1))
+    if counted is not None and "tokens" in counted.stages:
+        manifest, items = counted.stages["tokens"], counted.workspace.files("tokens")
+        prefixes = tuple(item.paths[0].removesuffix(".documents.parquet") for item in items)
+        sample = _sample_of_parts(prefixes, manifest.digest)
+        return Sampled(sample, int(manifest.facts["n_tokens"]) / max(sample.n_tokens, 1))
     corpus = corpus_of(job.corpus)
     sizes = file_sizes(split.url for split in corpus.splits)
     sample = _sample_of_text(corpus.splits, corpus.tokenizer, tuple(sizes.values()))
@@ -204,7 +203,9 @@ def sampled(job: CorpusJob, workspace: Workspace | None) -> Sampled:
 
 @lru_cache(maxsize=4)
 def _sample_of_text(
-    splits: tuple[Split, ...], tokenizer: Tokenizer, sizes: tuple[int, ...]  # noqa: ARG001 - tells versions apart
+    splits: tuple[Split, ...],
+    tokenizer: Tokenizer,
+    sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
 ) -> CorpusSample:
     return sample_splits(splits, tokenizer)
 
@@ -217,21 +218,21 @@ def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  #
 # --- pairs -----------------------------------------------------------------------------------------------------
 
 
-def pair_sizes(job: CountingJob, workspace: Workspace | None) -> PairSizes:
+def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
     """Return the sizes of a corpus and of the pairs counted of it; what the committed stages know is exact."""
-    corpus = corpus_sizes(job, workspace)
-    if workspace is not None and "cooccurrence" in corpus.counted:
-        return PairSizes(corpus, int(workspace.stages()["cooccurrence"].facts["n_nonzero"]))
-    return PairSizes(corpus, counted_pairs(job, job.counting, corpus, workspace))
+    corpus = corpus_sizes(job, counted)
+    if counted is not None and "cooccurrence" in counted.stages:
+        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]))
+    return PairSizes(corpus, counted_pairs(job, job.counting, corpus, counted))
 
 
 def counted_pairs(
-    job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, workspace: Workspace | None
+    job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
 ) -> int:
     """Return about how many pairs of words of a corpus are counted as a section says."""
-    sample, growth = found = sampled(job, workspace)
-    if workspace is not None and "vocabulary" in corpus.counted:
-        counts = workspace.table("vocabulary")["count"].to_numpy().astype(float)
+    sample, growth = found = sampled(job, counted)
+    if counted is not None and "vocabulary" in counted.stages:
+        counts = counted.workspace.table("vocabulary")["count"].to_numpy().astype(float)
     else:
         counts = expected_counts(found.wanted(job.vocabulary).counts, corpus.n_words, growth)
     sides = 2 if counting.direction == "symmetric" else 1

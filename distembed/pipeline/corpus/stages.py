@@ -101,7 +101,11 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     split = min(job.corpus.split_bytes, corpus.input_bytes)
     dictionary = min(PART_DICTIONARY_BYTES, DICTIONARY_SHARE * split)
     return StagePlan(
-        corpus.n_splits, corpus.input_bytes, int(TOKEN_BYTES * corpus.n_tokens), 2 * split + dictionary
+        corpus.n_splits,
+        corpus.input_bytes,
+        int(TOKEN_BYTES * corpus.n_tokens),
+        2 * split + dictionary,
+        exact="tokens" in corpus.counted,
     )
 
 

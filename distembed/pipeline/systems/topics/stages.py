@@ -24,7 +24,7 @@ from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.pipeline.context import Context, StageSpec, System, sections
+from distembed.pipeline.context import Context, Counted, StageSpec, System, sections
 from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
 from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
@@ -33,6 +33,7 @@ from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
+
 
 class TopicSizes(NamedTuple):
     """Sizes of a collection: its pairs of words, the words of its documents, the pairs that are associated."""
@@ -60,10 +61,10 @@ class TopicSizes(NamedTuple):
         return with_source(f"{corpus.sentence}, {pairs} pairs, {terms} document terms", corpus)
 
 
-def topic_sizes(job: TopicsJob, workspace: Workspace | None) -> TopicSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    pairs = pair_sizes(job, workspace)
-    done = workspace.stages() if workspace is not None else {}
+def topic_sizes(job: TopicsJob, counted: Counted | None) -> TopicSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    pairs = pair_sizes(job, counted)
+    done = {} if counted is None else counted.stages
     n_terms = pairs.corpus.n_terms
     n_associated = pairs.n_nonzero
     if "document_terms" in done:
@@ -88,7 +89,10 @@ def _tokens_name(job: TopicsJob) -> str:
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
-    return StagePlan(sizes.corpus.n_splits, tokens, tokens, corpus_stages.PART_DICTIONARY_BYTES)
+    dictionary = min(corpus_stages.PART_DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
+    return StagePlan(
+        sizes.corpus.n_splits, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
+    )
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:

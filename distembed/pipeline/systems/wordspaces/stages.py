@@ -30,7 +30,7 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, StageSpec, System, kept_as, read_as, sections
+from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, read_as, sections
 from distembed.pipeline.corpus.config import CountingSection
 from distembed.pipeline.corpus.sizes import CorpusSizes, about, corpus_sizes, counted_pairs, with_source
 from distembed.pipeline.corpus.stages import (
@@ -56,7 +56,6 @@ from distembed.pipeline.systems.wordspaces.config import (
     WordSpacesJob,
 )
 from distembed.pipeline.words.stages import read_space, space_facts, store_nearest, store_scores
-from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
@@ -111,13 +110,13 @@ class SpaceSizes(NamedTuple):
         return with_source(f"{corpus.sentence}, {corpus.n_documents:,} documents; values: {tables}", corpus)
 
 
-def space_sizes(job: WordSpacesJob, workspace: Workspace | None) -> SpaceSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    corpus = corpus_sizes(job, workspace)
-    facts = {name: manifest.facts for name, manifest in workspace.stages().items()} if workspace else {}
+def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    corpus = corpus_sizes(job, counted)
+    facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
     values = {"document_terms": corpus.n_terms}
     for table in COUNTING:
-        estimate = counted_pairs(job, counting_section(job, table), corpus, workspace)
+        estimate = counted_pairs(job, counting_section(job, table), corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", estimate))
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
