@@ -42,8 +42,8 @@ from distembed.factorization.nmf_rounds import (
 )
 from distembed.factorization.nmf_starts import INITS, orthogonal_start, plain_start, semantic_start
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
+from distembed.options import RandomState
 from distembed.validation import (
-    RandomState,
     checked_matrix,
     like_input,
     new_matrix,

@@ -19,12 +19,17 @@ class DomainSection(Section):
     transform: Literal["none", "return_correlation"] = "none"
     first: str | None = None
     last: str | None = None
-    standardize: bool = False
+    standardize: bool | None = None
     names: InputPath | None = None
     names_from: str = "from"
     names_to: str = "to"
     names_label: str | None = None
     label_column: str | None = None
+
+    @property
+    def standardizes(self) -> bool:
+        """Return whether columns are brought to mean 0 and variance 1, by default those that are features."""
+        return self.transform == "none" if self.standardize is None else self.standardize
 
 
 class KnownSection(Section):

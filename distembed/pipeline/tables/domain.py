@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.display import plural
 from distembed.execution import one_blas_thread
+from distembed.linalg.blocks import directions
+from distembed.neighbors.distances import Metric
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables.files import (
     COMPRESSIONS,
@@ -20,6 +23,7 @@ from distembed.pipeline.tables.files import (
     column_of,
     key_column,
     number_columns,
+    number_names,
     read_columns,
     refuse_twice,
     texts_of,
@@ -33,6 +37,7 @@ class Domain(NamedTuple):
 
     names: list[str]
     matrix: Floats  # (n, d)
+    columns: list[str]  # d names
     labels: list[str]  # one a name, "" where there is none
     left_out: dict[str, str]  # name: why it has no row
 
@@ -53,7 +58,7 @@ def read_domain(section: DomainSection) -> Domain:
     make = _from_prices if section.transform == "return_correlation" else _from_features
     domain = _renamed(make(section, columns, key), section)
     refuse_twice(section.names or section.path, "name", domain.names)
-    return domain._replace(matrix=_standardized(domain.matrix)) if section.standardize else domain
+    return domain._replace(matrix=_standardized(domain.matrix)) if section.standardizes else domain
 
 
 def _from_features(section: DomainSection, columns: Columns, key: str) -> Domain:
@@ -64,7 +69,8 @@ def _from_features(section: DomainSection, columns: Columns, key: str) -> Domain
     labels = [""] * len(names)
     if section.label_column is not None:
         labels = texts_of(column_of(section.path, columns, section.label_column))
-    return Domain(names, number_columns(section.path, columns, names, wanted), labels, {})
+    matrix = number_columns(section.path, columns, names, wanted)
+    return Domain(names, matrix, number_names(columns, wanted), labels, {})
 
 
 def _from_prices(section: DomainSection, columns: Columns, key: str) -> Domain:
@@ -83,7 +89,7 @@ def _from_prices(section: DomainSection, columns: Columns, key: str) -> Domain:
         raise TableError(f"{section.path} has prices on every date for {len(kept)} names: choose other dates")
     with one_blas_thread():
         matrix: NDArray[np.float64] = np.asarray(np.corrcoef(returns, rowvar=False))
-    return Domain(kept, matrix, [""] * len(kept), left_out)
+    return Domain(kept, matrix, kept, [""] * len(kept), left_out)
 
 
 def _prices(path: str, columns: Columns, name: str) -> NDArray[np.float64]:
@@ -122,7 +128,8 @@ def _renamed(domain: Domain, section: DomainSection) -> Domain:
         given = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_label)), strict=True))
         labels = [given.get(name, "") for name in domain.names]
     names = [new.get(name, name) for name in domain.names]
-    return Domain(names, domain.matrix, labels, {new.get(n, n): why for n, why in domain.left_out.items()})
+    left_out = {new.get(name, name): why for name, why in domain.left_out.items()}
+    return domain._replace(names=names, labels=labels, left_out=left_out)
 
 
 def _standardized(matrix: Floats) -> Floats:
@@ -130,6 +137,34 @@ def _standardized(matrix: Floats) -> Floats:
     spread = matrix.std(axis=0, dtype=np.float64)
     centered = matrix - matrix.mean(axis=0, dtype=np.float64)
     return (centered / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
+
+
+def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:
+    """Return the share of each column in the squared distances between rows, all pairs together, (d,).
+
+    It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
+    """
+    rows = directions(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
+    variances = rows.var(axis=0, dtype=np.float64)
+    total = variances.sum()
+    return np.asarray(variances / total if total > 0 else np.zeros_like(variances))
+
+
+MOST = 0.6
+"""Share of the distance above which a column alone decides which names are neighbors; half would be one of two."""
+
+
+def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
+    """Return what to say of a column that carries most of the distance between names, "" where none does."""
+    shares = column_shares(domain.matrix, metric=metric)
+    largest = int(shares.argmax())
+    if len(shares) < 2 or not shares[largest] > MOST:
+        return ""
+    return (
+        f"the column {domain.columns[largest]!r} carries {shares[largest]:.1%} of the distance between names, and "
+        f"the {plural(len(shares) - 1, 'other column')} together the rest: set domain.standardize = true, or leave it "
+        "out with domain.drop"
+    )
 
 
 def read_known(section: KnownSection) -> WordVectors:

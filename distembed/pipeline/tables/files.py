@@ -118,6 +118,16 @@ def number_columns(path: str, columns: Columns, names: Sequence[str], wanted: It
     return np.concatenate([part.astype(dtype, copy=False) for part in parts], axis=1)
 
 
+def number_names(columns: Columns, wanted: Iterable[str]) -> list[str]:
+    """Return what to call each column of `number_columns`: those of a matrix are numbered."""
+    widths = {name: 1 if columns[name].ndim == 1 else columns[name].shape[1] for name in wanted}
+    return [
+        name if columns[name].ndim == 1 else f"{name}[{i}]"
+        for name, width in widths.items()
+        for i in range(width)
+    ]
+
+
 def _numbers(path: str, values: NDArray[Any], column: str, names: Sequence[str]) -> NDArray[Any]:
     if values.dtype.kind not in "fiub" or values.ndim > 2 or len(values) != len(names):
         what = f"shape {values.shape} and type {values.dtype}"
