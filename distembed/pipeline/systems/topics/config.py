@@ -6,23 +6,26 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.corpus import Tokenizer, read_corpus
+from distembed.corpus.readers import SPLIT_BYTES
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
+    NOT_READ_BY,
     CorpusSection,
     CountingJob,
     CountingSection,
     VocabularySection,
 )
-from distembed.pipeline.sections import InputPath, ReportSection, Section, section_of
+from distembed.pipeline.sections import Bytes, InputPath, ReportSection, Section, TokenPattern, section_of
 
 
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
 class CollectionSection(CorpusSection):
     """`[corpus]` of a collection whose documents have names and classes: fields of JSON lines and Parquet."""
 
-    id_field: str | None = None
-    title_field: str | None = None
-    label_field: str | None = None
+    pattern: TokenPattern = "unicode"
+    split_bytes: Bytes = SPLIT_BYTES
 
 
 class DocumentsSection(Section):
