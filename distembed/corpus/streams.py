@@ -293,11 +293,13 @@ def inflate(stream: Any, data: bytes, partition: Partition, raw: BinaryIO) -> It
 
 def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:
     """Yield the whole of a Zstandard file, through Arrow's codec."""
+    before = progress.n_bytes_read
     try:
         with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd") as stream:
             while data := stream.read(partition.piece_bytes):
+                progress.n_bytes_read = before + raw.tell()
                 yield data
-            progress.n_bytes_read += raw.tell()
+            progress.n_bytes_read = before + raw.tell()
     except OSError as error:
         raise CorpusError(f"{partition.url} is damaged or truncated: {error}; download it again.") from error
 

@@ -119,6 +119,7 @@ class CountingSection(Section):
 
     window: int = OPTION
     direction: Direction = OPTION
+    subsample: float | None = OPTION
 
     @model_validator(mode="after")
     def _options_fit_together(self) -> Self:

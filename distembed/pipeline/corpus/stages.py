@@ -105,11 +105,12 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
         corpus.input_bytes,
         int(TOKEN_BYTES * corpus.n_tokens),
         2 * partition + dictionary,
+        exact="tokens" in corpus.counted,
     )
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenize each partition of the corpus into a partition with a dictionary of its own."""
+    """Tokenize each partition of the corpus, each with a dictionary of its own."""
     corpus = corpus_of(ctx.job.corpus)
     make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
     partitions = ctx.stage.store_files(
@@ -182,7 +183,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
-    held = VOCABULARY_BYTES * corpus.n_words + DOCUMENT_BYTES * corpus.n_documents
+    held = VOCABULARY_BYTES * corpus.n_candidates + DOCUMENT_BYTES * corpus.n_documents
     return StagePlan(
         1,
         int(TOKEN_BYTES * corpus.n_tokens) // 8,

@@ -580,4 +580,10 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the sam
     )
 
 
-SYSTEM = System(TransferJob, stages, parallel_sizes, "distembed.pipeline.systems.transfer.report")
+SYSTEM = System(
+    TransferJob,
+    stages,
+    parallel_sizes,
+    "distembed.pipeline.systems.transfer.report",
+    "distembed.pipeline.systems.transfer.exports",
+)
