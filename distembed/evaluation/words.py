@@ -123,7 +123,12 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
 
 
 def known_scores(
-    vectors: Space, sets: Sequence[WordSet], policy: Policy | None = None, *, name: str = ""
+    vectors: Space,
+    sets: Sequence[WordSet],
+    policy: Policy | None = None,
+    *,
+    name: str = "",
+    vocabulary: Sequence[str] | None = None,
 ) -> list[Score]:
     """Score word vectors on sets already read, and refuse scores of which none rests on a known word.
 
@@ -134,6 +139,8 @@ def known_scores(
     policy : Policy, optional
     name : str
         The name of the vectors for the error, where there are several.
+    vocabulary : sequence of str, optional
+        The words that have a vector, where `vectors` holds only those of the sets.
 
     Raises
     ------
@@ -142,7 +149,7 @@ def known_scores(
     """
     scores = evaluate_sets(vectors, sets, policy)
     if sets and not any(score.known for score in scores):
-        reason = why_unknown(vectors, sets, policy or Policy())
+        reason = why_unknown(vocabulary or vectors.words, sets, policy or Policy())
         raise ValueError(f"{f'{name}: ' if name else ''}{_none_known(scores)}: {reason}")
     return scores
 
@@ -154,21 +161,33 @@ def _none_known(scores: Sequence[Score]) -> str:
     return f"0 of {sum(totals.values())} {items} known ({names})"
 
 
-def why_unknown(vectors: Space, sets: Sequence[WordSet], policy: Policy) -> str:
-    """Return why vectors know nothing of some sets, and what to do about it."""
+def why_unknown(vocabulary: Sequence[str], sets: Iterable[WordSet], policy: Policy) -> str:
+    """Return why a vocabulary knows nothing of some sets, and what to do about it."""
     words = sorted(set().union(*map(words_of, sets)))
-    policy = policy.for_words(vectors.words)
+    policy = policy.for_words(vocabulary)
     for case in ("auto", "ignore"):
-        n_known = int((word_rows(vectors, words, policy._replace(case=case)) >= 0).sum())
-        if n_known > int((word_rows(vectors, words, policy) >= 0).sum()):
+        n_known = _n_known(words, vocabulary, case)
+        if n_known > _n_known(words, vocabulary, policy.case):
             return (
                 f"the sets' words are looked up {' and '.join(SPELLINGS[policy.case])}, and the vocabulary keeps "
                 f'capitals; with case = "{case}" {n_known} of their {len(words)} words are known'
             )
     return (
-        f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vectors)} words of the "
-        f"vocabulary ({', '.join(vectors.words[:3])}, ...); give sets of the same language and spelling"
+        f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words of "
+        f"the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
     )
+
+
+def _n_known(words: Sequence[str], vocabulary: Iterable[str], case: Case) -> int:
+    """Return how many words a vocabulary knows in one of the spellings of a case policy."""
+    exact = set(vocabulary)
+    lowered = {word.lower() for word in exact}
+    known = {
+        "as written": lambda word: word in exact,
+        "lower case": lambda word: word.lower() in exact,
+        "any case": lambda word: word.lower() in lowered,
+    }
+    return sum(any(known[spelling](word) for spelling in SPELLINGS[case]) for word in words)
 
 
 def compare(

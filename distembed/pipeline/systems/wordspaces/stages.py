@@ -490,8 +490,9 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     tested = {word for word_set in sets for word in words_of(word_set)}
     is_sparse = job.recipes[name].method in SPARSE_METHODS
     space = read_space(ctx.workspace, f"spaces/{name}", tested if is_sparse else None)
-    policy = Policy(job.evaluation.case).for_words(ctx.workspace.table("vocabulary")["word"].to_pylist())
-    store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy))
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    policy = Policy(job.evaluation.case).for_words(words)
+    store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
     store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
     return {"n_sets": len(sets)}
 
