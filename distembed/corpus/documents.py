@@ -430,16 +430,22 @@ def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
         sizes = [file.metadata.row_group(group).num_rows for group in range(stop)]
         for group in range(split.start, stop):
             metadata = file.metadata.row_group(group)
-            progress.n_bytes_read += sum(
-                metadata.column(k).total_compressed_size for k in range(metadata.num_columns)
-            )
+            before, n_bytes = progress.n_bytes_read, _stored_bytes(metadata)
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
             n_rows = int(np.clip(4 * split.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
             columns = sorted({*split.fields[0], *(field for field in split.fields[1:] if field)})
             place = RowPlace(group, row=0, n_before=sum(sizes[:group]))
             for records in file.iter_batches(n_rows, row_groups=[group], columns=columns):
+                n_read = place.row + records.num_rows
+                progress.n_bytes_read = before + n_bytes * n_read // metadata.num_rows
                 yield parquet_batch(split, records, place, progress)
-                place = place._replace(row=place.row + records.num_rows)
+                place = place._replace(row=n_read)
+            progress.n_bytes_read = before + n_bytes
+
+
+def _stored_bytes(row_group: Any) -> int:
+    """Return the bytes of a row group as it is stored."""
+    return sum(row_group.column(k).total_compressed_size for k in range(row_group.num_columns))
 
 
 class RowPlace(NamedTuple):

@@ -35,6 +35,7 @@ from distembed.corpus.streams import (
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
+from distembed.options import PositiveInt
 
 FORMATS = ("mediawiki", "text", "jsonl", "parquet")
 EXTENSIONS = {
@@ -47,8 +48,8 @@ EXTENSIONS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-# One task: a second or two of text, some ten seconds of compressed XML.
-SPLIT_BYTES = 1 << 26
+# One task: a second of text, some five seconds of compressed XML.
+SPLIT_BYTES = 1 << 25
 
 
 class Document(NamedTuple):
@@ -161,7 +162,7 @@ def read_corpus(
     *,
     format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto",  # noqa: A002 - the field's word
     tokenizer: Tokenizer | None = None,
-    split_bytes: int = SPLIT_BYTES,
+    split_bytes: PositiveInt = SPLIT_BYTES,
     namespaces: Iterable[int] | None = (0,),
     redirects: bool = False,
     text_field: str | Sequence[str] = "text",

@@ -291,11 +291,13 @@ def inflate(stream: Any, data: bytes, split: Split, raw: BinaryIO) -> Iterator[b
 
 def zst_pieces(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[bytes]:
     """Yield the whole of a Zstandard file, through Arrow's codec."""
+    before = progress.n_bytes_read
     try:
         with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd") as stream:
             while data := stream.read(split.piece_bytes):
+                progress.n_bytes_read = before + raw.tell()
                 yield data
-            progress.n_bytes_read += raw.tell()
+            progress.n_bytes_read = before + raw.tell()
     except OSError as error:
         raise CorpusError(f"{split.url} is damaged or truncated: {error}; download it again.") from error
 

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from distembed.corpus import blocks
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer
 from distembed.corpus.streams import Batch, not_utf8
+from distembed.options import PositiveInt
 
 BORDERS = ("document", "line", "sentence")
 NORMALIZATIONS = ("nfc", "nfkc", "none")
@@ -91,7 +92,7 @@ class Tokenizer:
     numbers: bool = False
     apostrophes: bool = False
     border: Literal["document", "line", "sentence"] = "document"
-    min_border_tokens: int = 1
+    min_border_tokens: PositiveInt = 1
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
 
     def __post_init__(self) -> None:

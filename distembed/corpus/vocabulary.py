@@ -29,6 +29,7 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
+from distembed.options import PositiveInt
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
@@ -160,8 +161,8 @@ def load_text(path: Path) -> Vocabulary:
 def build_vocabulary(
     docs: Corpus | Tokens,
     *,
-    min_count: int = 1,
-    max_size: int | None = None,
+    min_count: PositiveInt = 1,
+    max_size: PositiveInt | None = None,
     keep: Iterable[str] = (),
     words_in_memory: int = WORDS_IN_MEMORY,
     scratch: str | Path | None = None,

@@ -28,6 +28,7 @@ from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
 
 Direction = Literal["symmetric", "left", "right"]
 Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
@@ -46,27 +47,19 @@ class CooccurrenceOptions:
         If a value is outside its range or not one of its names.
     """
 
-    window: int = 5
+    window: PositiveInt = 5
     direction: Direction = "symmetric"
     weighting: Weighting = "flat"
-    draw: int | None = None
-    subsample: float | None = None
-    seed: int = 0
+    draw: NonNegativeInt | None = None
+    subsample: PositiveFloat | None = None
+    seed: NonNegativeInt = 0
     oov: Literal["keep_position", "remove"] = "keep_position"
     block_memory: int = BLOCK_MEMORY
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ValueError(f"window is {self.window}; it must be 1 or more.")
-        _check_name("direction", self.direction, ("symmetric", "left", "right"))
-        _check_name("weighting", self.weighting, ("flat", "harmonic", "ramp", "dynamic"))
-        _check_name("oov", self.oov, ("keep_position", "remove"))
+        check_options(self)
         if self.draw is not None and self.weighting != "dynamic":
             raise ValueError(f'draw needs weighting="dynamic"; weighting is {self.weighting!r}.')
-        if self.subsample is not None and not self.subsample > 0:
-            raise ValueError(
-                f"subsample is {self.subsample}; it must be above 0, or None to keep every token."
-            )
         if self.block_memory < 2**16:
             raise ValueError(f"block_memory is {self.block_memory} bytes; it must be at least 65536.")
 
@@ -74,11 +67,6 @@ class CooccurrenceOptions:
     def units(self) -> blocks.Units:
         """Weights of the distances as exact integers; a drawn window counts each pair once."""
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
-
-
-def _check_name(option: str, value: str, names: Sequence[str]) -> None:
-    if value not in names:
-        raise ValueError(f"{option} is {value!r}; it must be one of {', '.join(map(repr, names))}.")
 
 
 class PartialCounts(NamedTuple):
@@ -384,12 +372,12 @@ def count_cooccurrences(
     docs: Corpus | Tokens,
     vocabulary: Vocabulary,
     *,
-    window: int = 5,
+    window: PositiveInt = 5,
     direction: Direction = "symmetric",
     weighting: Weighting = "flat",
-    draw: int | None = None,
-    subsample: float | None = None,
-    seed: int = 0,
+    draw: NonNegativeInt | None = None,
+    subsample: PositiveFloat | None = None,
+    seed: NonNegativeInt = 0,
     oov: Literal["keep_position", "remove"] = "keep_position",
     block_memory: int = BLOCK_MEMORY,
     scratch: str | None = None,
@@ -407,6 +395,8 @@ def count_cooccurrences(
         The corpus, or its tokens.
     window
         Largest distance, in words.
+    direction
+        Where the word of a row stands: to the "left" of the word of the column, to its "right", or on either side.
     weighting
         Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
         (window + 1 - d) / window, which is what word2vec's random window gives on average.
@@ -417,6 +407,8 @@ def count_cooccurrences(
         dropped
         token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
         place.
+    seed
+        The key of the random numbers of `subsample`.
     oov
         "keep_position": words outside the vocabulary keep their position; "remove": they are removed first, as in
         word2vec.

@@ -13,30 +13,28 @@ the k sparse systems that one step in Z falls into.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, compute, delayed, map_blocks, one_blas_thread, persist
-from distembed.linalg import columns
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold.alignment_rounds import Problem, alternate
 from distembed.manifold.correspondences import (
     correspondence_matrix,
     known_values,
-    propagate_correspondences,
     shared_values,
 )
 from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.manifold.joint_graph import JointGraphEstimator
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.graphs import (
     LOCAL_NEIGHBOR,
@@ -44,117 +42,20 @@ from distembed.neighbors.graphs import (
     Normalization,
     Symmetry,
     components,
-    joint_adjacency,
     laplacian,
-    neighbor_affinity,
     row_is_used,
 )
 from distembed.neighbors.search import search_lists
-from distembed.validation import RandomState, checked_matrix, new_matrix, seed_of, training_matrix
+from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.validation import checked_matrix, new_matrix, seed_of
 
 Float64s = NDArray[np.float64]
-
-SYSTEM_COPIES = 8
-"""Copies of its columns that a task of `solve_shifted` holds."""
-SYSTEM_GROUPS = 8
-"""Groups of systems at most: finer, the sparse product has no columns left to share an index over."""
-LEAST_SYSTEMS = 4
-
-
-class _JointGraphEstimator(BaseEstimator):
-    """What both estimators share: the options of the joint graph, and how it is made."""
-
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        n_neighbors: int,
-        affinity: Affinity,
-        symmetry: Symmetry,
-        metric: Metric,
-        correspondence_weight: float,
-        normalization: Normalization,
-        propagate: bool,
-        random_state: RandomState,
-        block_memory: int,
-        checkpoint: Checkpoint,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.affinity = affinity
-        self.symmetry = symmetry
-        self.metric = metric
-        self.correspondence_weight = correspondence_weight
-        self.normalization = normalization
-        self.propagate = propagate
-        self.random_state = random_state
-        self.block_memory = block_memory
-        self.checkpoint = checkpoint
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse rows where their cosines are all that is needed."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse()
-        return tags
-
-    def _takes_sparse(self) -> bool:
-        return self.metric == "cosine" and not self.propagate
-
-    def _training_sets(self, *sets: Any) -> tuple[Any, ...]:
-        """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
-        rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
-        first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
-        others = enumerate(sets[1:], start=2)
-        return first, *(checked_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
-
-    def links_for(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
-        """Return the correspondences to use: those given, and those found if the estimator propagates."""
-        links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
-        if not links.nnz:
-            raise ValueError(
-                "there are no correspondences, so nothing joins the two sets: give at least one pair"
-            )
-        if not self.propagate:
-            return links
-        return propagate_correspondences(
-            X1,
-            X2,
-            links,
-            metric=self.metric,
-            random_state=seed_of(self.random_state),
-            block_memory=self.block_memory,
-        ).links
-
-    def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
-        graphs = [
-            neighbor_affinity(
-                X,
-                self.n_neighbors,
-                affinity=self.affinity,
-                symmetry=self.symmetry,
-                metric=self.metric,
-                block_memory=self.block_memory,
-                checkpoint=prefixed(self.checkpoint, f"set{number}"),
-            )
-            for number, X in enumerate(sets, start=1)
-        ]
-        joined = {} if links is None else {(0, 1): links}
-        return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
-
-
-def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    """Return a checkpoint that keeps its arrays under names that begin with `prefix`."""
-
-    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return checkpoint(f"{prefix}-{name}", make)
-
-    return keep
 
 
 # ---------------------------------------------------------------------------- semisupervised alignment
 
 
-class SemisupervisedAlignment(_JointGraphEstimator):
+class SemisupervisedAlignment(JointGraphEstimator):
     """Embed two sets of rows by the smallest eigenvectors of their joint Laplacian.
 
     Minimizes tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], without the constant vector of each
@@ -182,13 +83,13 @@ class SemisupervisedAlignment(_JointGraphEstimator):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        n_neighbors: int = 10,
+        n_neighbors: PositiveInt = 10,
         affinity: Affinity = "local",
         symmetry: Symmetry = "mutual",
         metric: Metric = "cosine",
-        correspondence_weight: float = 1.0,
+        correspondence_weight: PositiveFloat = 1.0,
         normalization: Normalization = "symmetric",
         propagate: bool = False,
         random_state: RandomState = 0,
@@ -229,7 +130,7 @@ class SemisupervisedAlignment(_JointGraphEstimator):
         )
         return self
 
-    def transfer(self, V1: Any, *, n_neighbors: int = 1) -> Float64s:
+    def transfer(self, V1: Any, *, n_neighbors: PositiveInt = 1) -> Float64s:
         """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f)."""
         check_is_fitted(self, "embedding_")
         first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
@@ -267,7 +168,7 @@ def alignment_eigenpairs(
 # ------------------------------------------------------------------------ feature-preserving embedding
 
 
-class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEstimator):
+class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEstimator):
     """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
 
     Minimizes over Z (n + m × k) and F (k × f)::
@@ -287,24 +188,52 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
 
     Parameters
     ----------
-    n_components : k; more than the features' rank gains nothing
-    n_neighbors, affinity, symmetry, metric : of the graphs, see `neighbor_affinity`
-    correspondence_weight : μ
-    regularization : λ; as it is in units of the features' variance, it means the same for all features
-    normalization : of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided
-        by the root of the degree: rows with strong links then get larger values than their neighbors.
-    smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike
-        at each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition is the p-th power
-        of that of L: p > 1 is for small graphs.
-    missing : "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown
-        values with Z F and solves as if all were known. It descends far more slowly: its start shows.
-    init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1) as the paper
-    center : subtract v̄; False as in the paper, which pulls unknown values to zero
-    propagate : find further correspondences first, see `propagate_correspondences`; they count as
-        correspondences with their probabilities as confidence
-    max_iter, tol : rounds at most; smallest relative fall of the objective in a round
-    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most; a round whose
-        systems are not solved to it is not the last
+    n_components : int
+        The dimension k of the embedding; more than the rank of the features gains nothing.
+    n_neighbors : int
+        The neighbors that each row is joined to in the graph of its set, see `neighbor_affinity`.
+    affinity : "binary", "cosine", "gaussian" or "local"
+        The weight of an edge between neighbors.
+    symmetry : "mutual" or "union"
+        Which edges stay: those that both rows list, or those that either lists.
+    metric : "cosine" or "euclidean"
+        The distance between rows by which neighbors are sought.
+    correspondence_weight : float
+        The weight μ of an edge between corresponding rows.
+    regularization : float
+        The weight λ of the ridge on F, in units of the variance of the features, so that it means the same for
+        all features.
+    normalization : "none" or "symmetric"
+        Of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided by the root of
+        the degree: rows with strong links then get larger values than their neighbors.
+    smoothness : int
+        The order p of the penalty. With few known rows p = 1 gives almost a constant with a spike at each of them
+        (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition number is the p-th power of that of L:
+        p > 1 is for small graphs.
+    missing : "masked" or "imputed"
+        "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown values with Z F
+        and solves as if all were known. It descends far more slowly, and depends on where it starts.
+    init : "alignment" or "random"
+        "alignment" starts from the eigenvectors of the joint Laplacian, "random" from Unif(-1, 1) as the paper.
+    center : bool
+        Whether v̄ is subtracted; the paper does not, which pulls unknown values to zero.
+    propagate : bool
+        Whether further correspondences are found first, see `propagate_correspondences`; they count as
+        correspondences with their probabilities as confidence.
+    max_iter : int
+        The most rounds.
+    tol : float
+        The smallest relative fall of the objective in a round.
+    solver_tol : float
+        The largest relative residual of a linear system in a round; a round with a larger one is not the last.
+    solver_max_iter : int
+        The most steps for a linear system in a round.
+    random_state : int, None, Generator or RandomState
+        The seed of the random start, and of the factors that propagation compares.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Keeps the intermediate arrays, so that a job resumes.
 
     Attributes
     ----------
@@ -324,24 +253,24 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        n_neighbors: int = 10,
+        n_neighbors: PositiveInt = 10,
         affinity: Affinity = "local",
         symmetry: Symmetry = "mutual",
         metric: Metric = "cosine",
-        correspondence_weight: float = 1.0,
-        regularization: float = 1.0,
+        correspondence_weight: PositiveFloat = 1.0,
+        regularization: NonNegativeFloat = 1.0,
         normalization: Normalization = "none",
-        smoothness: int = 1,
+        smoothness: PositiveInt = 1,
         missing: Literal["masked", "imputed"] = "masked",
         init: Literal["alignment", "random"] = "alignment",
         center: bool = True,
         propagate: bool = False,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        solver_tol: float = 1e-4,
-        solver_max_iter: int = 500,
+        max_iter: PositiveInt = 50,
+        tol: NonNegativeFloat = 1e-4,
+        solver_tol: PositiveFloat = 1e-4,
+        solver_max_iter: PositiveInt = 500,
         random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
@@ -439,9 +368,9 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
         self.confidence_, target = self._prepared(V, confidence)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
-        problem = _Problem(smoother, self.confidence_, target, self._unreached(), self)
+        problem = Problem(smoother, self.confidence_, target, self._unreached(), self)
         with one_blas_thread():
-            found = _alternate(problem)
+            found = alternate(problem)
         self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
         self.solver_residuals_, self.converged_ = found.residuals, found.converged
         self.n_iter_ = len(self.solver_residuals_)
@@ -552,174 +481,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, _JointGraphEst
 def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
     if not 1 <= model.n_components <= n_rows:
         raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
-    if not model.regularization >= 0:
-        raise ValueError(f"regularization is {model.regularization}: choose 0 or more")
-    if model.smoothness < 1:
-        raise ValueError(f"smoothness is {model.smoothness}: choose a whole number from 1 on")
-    for name, value, known in (
-        ("missing", model.missing, ("masked", "imputed")),
-        ("init", model.init, ("alignment", "random")),
-    ):
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
-
-
-class _Problem(NamedTuple):
-    """What stays the same in every round."""
-
-    laplacian: sp.csr_array
-    confidence: Float64s
-    target: Float64s
-    unreached: NDArray[np.bool_]
-    options: FeaturePreservingEmbedding
-
-
-class _Embedding(NamedTuple):
-    Z: Float64s
-    F: Float64s
-    objective: Float64s
-    residuals: Float64s
-    converged: bool
-
-
-def _alternate(problem: _Problem) -> _Embedding:
-    """Improve Z and F in turn until the objective falls by less than tol of itself.
-
-    A round whose systems are not solved says nothing of the objective's smallest value, however little it fell.
-    """
-    options = problem.options
-    known = _Known(problem.confidence, problem.target)
-    if options.missing == "imputed":
-        known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
-    Z, F, value = _regress(problem, _start(problem), known)
-    objective, residuals, converged = [value], list[float](), False
-    while not converged and len(residuals) < options.max_iter:
-        known = _filled(problem, Z, F)
-        step = _Step(problem, known, Z, F)
-        Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
-        residuals.append(step.residual(Z))
-        Z, F, value = _regress(problem, Z, known)
-        fallen = objective[-1] - value <= options.tol * abs(objective[-1])
-        converged = fallen and residuals[-1] <= options.solver_tol
-        objective.append(value)
-    return _Embedding(Z, F, np.array(objective), np.array(residuals), converged)
-
-
-class _Known(NamedTuple):
-    """The values that one round is fitted to, and their confidences."""
-
-    confidence: Float64s
-    target: Float64s
-
-
-def _filled(problem: _Problem, Z: Float64s, F: Float64s) -> _Known:
-    """Return the known values, or those with the unknown ones filled with Z F (the paper's step 8.3).
-
-    Filling majorizes the objective, so that it falls in these rounds too.
-    """
-    if problem.options.missing == "masked":
-        return _Known(problem.confidence, problem.target)
-    weight = problem.confidence[:, None]
-    return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * (Z @ F))
-
-
-def _start(problem: _Problem) -> Float64s:
-    options, n_rows = problem.options, problem.confidence.size
-    if options.init == "random":
-        Z = np.random.default_rng(seed_of(options.random_state)).uniform(
-            -1, 1, (n_rows, options.n_components)
-        )
-    else:
-        seed = seed_of(options.random_state)
-        Z = smallest_eigenpairs(options.adjacency_, options.n_components, random_state=seed)[1]
-    if options.missing == "masked":
-        Z[problem.unreached] = 0.0
-    return Z
-
-
-def _regress(problem: _Problem, Z: Float64s, known: _Known) -> tuple[Float64s, Float64s, float]:
-    """Return Z and the best F for it, in the best scale, and the objective."""
-    ridge = problem.options.regularization * problem.options.variance_
-    F = blocks.regression_weights(Z, known.target, known.confidence, ridge)
-    if ridge > 0 and F.any():
-        Z, F = blocks.balanced(Z, F, _roughness(problem, Z), ridge)
-    smooth = float(np.trace(_roughness(problem, Z)))
-    misfit = float((problem.confidence[:, None] * (Z @ F - problem.target) ** 2).sum())
-    return Z, F, smooth + misfit + ridge * float((F**2).sum())
-
-
-def _roughness(problem: _Problem, Z: Float64s) -> Float64s:
-    """Return ZᵀL^pZ."""
-    return Z.T @ columns.apply_power(problem.laplacian, Z, problem.options.smoothness)
-
-
-class _Systems(NamedTuple):
-    """(L^p + s_i M) y_i = b_i of y = Z Q: s (k,), Q (k × k) and b (N × k)."""
-
-    shifts: Float64s
-    basis: Float64s
-    right: Float64s
-
-
-class _Step(NamedTuple):
-    """Make the best Z for F: k sparse systems, solved in groups of columns."""
-
-    problem: _Problem
-    known: _Known
-    Z: Float64s
-    F: Float64s
-
-    def systems(self) -> _Systems:
-        """Return the systems that the step in Z falls into."""
-        confidence, target = self.known
-        shifts, basis = blocks.decoupling_basis(self.F)
-        right = (confidence[:, None] * target) @ (self.F.T @ basis)
-        right[:, shifts == 0] = 0.0
-        return _Systems(shifts, basis, right)
-
-    def solve(self) -> da.Array:
-        """Return Z, (N × k) in one chunk."""
-        shifts, basis, right = self.systems()
-        width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
-        solved = map_blocks(
-            _solve_group,
-            da.from_array(shifts[None], chunks=(1, width)),
-            da.from_array(right, chunks=(-1, width)),
-            da.from_array(self.Z @ basis, chunks=(-1, width)),
-            delayed((self.problem.laplacian, self.known.confidence), traverse=False),
-            order=self.problem.options.smoothness,
-            tol=self.problem.options.solver_tol,
-            max_iter=self.problem.options.solver_max_iter,
-            dtype=np.float64,
-            chunks=((right.shape[0],), da.from_array(shifts, chunks=width).chunks[0]),
-            meta=np.empty((0, 0)),
-        )
-        whole = solved.rechunk((-1, -1))
-        return map_blocks(np.matmul, whole, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
-
-    def residual(self, Z: Float64s) -> float:
-        """Return the largest relative residual of the systems at a solution Z."""
-        shifts, basis, right = self.systems()
-        order = self.problem.options.smoothness
-        left = columns.system_residuals(
-            self.problem.laplacian, self.known.confidence, shifts, right, Z @ basis, order=order
-        )
-        return float(left.max())
-
-
-def _solve_group(
-    shifts: Float64s, right: Float64s, start: Float64s, system: Any, *, order: int, tol: float, max_iter: int
-) -> Float64s:
-    smoother, confidence = system
-    return columns.solve_shifted(
-        smoother, confidence, shifts[0], right, start, order=order, tol=tol, max_iter=max_iter
-    ).values
-
-
-def _group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
-    """Return the systems of one task: from the problem and the memory of a task, never from the workers."""
-    fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
-    return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)
+    check_options(model)
 
 
 def _stored_like(rows: Any, fitted: Any) -> Any:

@@ -6,7 +6,7 @@ the `Stage` of the workspace write every block; everything it does is redone by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -53,6 +53,13 @@ class StageSpec(NamedTuple):
     plan: Callable[[Any, Any], StagePlan]
 
 
+class Counted(NamedTuple):
+    """A workspace and those of its committed stages that are as a job asks for them: what they know is no estimate."""
+
+    workspace: Workspace
+    stages: Mapping[str, StageManifest]
+
+
 class Sizes(Protocol):
     """What a system knows or estimates of the size of a job before it runs."""
 
@@ -64,18 +71,18 @@ class Sizes(Protocol):
 class System(NamedTuple):
     """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its report.
 
-    `sizes` takes a job and its workspace, if there is one, whose committed stages need no estimate. `report` names
-    the module of the report, imported when a run ends.
+    `sizes` takes a job and what its workspace has counted of it, if there is one. `report` names the module of the
+    report, imported when a run ends.
     """
 
     job: type[Job]
     stages: Callable[[Any], tuple[StageSpec, ...]]
-    sizes: Callable[[Any, Workspace | None], Sizes]
+    sizes: Callable[[Any, Counted | None], Sizes]
     report: str
 
-    def plan(self, job: Job, workspace: Workspace | None) -> Plan:
+    def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
-        sizes = self.sizes(job, workspace)
+        sizes = self.sizes(job, counted)
         return Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in self.stages(job)})
 
     def page(self, job: Job, workspace: Workspace) -> str:

@@ -257,8 +257,8 @@ def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
     ("options", "message"),
     [
         ({"window": 0}, "window is 0"),
-        ({"direction": "both"}, "direction is 'both'.*'left'"),
-        ({"weighting": "linear"}, "weighting is 'linear'.*'ramp'"),
+        ({"direction": "both"}, "direction is 'both'.*\"left\""),
+        ({"weighting": "linear"}, "weighting is 'linear'.*\"ramp\""),
         ({"oov": "drop"}, "oov is 'drop'"),
         ({"draw": 1}, "dynamic"),
         ({"subsample": 0.0}, r"subsample is 0\.0"),

@@ -27,12 +27,12 @@ from distembed.corpus import (
 )
 from distembed.corpus.readers import documents_of, find_files
 from distembed.counting.documents import count_document_terms
-from distembed.pipeline.context import Context, sections
+from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import ParallelSection
-from distembed.pipeline.corpus.sizes import BYTES_PER_TOKEN, EXPANSION
+from distembed.pipeline.corpus.sizes import about
 from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
-from distembed.pipeline.tables import TableError, read_columns
+from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, tf_idf
@@ -47,6 +47,12 @@ EXCERPT_CHARACTERS = 200
 
 
 # ---- how large they are -----------------------------------------------------------------------------------
+
+EXPANSION = {".bz2": 3.6, ".xz": 3.85, ".zst": 3.8, ".gz": 3.0, ".parquet": 2.0}
+"""Bytes of text a byte of a compressed file holds, measured on English Wikipedia text."""
+
+BYTES_PER_TOKEN = 6.2
+"""Bytes of plain text a token takes, with what separates it from the next."""
 
 TOKENS_PER_DOCUMENT = 200
 """Between a help page (280) and an encyclopedia's lead paragraph (70): the files of data/parallel."""
@@ -77,15 +83,16 @@ class ParallelSizes(NamedTuple):
     @property
     def sentence(self) -> str:
         """The sizes in words."""
+        shown = "{:,}".format if self.exact else about
         return (
-            f"about {self.n_first:,} and {self.n_second:,} documents, {self.n_words:,} words, "
-            f"{self.n_nonzero:,} non-zeros"
+            f"{shown(self.n_first)} and {shown(self.n_second)} documents, {shown(self.n_words)} words, "
+            f"{about(self.n_nonzero)} non-zeros"
         )
 
 
-def parallel_sizes(job: Any, workspace: Workspace | None) -> ParallelSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    read = _collections_of(job, workspace.stages() if workspace is not None else {})
+def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    read = _collections_of(job, {} if counted is None else counted.stages)
     nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
     first, second = read.n_documents
     return ParallelSizes(first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_splits, read.exact)
@@ -124,7 +131,7 @@ def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSi
 
 def _tokens(url: str, n_bytes: int) -> int:
     expansion = next((factor for suffix, factor in EXPANSION.items() if url.endswith(suffix)), 1.0)
-    return int(n_bytes * expansion / BYTES_PER_TOKEN["text"])
+    return int(n_bytes * expansion / BYTES_PER_TOKEN)
 
 
 # ---- documents --------------------------------------------------------------------------------------------

@@ -101,7 +101,11 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     split = min(job.corpus.split_bytes, corpus.input_bytes)
     dictionary = min(PART_DICTIONARY_BYTES, DICTIONARY_SHARE * split)
     return StagePlan(
-        corpus.n_splits, corpus.input_bytes, int(TOKEN_BYTES * corpus.n_tokens), 2 * split + dictionary
+        corpus.n_splits,
+        corpus.input_bytes,
+        int(TOKEN_BYTES * corpus.n_tokens),
+        2 * split + dictionary,
+        exact="tokens" in corpus.counted,
     )
 
 
@@ -172,7 +176,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     """Return the plan of merging the dictionaries of all parts, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
-    held = VOCABULARY_BYTES * corpus.n_words + DOCUMENT_BYTES * corpus.n_documents
+    held = VOCABULARY_BYTES * corpus.n_candidates + DOCUMENT_BYTES * corpus.n_documents
     return StagePlan(
         1,
         int(TOKEN_BYTES * corpus.n_tokens) // 8,

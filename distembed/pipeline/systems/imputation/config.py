@@ -6,57 +6,37 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import Bytes, InputPath, Job, ResourcesSection, Section
+from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.neighbors.distances import Metric
+from distembed.pipeline.sections import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    Bytes,
+    Job,
+    ResourcesSection,
+    Section,
+    section_of,
+)
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 
 
-class DomainSection(Section):
-    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.systems.imputation.tables`."""
-
-    path: InputPath
-    name_column: str | None = None
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    transform: Literal["none", "return_correlation"] = "none"
-    first: str | None = None
-    last: str | None = None
-    standardize: bool = False
-    names: InputPath | None = None
-    names_from: str = "from"
-    names_to: str = "to"
-    names_label: str | None = None
-    label_column: str | None = None
-
-
-class KnownSection(Section):
-    """`[known]`: the vectors there are, a vector file or a table with a column of names."""
-
-    path: InputPath
-    format: Literal["auto", "vectors", "table"] = "auto"
-    name_column: str | None = None
-    drop: tuple[str, ...] = ()
-    max_words: int | None = Field(default=None, ge=1)
-    keep_others: bool = True
-
-
-class MatchingSection(Section):
-    """`[matching]`: which differences of spelling two names may have and still be one."""
-
-    ignore_case: bool = False
-    ignore_underscores: bool = True
-
-
+@section_of(LatentSemanticImputation, exclude=KEPT_BY_THE_JOB)
 class ImputationSection(Section):
     """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
 
-    min_degree: int = Field(default=8, ge=1)
-    solver: Literal["krylov", "power"] = "krylov"
-    tol: float = Field(default=1e-6, gt=0)
-    max_iter: int = Field(default=10_000, ge=1)
-    weights: Literal["simplex", "normalise_after"] = "simplex"
-    metric: Literal["euclidean", "cosine"] = "euclidean"
-    neighbors: Literal["exact", "approximate"] = "exact"
-    lazy: bool = False
-    floor: float = Field(default=0.1, gt=0)
+    min_degree: int = OPTION
+    solver: Literal["krylov", "power"] = OPTION
+    tol: float = OPTION
+    metric: Metric = OPTION
+    neighbors: Literal["exact", "approximate"] = OPTION
+
+
+class HoldOutSection(Section):
+    """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors."""
+
+    n_folds: int = Field(default=5, ge=2)
+    max_names: int = Field(default=2000, ge=2)
+    random_state: int = Field(default=0, ge=0)
 
 
 class ImputationResourcesSection(ResourcesSection):
@@ -76,4 +56,5 @@ class ImputationJob(Job):
     known: KnownSection
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
+    evaluation: HoldOutSection = HoldOutSection()
     resources: ImputationResourcesSection = ImputationResourcesSection()

@@ -24,21 +24,15 @@ from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.pipeline.context import Context, StageSpec, System, sections
+from distembed.pipeline.context import Context, Counted, StageSpec, System, sections
 from distembed.pipeline.corpus import stages as corpus_stages
-from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes, pair_sizes
+from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
 from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
-
-DISTINCT_SHARE = 0.55
-"""Distinct words of a document over its tokens: 0.32 in long articles, 0.8 in abstracts; documents of news between."""
-
-CONTENT_SHARE = 0.55
-"""Tokens that are words of the vocabulary over all: the rest are stop words (English text: 0.5 to 0.6)."""
 
 
 class TopicSizes(NamedTuple):
@@ -61,14 +55,17 @@ class TopicSizes(NamedTuple):
     @property
     def sentence(self) -> str:
         """The sizes in words."""
-        return f"{self.pairs.sentence}, {self.n_terms:,} document terms"
+        corpus = self.corpus
+        terms = f"{self.n_terms:,}" if "document_terms" in corpus.counted else about(self.n_terms)
+        pairs = f"{self.n_nonzero:,}" if self.pairs.exact else about(self.n_nonzero)
+        return with_source(f"{corpus.sentence}, {pairs} pairs, {terms} document terms", corpus)
 
 
-def topic_sizes(job: TopicsJob, workspace: Workspace | None) -> TopicSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    pairs = pair_sizes(job, workspace)
-    done = workspace.stages() if workspace is not None else {}
-    n_terms = int(DISTINCT_SHARE * CONTENT_SHARE * pairs.corpus.n_tokens)
+def topic_sizes(job: TopicsJob, counted: Counted | None) -> TopicSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    pairs = pair_sizes(job, counted)
+    done = {} if counted is None else counted.stages
+    n_terms = pairs.corpus.n_terms
     n_associated = pairs.n_nonzero
     if "document_terms" in done:
         n_terms = int(done["document_terms"].facts["n_nonzero"])
@@ -92,7 +89,10 @@ def _tokens_name(job: TopicsJob) -> str:
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
-    return StagePlan(sizes.corpus.n_splits, tokens, tokens, corpus_stages.PART_DICTIONARY_BYTES)
+    dictionary = min(corpus_stages.PART_DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
+    return StagePlan(
+        sizes.corpus.n_splits, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
+    )
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:

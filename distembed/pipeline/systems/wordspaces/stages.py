@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask.utils import format_bytes
 
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
@@ -32,9 +31,9 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, StageSpec, System, kept_as, read_as, sections
+from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, read_as, sections
 from distembed.pipeline.corpus.config import CountingSection
-from distembed.pipeline.corpus.sizes import CorpusSizes, corpus_sizes, counted_pairs, word_counts
+from distembed.pipeline.corpus.sizes import CorpusSizes, about, corpus_sizes, counted_pairs, with_source
 from distembed.pipeline.corpus.stages import (
     PAIR_BYTES,
     TOKENS,
@@ -58,7 +57,6 @@ from distembed.pipeline.systems.wordspaces.config import (
     WordSpacesJob,
 )
 from distembed.pipeline.words.stages import read_space, space_facts, store_nearest, store_scores
-from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
@@ -75,12 +73,6 @@ COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal"
 """The section of the job that says how a table of pairs is counted."""
 
 # --- how large it is -------------------------------------------------------------------------------------------
-
-WORD_SHARE = 0.45
-"""Distinct words of a document over its tokens, of Wikipedia articles of some hundred words."""
-
-TOKENS_PER_DOCUMENT = 600
-"""Of a Wikipedia article; only the width of a space of documents hangs on it."""
 
 LIST_BYTES = 16
 """Bytes of one neighbor: its distance and its row."""
@@ -114,27 +106,22 @@ class SpaceSizes(NamedTuple):
     @property
     def sentence(self) -> str:
         """The sizes in words."""
-        corpus, tables = self.corpus, ", ".join(f"{name} {n:,}" for name, n in self.values.items())
-        return (
-            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_splits} splits; {corpus.n_tokens:,} tokens, "
-            f"{corpus.n_words:,} words, {self.n_documents:,} documents; values: {tables}"
-        )
+        corpus, shown = self.corpus, "{:,}".format if self.exact else about
+        tables = ", ".join(f"{name} {shown(n)}" for name, n in self.values.items())
+        return with_source(f"{corpus.sentence}, {corpus.n_documents:,} documents; values: {tables}", corpus)
 
 
-def space_sizes(job: WordSpacesJob, workspace: Workspace | None) -> SpaceSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    corpus = corpus_sizes(job, workspace)
-    facts = {name: manifest.facts for name, manifest in workspace.stages().items()} if workspace else {}
-    n_documents = corpus.n_tokens // TOKENS_PER_DOCUMENT + 1
-    n_documents = corpus.n_documents if "tokens" in corpus.counted else n_documents
-    counts = word_counts(corpus, workspace)
-    values = {"document_terms": int(WORD_SHARE * corpus.n_tokens)}
+def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    corpus = corpus_sizes(job, counted)
+    facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
+    values = {"document_terms": corpus.n_terms}
     for table in COUNTING:
-        estimate = counted_pairs(counting_section(job, table), counts)
+        estimate = counted_pairs(job, counting_section(job, table), corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", estimate))
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
-    return SpaceSizes(corpus, n_documents, values, exact)
+    return SpaceSizes(corpus, corpus.n_documents, values, exact)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
