@@ -33,7 +33,7 @@ workspace = "w"
 [corpus]
 paths = ["corpus.txt"]
 numbers = true
-split_bytes = "8KiB"
+partition_bytes = "8KiB"
 [vocabulary]
 min_count = 4
 [wordspaces]

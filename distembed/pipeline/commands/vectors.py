@@ -1,4 +1,4 @@
-"""The commands on vectors: `distembed evaluate|neighbors|export`."""
+"""The commands on vectors: `distembed evaluate|neighbors`."""
 
 from __future__ import annotations
 
@@ -83,23 +83,4 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
         write(neighbor_line(word, model.most_similar(word, n=n)))
 
 
-@click.command()
-@click.argument("workspace")
-@click.option(
-    "--to",
-    "target",
-    required=True,
-    metavar="FILE",
-    help="Suffix says the format: .txt .bin .parquet .safetensors (.gz .xz).",
-)
-@one_sentence
-def export(workspace: str, target: str) -> None:
-    """Write the vectors of a finished WORKSPACE, or of that of a job file, to one file that other tools read."""
-    from distembed.pipeline.runner import load_vectors
-
-    model = load_vectors(workspace)
-    model.save(target)
-    write(shown(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}"))
-
-
-COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, export)
+COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors)

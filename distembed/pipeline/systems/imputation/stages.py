@@ -430,4 +430,10 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
     )
 
 
-SYSTEM = System(ImputationJob, stages, table_sizes, "distembed.pipeline.systems.imputation.report")
+SYSTEM = System(
+    ImputationJob,
+    stages,
+    table_sizes,
+    "distembed.pipeline.systems.imputation.report",
+    "distembed.pipeline.systems.imputation.exports",
+)
