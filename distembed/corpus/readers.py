@@ -313,7 +313,7 @@ def check_file_name(path: str) -> None:
     except UnicodeEncodeError as error:
         encoding = sys.getfilesystemencoding()
         raise OSError(
-            f"{path!r} cannot be represented in {encoding}, the encoding of file names in this locale; set PYTHONUTF8=1."
+            f"{path!r} cannot be represented in {encoding}, which this locale uses for file names; set PYTHONUTF8=1."
         ) from error
 
 

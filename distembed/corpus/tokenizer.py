@@ -124,7 +124,7 @@ class Tokenizer:
 
 
 class Scanned(NamedTuple):
-    """The ids of a batch (int32, -1 at borders); the end of the ids and the number of tokens of each closed document."""
+    """The ids of a batch (int32, -1 at borders), and the end of the ids and the tokens of each closed document."""
 
     ids: NDArray[np.int32]
     id_stops: NDArray[np.int64]
