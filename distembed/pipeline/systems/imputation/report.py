@@ -53,7 +53,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
         _convergence(workspace),
         _hold_out(workspace),
         near,
-        report.ways_on(workspace, where),
+        report.ways_on(workspace, where, table="names", suffix="csv"),
     )
     return "\n\n".join(line for line in lines if line)
 

@@ -31,7 +31,7 @@ from distembed.manifold.imputation import (
 )
 from distembed.neighbors.distances import distance_chunk, distance_rows
 from distembed.neighbors.search import MERGED_AT_ONCE
-from distembed.pipeline.context import Context, StageSpec, System, sections, stored_sparse
+from distembed.pipeline.context import Context, Counted, StageSpec, System, sections, stored_sparse
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
@@ -39,7 +39,6 @@ from distembed.pipeline.tables.domain import Joined, join, read_domain, read_kno
 from distembed.pipeline.tables.files import Floats
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
 from distembed.pipeline.tables.rows import LeftOut
-from distembed.storage.workspace import Workspace
 
 # --- the stages ----------------------------------------------------------------------------------------------
 
@@ -78,11 +77,10 @@ class TableSizes(NamedTuple):
         return "\n".join([sizes, *(f"  {note}" for note in self.notes)])
 
 
-def table_sizes(job: ImputationJob, workspace: Workspace | None) -> TableSizes:
-    """Return the sizes of a job; what a committed join of `workspace` has counted is not read again."""
-    done = workspace.stages() if workspace is not None else {}
-    if workspace is not None and "join" in done:
-        n_bytes = recorded_bytes(done["join"])
+def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
+    """Return the sizes of a job; what a committed join has counted is not read again."""
+    if counted is not None and "join" in counted.stages:
+        workspace, n_bytes = counted.workspace, recorded_bytes(counted.stages["join"])
         spec = workspace.describe("domain").spec
         width = np.dtype(spec.dtype).itemsize
         n_components = workspace.describe("known_vectors").spec.shape[1]
@@ -450,4 +448,10 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
     )
 
 
-SYSTEM = System(ImputationJob, stages, table_sizes, "distembed.pipeline.systems.imputation.report")
+SYSTEM = System(
+    ImputationJob,
+    stages,
+    table_sizes,
+    "distembed.pipeline.systems.imputation.report",
+    "distembed.pipeline.systems.imputation.exports",
+)
