@@ -11,7 +11,11 @@ import signal
 import click
 
 import distembed
+<<<<<<< HEAD
 from distembed.pipeline.commands import jobs, start, vectors
+=======
+from distembed.pipeline.commands import export, jobs, vectors
+>>>>>>> main
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -46,7 +50,11 @@ def cli() -> None:
     """
 
 
+<<<<<<< HEAD
 for command in (*start.COMMANDS, *jobs.COMMANDS, *vectors.COMMANDS):
+=======
+for command in (*jobs.COMMANDS, *vectors.COMMANDS, *export.COMMANDS):
+>>>>>>> main
     cli.add_command(command)
 
 

@@ -99,7 +99,7 @@ def _write_halves(folder: Path) -> None:
 
 def _write_reviews(folder: Path) -> None:
     """Write fastText's vectors of the words of film reviews as a table of features."""
-    reviews = WordVectors.load(_gensim("pang_lee_polarity_fasttext.vec"))
+    reviews = WordVectors.load(_gensim("pang_lee_polarity_fasttext.vec"), encoding="latin-1")
     letters = [row for row, word in enumerate(reviews.words) if word.isalpha()]
     words = np.array([reviews.words[row] for row in letters])
     np.savez_compressed(folder / "reviews.npz", word=words, feature=reviews.vectors[letters])

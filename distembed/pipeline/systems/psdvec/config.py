@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -32,6 +32,7 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
+<<<<<<< HEAD
     """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first.
 
     Attributes
@@ -43,8 +44,12 @@ class EvaluationSection(Section):
     n_components_removed : int
         How many of the first principal components are removed before the evaluation.
     """
+=======
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
+>>>>>>> main
 
     sets: tuple[InputPath, ...] = ()
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     remove_mean: bool = False
     n_components_removed: int = Field(default=0, ge=0)
 

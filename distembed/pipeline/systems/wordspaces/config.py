@@ -176,6 +176,7 @@ class WordSpacesSection(Section):
 
 
 class ScoringSection(Section):
+<<<<<<< HEAD
     """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare.
 
     Attributes
@@ -185,8 +186,12 @@ class ScoringSection(Section):
     keep_words : bool
         Whether the words of the sets are in the vocabulary however rare they are.
     """
+=======
+    """`[evaluation]` of word spaces: the sets, how their words are looked up, and whether all of them are kept."""
+>>>>>>> main
 
     sets: tuple[InputPath, ...] = ()
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     keep_words: bool = True
 
 
