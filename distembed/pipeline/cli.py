@@ -11,11 +11,7 @@ import signal
 import click
 
 import distembed
-<<<<<<< HEAD
-from distembed.pipeline.commands import jobs, start, vectors
-=======
-from distembed.pipeline.commands import export, jobs, vectors
->>>>>>> main
+from distembed.pipeline.commands import export, jobs, start, vectors
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -50,11 +46,7 @@ def cli() -> None:
     """
 
 
-<<<<<<< HEAD
-for command in (*start.COMMANDS, *jobs.COMMANDS, *vectors.COMMANDS):
-=======
-for command in (*jobs.COMMANDS, *vectors.COMMANDS, *export.COMMANDS):
->>>>>>> main
+for command in (*start.COMMANDS, *jobs.COMMANDS, *vectors.COMMANDS, *export.COMMANDS):
     cli.add_command(command)
 
 

@@ -32,21 +32,19 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
-<<<<<<< HEAD
-    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first.
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first.
 
     Attributes
     ----------
     sets : tuple of str
         Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming.
+    case : "auto", "lower", "keep" or "ignore"
+        How the words of the sets are looked up: "auto" as they are written and then in lower case.
     remove_mean : bool
         Whether the mean vector is subtracted before the evaluation.
     n_components_removed : int
         How many of the first principal components are removed before the evaluation.
     """
-=======
-    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
->>>>>>> main
 
     sets: tuple[InputPath, ...] = ()
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"

@@ -176,19 +176,17 @@ class WordSpacesSection(Section):
 
 
 class ScoringSection(Section):
-<<<<<<< HEAD
     """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare.
 
     Attributes
     ----------
     sets : tuple of str
         Files or folders of evaluation sets.
+    case : "auto", "lower", "keep" or "ignore"
+        How the words of the sets are looked up: "auto" as they are written and then in lower case.
     keep_words : bool
         Whether the words of the sets are in the vocabulary however rare they are.
     """
-=======
-    """`[evaluation]` of word spaces: the sets, how their words are looked up, and whether all of them are kept."""
->>>>>>> main
 
     sets: tuple[InputPath, ...] = ()
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"
