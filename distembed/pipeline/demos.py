@@ -1,7 +1,7 @@
 """The small real example of each system, from files that installed packages carry.
 
 The job files lie in `distembed/demos`, one per system. Two of them need inputs that no package carries in a form
-that a job reads: these are cut out of files that gensim carries when a demo is laid out.
+that a job reads: these are cut out of files that gensim and scikit-learn carry when a demo is laid out.
 """
 
 from __future__ import annotations
@@ -97,12 +97,16 @@ def _write_halves(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_text("\n".join(records) + "\n", encoding="utf-8")
 
 
-def _write_reviews(folder: Path) -> None:
-    """Write fastText's vectors of the words of film reviews as a table of features."""
-    reviews = WordVectors.load(_gensim("pang_lee_polarity_fasttext.vec"), encoding="latin-1")
-    letters = [row for row, word in enumerate(reviews.words) if word.isalpha()]
-    words = np.array([reviews.words[row] for row in letters])
-    np.savez_compressed(folder / "reviews.npz", word=words, feature=reviews.vectors[letters])
+def _write_digits(folder: Path) -> None:
+    """Write the upper halves of scanned digits as a table, and the lower halves of a third of them as vectors."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - takes a second, and one demo uses it
+
+    digits = load_digits()
+    names = np.array([f"{digit}-{number:04d}" for number, digit in enumerate(digits.target)])
+    upper, lower = digits.data[:, :32], digits.data[:, 32:]
+    labels = np.array([str(digit) for digit in digits.target])
+    np.savez_compressed(folder / "upper_halves.npz", name=names, digit=labels, pixel=upper)
+    WordVectors(names[:600].tolist(), lower[:600].astype(np.float32)).save(folder / "lower_halves.txt")
 
 
-_INPUTS: dict[str, Callable[[Path], None]] = {"transfer": _write_halves, "imputation": _write_reviews}
+_INPUTS: dict[str, Callable[[Path], None]] = {"transfer": _write_halves, "imputation": _write_digits}

@@ -111,7 +111,7 @@ def as_text(keys: list[Key], *, width: int = 100) -> str:
     """Return keys as lines for a terminal of a width."""
     lines = []
     for section, group in _by_section(keys):
-        lines += ["", f"[{section}]  {group[0].about}"]
+        lines += ["", *textwrap.wrap(f"[{section}]  {group[0].about}", width, subsequent_indent="    ")]
         for key in group:
             lines += [f"  {key.name}" + ("" if key.default is None else f" = {toml_value(key.default)}")]
             lines += textwrap.wrap(
