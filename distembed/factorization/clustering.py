@@ -135,7 +135,22 @@ def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
     return moved / np.where(norms > 0, norms, 1.0)
 
 
-class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """What estimators of non-negative documents × words that label the documents say to scikit-learn."""
+
+    _expected_failed_checks: ClassVar[dict[str, str]] = {
+        "check_clustering": "its blobs have negative values, and X may not have any",
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse or dense input without negative values."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class SphericalKMeans(DocumentClusterer):
     """Cluster documents by cosine, out of core.
 
     Maximizes ``sum_i cos(x_i, c_label(i))`` over unit centroids c (Dhillon & Modha 2001), one pass over X a
@@ -164,10 +179,6 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     converged_ : bool
     """
 
-    _expected_failed_checks: ClassVar[dict[str, str]] = {
-        "check_clustering": "its blobs have negative values, and X may not have any",
-    }
-
     def __init__(
         self,
         n_clusters: int = 8,
@@ -184,13 +195,6 @@ class SphericalKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.n_init = n_init
         self.random_state = random_state
         self.seeding_sample = seeding_sample
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse or dense input without negative values."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
     @property
     def _n_features_out(self) -> int:

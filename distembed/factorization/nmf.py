@@ -5,34 +5,42 @@ NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & 
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-A round is one pass over the row blocks of X and one over those of M, which needs no n × d and no d × d dense
-matrix: the product M W that ends a round (for the core and the objective) is the one that begins the next.
+The rounds are in `nmf_rounds`, what they start from in `nmf_starts`, and the mathematics of a block in
+`nmf_blocks`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar
 
-import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import (
+    DocumentClusterer,
     Facts,
     check_clusters,
     check_nonnegative,
-    spherical_kmeans,
-    unit_rows,
 )
+from distembed.factorization.nmf_rounds import (
+    Factors,
+    Fit,
+    Round,
+    descend,
+    nmf_round,
+    orthogonal_round,
+    semantic_round,
+    times,
+)
+from distembed.factorization.nmf_starts import INITS, orthogonal_start, plain_start, semantic_start
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
 from distembed.validation import (
     RandomState,
@@ -43,253 +51,12 @@ from distembed.validation import (
     training_matrix,
 )
 
-Floats = NDArray[np.float64]
-
-#: Rounds between two checkpoints; convergence is judged as often, as in scikit-learn.
-ROUNDS_PER_CHECKPOINT = 10
-
-#: Added to the 0/1 memberships of spherical k-means, since a multiplicative update never leaves zero
-#: (Ding, Li & Jordan, PAMI 2010, section 3.3, start k-means-based factorizations so).
-MEMBERSHIP_FLOOR = 0.2
-
-#: Sweeps of coordinate descent after each product; the product costs far more (Gillis & Glineur 2012).
-HALS_SWEEPS = 4
-
-#: A row is left alone when a sweep moves no coordinate by more than this share of its largest: half the time of
-#: four full sweeps on 20 Newsgroups, and as many rounds (tests/benchmarks/TOPICS.md).
-HALS_TOLERANCE = 0.03
-
 #: Most sweeps of the convex problem of `transform`, which stops by itself when it has settled.
 TRANSFORM_SWEEPS = 500
 
 
-class Factors(NamedTuple):
-    """The state of a factorization after some rounds; n documents, d words, rank k."""
-
-    documents: Array  # Z (n, k), dtype of X
-    words: Array  # W (d, k) float64
-    core: Array  # S (k, k) float64; the identity where there is no M
-    carried: Array  # (d, k) float64: M W where there is an M, else Xᵀ Z
-    objective: Array  # (rounds, 1) float64, of the rounds since the last checkpoint
-
-
-Round = Callable[[Factors], Factors]
-
-
-class Fit(NamedTuple):
-    """One start, carried to its end."""
-
-    factors: Factors
-    objective: Floats
-    converged: bool
-
-
-def _keep(checkpoint: Checkpoint, name: str, advance: Callable[[], Factors]) -> Factors:
-    """Return the factors kept under a name; make them only if one of them is not kept yet."""
-    if checkpoint is persist:  # a round leaves its factors in memory already
-        return advance()
-    made = cache(advance)
-    kept = (checkpoint(f"{name}-{field}", partial(_lazy_field, made, field)) for field in Factors._fields)
-    return Factors(*kept)
-
-
-def _lazy_field(made: Callable[[], Factors], field: str) -> da.Array:
-    value = getattr(made(), field)
-    return value if isinstance(value, da.Array) else da.from_array(value, chunks=-1)
-
-
-def _in_memory(factors: Factors, like: Array) -> Factors:
-    """Return the factors as NumPy arrays where the matrix they belong to is in memory."""
-    if isinstance(like, da.Array):
-        return factors
-    return compute(factors)
-
-
-def _advance(factors: Factors, one_round: Round, n_rounds: int) -> Factors:
-    """Return the factors after some rounds, each of which is computed before the next is planned."""
-    losses = []
-    for _ in range(n_rounds):
-        factors = Factors(*dask.persist(*one_round(factors)))
-        losses.append(factors.objective)
-    lazy = isinstance(losses[0], da.Array)
-    objective = da.concatenate(losses).rechunk(-1) if lazy else np.concatenate(losses)
-    return factors._replace(objective=objective)
-
-
-def _descend(
-    X: Array, start: Callable[[], Factors], one_round: Round, *,
-    n_iter: int, tol: float, checkpoint: Checkpoint, name: str,
-) -> Fit:  # fmt: skip
-    """Carry one start to convergence, or through n_iter rounds."""
-    factors = _in_memory(_keep(checkpoint, f"{name}-start", start), X)
-    history: list[float] = []
-    for done in range(0, n_iter, ROUNDS_PER_CHECKPOINT):
-        n_rounds = min(ROUNDS_PER_CHECKPOINT, n_iter - done)
-        advance = partial(_advance, factors, one_round, n_rounds)
-        factors = _in_memory(_keep(checkpoint, f"{name}-round-{done + n_rounds:05d}", advance), X)
-        before = history[-1] if history else np.inf
-        history.extend(compute(factors.objective).ravel())
-        if tol > 0 and before - history[-1] <= tol * before < np.inf:
-            return Fit(factors, np.array(history), converged=True)
-    return Fit(factors, np.array(history), converged=False)
-
-
-# --- the rounds -------------------------------------------------------------------------------------------
-
-
-def _nmf_round(solver: str, X: Array, squares: float, now: Factors) -> Factors:
-    """Return the factors after one round of NMF."""
-    rank = now.words.shape[1]
-    if solver == "hals":
-        limits: dict[str, Any] = {"sweeps": HALS_SWEEPS, "tolerance": HALS_TOLERANCE}
-        update: Callable[..., Any] = partial(blocks.descend_documents, **limits)
-        renew: Callable[..., Any] = partial(blocks.coordinate_descent, **limits)
-    else:
-        update, renew = blocks.update_documents, blocks.update_words
-    WW = each(blocks.gram, now.words, rows=rank, columns=rank)
-    Z = each(update, X, now.documents, now.words, WW, columns=rank, dtype=X.dtype)
-    return _words_follow(X, squares, renew, now, Z)
-
-
-def _orthogonal_round(X: Array, squares: float, now: Factors) -> Factors:
-    """Return the factors after one round of orthogonal NMF; `carried` is Xᵀ Z of the round before."""
-    rank = now.words.shape[1]
-    WXZ = each(_product, now.words, now.carried, rows=rank, columns=rank)
-    update = blocks.update_orthogonal_documents
-    Z = each(update, X, now.documents, now.words, WXZ, columns=rank, dtype=X.dtype)
-    return _words_follow(X, squares, blocks.update_words, now, Z)
-
-
-def _words_follow(X: Array, squares: float, renew: Callable[..., Any], now: Factors, Z: Array) -> Factors:
-    """Return the factors of new document factors: word factors renewed from them, and the loss."""
-    XZ, ZZ = _document_sums(X, Z)
-    W = each(renew, now.words, XZ, ZZ, columns=now.words.shape[1])
-    loss = each(partial(_document_loss, squares), XZ, ZZ, W, rows=1, columns=1)
-    return Factors(Z, W, now.core, XZ, loss)
-
-
-def _semantic_round(X: Array, M: Array, squares: tuple[float, float], weight: float, now: Factors) -> Factors:
-    """Return the factors after the three updates of equation 7; `carried` is M W."""
-    rank = now.words.shape[1]
-    WW = each(blocks.gram, now.words, rows=rank, columns=rank)
-    Z = each(blocks.update_documents, X, now.documents, now.words, WW, columns=rank, dtype=X.dtype)
-    XZ, ZZ = _document_sums(X, Z)
-    renew = partial(blocks.update_semantic_words, weight=weight)
-    W = each(renew, now.words, XZ, ZZ, now.carried, now.core, columns=rank)
-    MW = _times(M, W)
-    S = each(blocks.update_core, now.core, W, MW, columns=rank)
-    loss = each(partial(_joint_loss, squares, weight), XZ, ZZ, W, MW, S, rows=1, columns=1)
-    return Factors(Z, W, S, MW, loss)
-
-
-def _document_sums(X: Array, Z: Array) -> tuple[Array, Array]:
-    rank = Z.shape[1]
-    XZ = total(blocks.transposed_times, X, Z, shape=(X.shape[1], rank))
-    return XZ, total(blocks.gram, Z, shape=(rank, rank))
-
-
-def _times(M: Array, W: Array) -> Array:
-    """Return M W, (d, k) float64 in one block."""
-    product = each(_exact_times, M, W, columns=W.shape[1])
-    return product.rechunk(-1) if isinstance(product, da.Array) else product
-
-
-def _exact_times(M: csr_array, W: Floats) -> Floats:
-    return blocks.times(M, W).astype(np.float64, copy=False)
-
-
-def _product(A: Floats, B: Floats) -> Floats:
-    return A.T @ B
-
-
-def _document_loss(squares: float, XZ: Floats, ZZ: Floats, W: Floats) -> Floats:
-    return np.array([[blocks.document_loss(squares, XZ, ZZ, W)]])
-
-
-def _joint_loss(
-    squares: tuple[float, float], weight: float, XZ: Floats, ZZ: Floats, W: Floats, MW: Floats, S: Floats
-) -> Floats:
-    semantic = blocks.word_loss(squares[1], MW, W, S)
-    return np.array([[blocks.document_loss(squares[0], XZ, ZZ, W) + weight * semantic]])
-
-
-# --- the starts -------------------------------------------------------------------------------------------
-
-
-def _start_factors(X: Array, rank: int, init: str, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
-    """Return the document and word factors to start from."""
-    if init == "random":
-        return _random_start(X, rank, seed, mean)
-    if init == "nndsvd":
-        return _nndsvd_start(X, rank, mean)
-    return _kmeans_start(X, rank, seed)
-
-
-def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return the memberships, lifted by `MEMBERSHIP_FLOOR`, and the lifted centroids of spherical k-means."""
-    found = spherical_kmeans(unit_rows(X), rank, n_iter=50, tol=1e-4, seed=seed, sample=20_000)
-    member = partial(blocks.membership, rank=rank, floor=MEMBERSHIP_FLOOR, dtype=X.dtype)
-    Z = each(member, found.labels, columns=rank, dtype=X.dtype)
-    W = found.centroids.T
-    return Z, W + MEMBERSHIP_FLOOR * W.mean(axis=0)
-
-
-def _random_start(X: Array, rank: int, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
-    """Return even document factors and word factors from |N(0, mean / k)|: the first update breaks ties."""
-    scale = np.sqrt(mean / rank)
-    W = scale * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
-    return each(partial(_even_rows, rank=rank, value=scale), X, columns=rank, dtype=X.dtype), W
-
-
-def _even_rows(X: csr_array, *, rank: int, value: float) -> Floats:
-    return np.full((X.shape[0], rank), value, X.dtype)
-
-
-def _nndsvd_start(X: Array, rank: int, mean: float) -> tuple[Array, Array]:
-    """Return the signed parts of the leading singular vectors, zeros set to the mean of X.
-
-    Boutsidis & Gallopoulos (2008), variant NNDSVDa, which multiplicative updates need.
-    """
-    V, values = _right_singular_vectors(X, rank)
-    positive, negative = np.sqrt(compute(total(blocks.sign_parts, X, V, shape=(2, rank)))) / values
-    up, down = np.linalg.norm(np.maximum(V, 0), axis=0), np.linalg.norm(np.minimum(V, 0), axis=0)
-    sign = np.where(positive * up >= negative * down, 1.0, -1.0)
-    document_norm, word_norm = np.where(sign > 0, (positive, up), (negative, down))
-    strength = np.sqrt(values * document_norm * word_norm)
-    part = np.maximum(V * sign, 0) * strength / word_norm
-    scale = (sign * strength / (values * document_norm)).reshape(1, -1)
-    Z = each(partial(blocks.signed_part, floor=mean), X, V, scale, columns=rank, dtype=X.dtype)
-    return Z, np.where(part > 0, part, mean)
-
-
-def _right_singular_vectors(X: Array, rank: int, *, n_passes: int = 8) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the leading right singular vectors (d, k) and values by subspace iteration on XᵀX."""
-    width = min(rank + 10, *X.shape)
-    basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], width)))
-    for _ in range(n_passes):
-        image = compute(total(_squared_times, X, basis, shape=basis.shape))
-        basis, _ = np.linalg.qr(image)
-    image = compute(total(_squared_times, X, basis, shape=basis.shape))
-    projected = basis.T @ image
-    eigenvalues, rotation = np.linalg.eigh((projected + projected.T) / 2)
-    leading = np.argsort(eigenvalues)[::-1][:rank]
-    values = np.sqrt(np.maximum(eigenvalues[leading], np.finfo(np.float64).tiny))
-    return basis @ rotation[:, leading], values
-
-
-def _squared_times(X: csr_array, V: Floats) -> NDArray[Any]:
-    return blocks.transposed_times(X, blocks.times(X, V))
-
-
-# --- the estimators ---------------------------------------------------------------------------------------
-
-
-class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class _Factorization(DocumentClusterer):
     """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
-
-    _expected_failed_checks: ClassVar[dict[str, str]] = {
-        "check_clustering": "its blobs have negative values, and X may not have any",
-    }
 
     def __init__(
         self,
@@ -310,13 +77,6 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self.random_state = random_state
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse or dense input without negative values."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     @property
     def _n_features_out(self) -> int:
         return int(self.word_factors_.shape[1])
@@ -332,7 +92,7 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         """Carry every start to its end and keep the one of the smallest objective."""
         seed = seed_of(self.random_state)
         ends = (
-            _descend(
+            descend(
                 X, partial(start, (seed, number)), one_round, n_iter=self.n_iter, tol=self.tol,
                 checkpoint=self.checkpoint, name=f"start-{number}",
             )
@@ -427,9 +187,6 @@ class _Factorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         return matrix, facts
 
 
-_INITS = ("spherical_kmeans", "random", "nndsvd")
-
-
 class NMF(_Factorization):
     """Factorize documents × words into non-negative document and word factors.
 
@@ -491,8 +248,8 @@ class NMF(_Factorization):
             If X holds negative or NaN values, no value, or fewer documents than components, or if an option
             is not one of its names.
         """
-        self._check(init=_INITS, solver=("hals", "multiplicative"))
-        self._fit_documents(X, _plain_start, partial(_nmf_round, self.solver))
+        self._check(init=INITS, solver=("hals", "multiplicative"))
+        self._fit_documents(X, plain_start, partial(nmf_round, self.solver))
         return self
 
 
@@ -521,8 +278,8 @@ class OrthogonalNMF(_Factorization):
         ValueError
             As `NMF.fit`.
         """
-        self._check(init=_INITS)
-        self._fit_documents(X, _orthogonal_start, _orthogonal_round)
+        self._check(init=INITS)
+        self._fit_documents(X, orthogonal_start, orthogonal_round)
         return self
 
 
@@ -608,7 +365,7 @@ class SemanticNMF(_Factorization):
             If X or M holds negative or NaN values, X no value or fewer documents than components, M is not
             square over the words of X, or not symmetric.
         """
-        self._check(init=_INITS)
+        self._check(init=INITS)
         if self.shift < 1 or self.semantic_weight < 0:
             raise ValueError(
                 f"shift is {self.shift} and semantic_weight is {self.semantic_weight}; give shift >= 1 and "
@@ -619,10 +376,10 @@ class SemanticNMF(_Factorization):
             semantic = _semantic_matrix(M, matrix.shape[1], self.shift)
             matrix, semantic = _alike(matrix, semantic)
             squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
-            plain = partial(_plain_start, matrix, self.n_components, self.init, facts.mean)
-            start = partial(_semantic_start, semantic, plain)
+            plain = partial(plain_start, matrix, self.n_components, self.init, facts.mean)
+            start = partial(semantic_start, semantic, plain)
             weight = float(self.semantic_weight)
-            self._fit(matrix, start, partial(_semantic_round, matrix, semantic, squares, weight))
+            self._fit(matrix, start, partial(semantic_round, matrix, semantic, squares, weight))
             self._keep_kind(X)
         return self
 
@@ -637,23 +394,6 @@ class SemanticNMF(_Factorization):
     def _learn(self, fit: Fit) -> None:
         super()._learn(fit)
         self.core_ = compute(fit.factors.core)
-
-
-def _plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    Z, W = _start_factors(X, rank, init, seed, mean)
-    return Factors(Z, W, np.eye(rank), np.zeros_like(W), np.zeros((1, 1)))
-
-
-def _orthogonal_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    factors = _plain_start(X, rank, init, mean, seed)
-    XZ = total(blocks.transposed_times, X, factors.documents, shape=(X.shape[1], rank))
-    return factors._replace(carried=XZ)
-
-
-def _semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...]) -> Factors:
-    factors = plain(seed)
-    MW = compute(_times(M, factors.words))
-    return factors._replace(core=blocks.fitted_core(factors.words, MW), carried=MW)
 
 
 def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
@@ -680,7 +420,7 @@ def _shifted(block: csr_array, shift: float) -> csr_array:
 def _check_symmetric(M: Array) -> None:
     """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
     probes = np.random.default_rng(0).random((M.shape[0], 2))
-    image = compute(_times(M, probes))
+    image = compute(times(M, probes))
     one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
     if abs(one - other) > 1e-5 * abs(one):
         raise ValueError(

@@ -14,8 +14,8 @@ import pytest
 
 import distembed as de
 from distembed.evaluation import imputation as evaluation
-from distembed.pipeline.systems.imputation.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.systems.imputation.stages import join, read_domain, read_known
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.tables.domain import join, read_domain, read_known
 
 pytestmark = pytest.mark.slow
 

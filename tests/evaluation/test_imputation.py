@@ -141,3 +141,46 @@ def test_the_mean_of_nearest_is_a_mean():
     Y = np.array([[1.0], [3.0], [9.0], [np.nan]])
     assert evaluation.nearest_mean(X, Y, k=2)[3] == [2.0]
     assert evaluation.nearest_one(X, Y)[3] == [1.0]
+
+
+def test_every_known_row_is_hidden_once_and_some_stay():
+    known = np.arange(3, 50, 2)
+    folds = evaluation.hold_out_folds(known, n_folds=5, max_names=1000, seed=0)
+    assert sorted(np.concatenate(folds)) == known.tolist()
+    assert max(map(len, folds)) - min(map(len, folds)) <= 1
+    assert sum(map(len, evaluation.hold_out_folds(known, n_folds=5, max_names=7, seed=0))) == 7
+    assert [fold.size for fold in evaluation.hold_out_folds([4, 9], n_folds=5, max_names=7, seed=0)] == [1, 1]
+    assert evaluation.hold_out_folds([4], n_folds=5, max_names=7, seed=0) == []
+
+
+def test_recovery_is_that_of_the_hold_out():
+    _, Y = problem()
+    hidden, found = np.arange(5), Y[:5] + 0.3 * np.random.default_rng(1).standard_normal((5, 6))
+    score = evaluation.recovery(found, hidden, Y)
+    cosine, rank, reciprocal = evaluation._compare(found, hidden, np.arange(40), Y)
+    assert (score.cosine.mean(), np.median(score.rank)) == (pytest.approx(cosine), rank)
+    assert (1 / score.rank).mean() == pytest.approx(reciprocal)
+    assert np.isnan(score.label_share).all()
+
+
+def test_the_hidden_name_is_no_neighbor_of_its_own():
+    Y = np.array([[1.0, 0], [1, 0.1], [1, 0.2], [0, 1]])
+    score = evaluation.recovery(Y[:1], [0], Y, labels=["a", "a", "b", ""])
+    assert score.label_share == [pytest.approx(1 / 3)]
+    assert np.isnan(evaluation.recovery(Y[3:], [3], Y, labels=["a", "a", "b", ""]).label_share).all()
+
+
+def test_gains_are_of_the_first_method_over_the_others():
+    rng = np.random.default_rng(0)
+    good = evaluation.Recovery(
+        rng.uniform(0.5, 0.9, 60), rng.integers(1, 10, 60).astype(float), np.full(60, np.nan)
+    )
+    poor = evaluation.Recovery(good.cosine - 0.2, good.rank + 30, good.label_share)
+    first, second = evaluation.compare_methods({"good": good, "poor": poor}, n_known=60)
+    assert (first.cosine_gain, second.cosine_gain) == (0, pytest.approx(0.2))
+    assert second.rank_gain == pytest.approx(0.5)
+    assert first.cosine_low < first.cosine < first.cosine_high
+    assert evaluation.is_better(second)
+    assert not evaluation.is_better(first)
+    few = evaluation.Recovery(*(values[:2] for values in good))
+    assert evaluation.is_better(evaluation.compare_methods({"good": few}, n_known=60)[0]) is None

@@ -18,8 +18,8 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.factorization import nmf, row_lifts
 from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization import nmf_rounds, nmf_starts, row_lifts
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.weighting.documents import choose_words, document_frequencies, select_words, tf_idf
 from tests.references import nmf as plain
@@ -50,9 +50,9 @@ def lazy(matrix, rows):
 def start_of(model, X, M=None):
     """The dense factors a fit starts from."""
     mean = X.sum() / np.prod(X.shape)
-    first = nmf._plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
+    first = nmf_starts.plain_start(X, model.n_components, model.init, mean, (model.random_state, 0))
     if M is not None:
-        first = nmf._semantic_start(M, lambda seed: first, (0, 0))
+        first = nmf_starts.semantic_start(M, lambda seed: first, (0, 0))
     return np.array(first.documents), np.array(first.words), np.array(first.core)
 
 
@@ -143,7 +143,7 @@ def test_hals_equals_the_oracle_after_10_rounds():
     model = NMF(3, solver="hals", n_iter=10, tol=0).fit(X)
     Z, W, _ = start_of(model, X)
     for _ in range(10):
-        Z, W = plain.hals_round(X.toarray(), Z, W, nmf.HALS_SWEEPS, nmf.HALS_TOLERANCE)
+        Z, W = plain.hals_round(X.toarray(), Z, W, nmf_rounds.HALS_SWEEPS, nmf_rounds.HALS_TOLERANCE)
     np.testing.assert_allclose(model.document_factors_, Z, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(model.word_factors_, W, rtol=1e-6, atol=1e-7)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ label_column = "kind"
 path = "known.txt"
 [imputation]
 min_degree = 4
+[evaluation]
+n_folds = 2
 [resources]
 workers = 2
 """
@@ -90,6 +93,85 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     assert exported.vectors[:N_NAMES].tobytes() == model.vectors_.tobytes()
     graph = workspace.array("graph").blocks[0].compute()
     assert (graph != model.graph_).nnz == 0
+
+
+def hidden_names(workspace: Path) -> list[dict[str, Any]]:
+    """Return what imputation found for each hidden name."""
+    table = de.Workspace.open(workspace).table("hold_out_names").to_pylist()
+    return [row for row in table if row["method"] == "imputation"]
+
+
+def test_the_report_says_how_well_hidden_names_are_found(finished: tuple[Path, str]) -> None:
+    workspace, output = finished
+    assert "Hold-out: 20 known names hidden in 2 folds; cosine to the true vector" in output
+    assert "The table predicts the vectors better than the same table with its rows shuffled." in output
+    assert "A linear map of the same table finds them better" in output  # as it was made
+    names = hidden_names(workspace)
+    assert sorted(name["word"] for name in names) == sorted(f"name_{i}" for i in range(N_KNOWN))
+    rows = de.Workspace.open(workspace).table("hold_out").to_pylist()
+    summary = {row["method"]: row for row in rows}
+    imputed, shuffled = summary["imputation"], summary["shuffled table"]
+    assert imputed["cosine"] == pytest.approx(np.mean([name["cosine"] for name in names]))
+    assert imputed["cosine"] > shuffled["cosine"] + 0.2
+    assert imputed["median_rank"] < shuffled["median_rank"]
+    # the names were labelled even and odd, which says nothing of their vectors
+    assert 0.2 < imputed["label_share"] < 0.8
+    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.index("Hidden names found again") < page.index("Names that matched")
+
+
+def test_a_hidden_name_is_imputed_as_if_it_had_never_been_known(
+    job: Path, finished: tuple[Path, str]
+) -> None:
+    workspace = de.Workspace.open(finished[0])
+    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
+    truth = Y.copy()
+    fold = [name for name in hidden_names(finished[0]) if name["fold"] == 1]
+    rows = [int(name["word"].removeprefix("name_")) for name in fold]
+    Y[rows] = np.nan
+    found = de.LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_[rows]
+    cosines = [
+        found[i] @ truth[row] / np.linalg.norm(found[i]) / np.linalg.norm(truth[row])
+        for i, row in enumerate(rows)
+    ]
+    np.testing.assert_allclose([name["cosine"] for name in fold], cosines, rtol=1e-6)
+
+
+def test_a_table_of_noise_is_said_to_predict_nothing(job: Path, tmp_path: Path) -> None:
+    words, rng = [f"name_{i}" for i in range(N_NAMES)], np.random.default_rng(5)
+    de.WordVectors(words, rng.standard_normal((N_NAMES, 8))).save(tmp_path / "noise.txt")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'noise.txt'}'")
+    assert "Names imputed from this table are no better than names drawn at random" in done.output
+    assert "no better than names drawn at random" in (tmp_path / "w/report/index.html").read_text()
+
+
+def test_one_known_name_cannot_be_hidden(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("name_3 1 2 3\n")
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'one.txt'}'")
+    assert done.exit_code == 0, done.output
+    assert "cannot be judged: 1 name with a known vector is too few" in done.output
+
+
+def test_a_column_that_outweighs_all_others_is_named(job: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"name {i},{rng.random()},{1e9 * rng.random()}" for i in range(N_NAMES)]
+    (tmp_path / "domain.csv").write_text("name,a,revenue\n" + "\n".join(rows) + "\n")
+    domain = ("--set", f"domain.path='{tmp_path / 'domain.csv'}'", "--set", "domain.label_column='a'")
+    domain = (*domain, "--set", "domain.columns=['a','revenue']")
+    done = run(
+        "run",
+        job,
+        "--workspace",
+        tmp_path / "raw",
+        *domain,
+        "--set",
+        "domain.standardize=false",
+        "--until",
+        "join",
+    )
+    assert "warning: the column 'revenue' carries 100.0% of the distance" in done.output
+    done = run("run", job, "--workspace", tmp_path / "w", *domain, "--until", "join")
+    assert "warning" not in done.output
 
 
 def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.pipeline.systems.imputation.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.systems.imputation.stages import join, read_domain, read_known
-from distembed.pipeline.tables import TableError, match_names
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.tables.domain import column_shares, join, read_domain, read_known
+from distembed.pipeline.tables.files import TableError
+from distembed.pipeline.tables.names import match_names
 from distembed.vectors import WordVectors
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
@@ -29,7 +30,9 @@ def write(folder: Path, text: str, name: str = "table.csv") -> str:
 
 @pytest.mark.parametrize("name", ["table.csv", "table.csv.xz"])
 def test_features_of_a_csv(tmp_path: Path, name: str) -> None:
-    domain = read_domain(DomainSection(path=write(tmp_path, FEATURES, name), label_column="sector"))
+    domain = read_domain(
+        DomainSection(path=write(tmp_path, FEATURES, name), label_column="sector", standardize=False)
+    )
     assert domain.names == ["General Motors", "Ford", "Shell"]
     assert domain.labels == ["cars", "cars", "oil"]
     np.testing.assert_array_equal(domain.matrix, [[1, 2.5], [3, 4], [5, 7]])
@@ -40,7 +43,7 @@ def test_features_of_parquet_and_npz_are_those_of_the_csv(tmp_path: Path) -> Non
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     np.savez(tmp_path / "t.npz", name=np.array(["u", "v"]), X=np.array([[1.0, 3.0], [2.0, 4.0]]))
     for file in ("t.parquet", "t.npz"):
-        domain = read_domain(DomainSection(path=str(tmp_path / file)))
+        domain = read_domain(DomainSection(path=str(tmp_path / file), standardize=False))
         assert domain.names == ["u", "v"]
         np.testing.assert_array_equal(domain.matrix, [[1, 3], [2, 4]])
 
@@ -51,6 +54,21 @@ def test_chosen_columns_and_standardized_ones(tmp_path: Path) -> None:
     assert chosen.matrix.shape == (3, 1)
     assert chosen.matrix.mean() == pytest.approx(0)
     assert chosen.matrix.std() == pytest.approx(1)
+
+
+def test_features_are_standardized_and_correlations_are_not(tmp_path: Path) -> None:
+    features = read_domain(DomainSection(path=write(tmp_path, FEATURES), drop=("sector",)))
+    np.testing.assert_allclose(features.matrix.std(axis=0), [1, 1])
+    prices = DomainSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("GAP",))
+    np.testing.assert_allclose(read_domain(prices).matrix.diagonal(), 1)
+
+
+def test_the_share_of_a_column_is_that_of_its_squared_differences() -> None:
+    matrix = np.random.default_rng(0).standard_normal((20, 3)) * [1, 5, 2]
+    squares = ((matrix[:, None] - matrix[None]) ** 2).sum(axis=(0, 1))
+    np.testing.assert_allclose(column_shares(matrix, metric="euclidean"), squares / squares.sum())
+    assert column_shares(matrix, metric="cosine").sum() == pytest.approx(1)
+    np.testing.assert_array_equal(column_shares(np.ones((4, 2)), metric="euclidean"), [0, 0])
 
 
 def test_a_constant_column_standardized_is_zero(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.factorization import nmf
+from distembed.factorization import nmf_rounds
 
 from .conftest import digest_here, run
 from .processes import distembed as subprocess_distembed
@@ -190,7 +190,7 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
         job, finished = request.getfixturevalue("job"), request.getfixturevalue("finished")[0]
     else:
         job, finished = request.getfixturevalue("long_job"), request.getfixturevalue("in_blocks")
-    before = nmf._advance
+    before = nmf_rounds._advance
     calls = []
 
     def fail(*arguments: object) -> object:
@@ -200,7 +200,7 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
         return before(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(nmf, "_advance", fail)
+        patch.setattr(nmf_rounds, "_advance", fail)
         done = run("run", job, "--workspace", tmp_path / "w")
     assert done.exit_code == 1
     assert "the power is gone" in done.output

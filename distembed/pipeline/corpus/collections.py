@@ -32,7 +32,7 @@ from distembed.pipeline.corpus.config import ParallelSection
 from distembed.pipeline.corpus.sizes import BYTES_PER_TOKEN, EXPANSION
 from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
-from distembed.pipeline.tables import TableError, read_columns
+from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import choose_words, tf_idf

@@ -13,9 +13,9 @@ from distembed.pipeline.report.measures import (
     objective_curve,
     zipf_curve,
 )
-from distembed.pipeline.report.page import Section, group, render_report
+from distembed.pipeline.report.page import Section, group, paragraph, render_report
 from distembed.pipeline.report.run import Stage, parameter_table, stage_rows, stage_table, ways_on
-from distembed.pipeline.report.tables import neighbor_table, score_table, table
+from distembed.pipeline.report.tables import neighbor_table, score_table, table, three_decimals
 
 __all__ = [
     "Section",
@@ -28,6 +28,7 @@ __all__ = [
     "line_chart",
     "neighbor_table",
     "objective_curve",
+    "paragraph",
     "parameter_table",
     "render_report",
     "scatter_map",
@@ -35,6 +36,7 @@ __all__ = [
     "stage_rows",
     "stage_table",
     "table",
+    "three_decimals",
     "ways_on",
     "word_map",
     "zipf_curve",

@@ -6,43 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import Bytes, InputPath, Job, ResourcesSection, Section
-
-
-class DomainSection(Section):
-    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.systems.imputation.tables`."""
-
-    path: InputPath
-    name_column: str | None = None
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    transform: Literal["none", "return_correlation"] = "none"
-    first: str | None = None
-    last: str | None = None
-    standardize: bool = False
-    names: InputPath | None = None
-    names_from: str = "from"
-    names_to: str = "to"
-    names_label: str | None = None
-    label_column: str | None = None
-
-
-class KnownSection(Section):
-    """`[known]`: the vectors there are, a vector file or a table with a column of names."""
-
-    path: InputPath
-    format: Literal["auto", "vectors", "table"] = "auto"
-    name_column: str | None = None
-    drop: tuple[str, ...] = ()
-    max_words: int | None = Field(default=None, ge=1)
-    keep_others: bool = True
-
-
-class MatchingSection(Section):
-    """`[matching]`: which differences of spelling two names may have and still be one."""
-
-    ignore_case: bool = False
-    ignore_underscores: bool = True
+from distembed.pipeline.sections import Bytes, Job, ResourcesSection, Section
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 
 
 class ImputationSection(Section):
@@ -57,6 +22,14 @@ class ImputationSection(Section):
     neighbors: Literal["exact", "approximate"] = "exact"
     lazy: bool = False
     floor: float = Field(default=0.1, gt=0)
+
+
+class HoldOutSection(Section):
+    """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors."""
+
+    n_folds: int = Field(default=5, ge=2)
+    max_names: int = Field(default=2000, ge=2)
+    random_state: int = Field(default=0, ge=0)
 
 
 class ImputationResourcesSection(ResourcesSection):
@@ -76,4 +49,5 @@ class ImputationJob(Job):
     known: KnownSection
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()
+    evaluation: HoldOutSection = HoldOutSection()
     resources: ImputationResourcesSection = ImputationResourcesSection()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -11,7 +12,17 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import delayed, one_blas_thread
+from distembed.evaluation.imputation import (
+    Method,
+    MethodRecovery,
+    Recovery,
+    compare_methods,
+    hold_out_folds,
+    linear_map,
+    mean_vector,
+    recovery,
+)
+from distembed.execution import compute, delayed, map_blocks, persist
 from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
 from distembed.manifold.imputation import (
     COLUMN_COPIES,
@@ -23,202 +34,10 @@ from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, StageSpec, System, sections, stored_sparse
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan
-from distembed.pipeline.systems.imputation.config import (
-    DomainSection,
-    ImputationJob,
-    KnownSection,
-    MatchingSection,
-)
-from distembed.pipeline.tables import (
-    COMPRESSIONS,
-    TABLE_SUFFIXES,
-    Columns,
-    Floats,
-    TableError,
-    column_of,
-    key_column,
-    match_names,
-    number_columns,
-    read_columns,
-    refuse_twice,
-    texts_of,
-)
+from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
+from distembed.pipeline.tables.domain import Joined, join, read_domain, read_known, warn_of_one_column
+from distembed.pipeline.tables.files import Floats
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
-
-# --- the tables ----------------------------------------------------------------------------------------------
-
-
-class Domain(NamedTuple):
-    """What is known of every name."""
-
-    names: list[str]
-    matrix: Floats  # (n, d)
-    labels: list[str]  # one a name, "" where there is none
-    left_out: dict[str, str]  # name: why it has no row
-
-
-def read_domain(section: DomainSection) -> Domain:
-    """Return the domain matrix of a job, a row a name.
-
-    Raises
-    ------
-    TableError
-        If the table lacks a column, a name stands twice, or a value is no finite number.
-    """
-    columns = read_columns(section.path)
-    for name in section.drop:
-        column_of(section.path, columns, name)
-    columns = {name: values for name, values in columns.items() if name not in section.drop}
-    key = key_column(section.path, columns, section.name_column)
-    make = _from_prices if section.transform == "return_correlation" else _from_features
-    domain = _renamed(make(section, columns, key), section)
-    refuse_twice(section.names or section.path, "name", domain.names)
-    return domain._replace(matrix=_standardized(domain.matrix)) if section.standardize else domain
-
-
-def _from_features(section: DomainSection, columns: Columns, key: str) -> Domain:
-    names = texts_of(columns[key])
-    wanted = section.columns or [name for name in columns if name not in (key, section.label_column)]
-    for name in wanted:
-        column_of(section.path, columns, name)
-    labels = [""] * len(names)
-    if section.label_column is not None:
-        labels = texts_of(column_of(section.path, columns, section.label_column))
-    return Domain(names, number_columns(section.path, columns, names, wanted), labels, {})
-
-
-def _from_prices(section: DomainSection, columns: Columns, key: str) -> Domain:
-    """Return the correlations of the returns of all columns that have a price on every date of the window."""
-    dates = np.array(texts_of(columns[key]))
-    chosen = (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
-    if chosen.sum() < 3:
-        raise TableError(
-            f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
-        )
-    names = [name for name in section.columns or columns if name != key]
-    prices = np.stack([_prices(section.path, columns, name)[chosen] for name in names], axis=1)
-    returns, left_out = _complete_returns(prices[np.argsort(dates[chosen], kind="stable")], names)
-    kept = [name for name in names if name not in left_out]
-    if len(kept) < 2:
-        raise TableError(f"{section.path} has prices on every date for {len(kept)} names: choose other dates")
-    with one_blas_thread():
-        matrix: NDArray[np.float64] = np.asarray(np.corrcoef(returns, rowvar=False))
-    return Domain(kept, matrix, [""] * len(kept), left_out)
-
-
-def _prices(path: str, columns: Columns, name: str) -> NDArray[np.float64]:
-    values = column_of(path, columns, name)
-    if values.dtype.kind not in "fiu" or values.ndim != 1:
-        raise TableError(f"the column {name!r} of {path} holds {values.dtype}, not prices: drop it")
-    return values.astype(np.float64)
-
-
-def _complete_returns(
-    prices: NDArray[np.float64], names: Sequence[str]
-) -> tuple[NDArray[np.float64], dict[str, str]]:
-    """Return p_t / p_(t-1) - 1 of the complete series, and the names left out with the reason."""
-    missing: NDArray[np.bool_] = np.asarray(~(prices > 0).all(axis=0))
-    returns = prices[1:, ~missing] / prices[:-1, ~missing] - 1
-    still = np.zeros_like(missing)
-    still[~missing] = np.ptp(returns, axis=0) == 0
-    left_out = {
-        name: "its price never moves" if still[i] else "a price is missing or not positive"
-        for i, name in enumerate(names)
-        if missing[i] or still[i]
-    }
-    return returns[:, ~still[~missing]], left_out
-
-
-def _renamed(domain: Domain, section: DomainSection) -> Domain:
-    """Return the domain under the names of the table of names, where there is one, with its labels."""
-    if section.names is None:
-        return domain
-    columns = read_columns(section.names)
-    keys = texts_of(column_of(section.names, columns, section.names_from))
-    refuse_twice(section.names, "name", keys)
-    new = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_to)), strict=True))
-    labels = domain.labels
-    if section.names_label is not None:
-        given = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_label)), strict=True))
-        labels = [given.get(name, "") for name in domain.names]
-    names = [new.get(name, name) for name in domain.names]
-    return Domain(names, domain.matrix, labels, {new.get(n, n): why for n, why in domain.left_out.items()})
-
-
-def _standardized(matrix: Floats) -> Floats:
-    """Return columns of mean 0 and variance 1; a constant column becomes zeros and says nothing."""
-    spread = matrix.std(axis=0, dtype=np.float64)
-    centered = matrix - matrix.mean(axis=0, dtype=np.float64)
-    return (centered / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
-
-
-def read_known(section: KnownSection) -> WordVectors:
-    """Return the vectors a job knows, from a vector file or a table.
-
-    Raises
-    ------
-    TableError
-        If the table lacks a column, or a value is no finite number.
-    ValueError
-        If the vector file is damaged, or a name stands twice.
-    """
-    bare = section.path
-    for compression in COMPRESSIONS:
-        bare = bare.removesuffix(compression)
-    if section.format == "vectors" or (section.format == "auto" and not bare.endswith(TABLE_SUFFIXES)):
-        return WordVectors.load(section.path, max_words=section.max_words)
-    columns = read_columns(section.path)
-    for name in section.drop:
-        column_of(section.path, columns, name)
-    key = key_column(section.path, columns, section.name_column)
-    names = texts_of(columns[key])[: section.max_words]
-    wanted = [name for name in columns if name != key and name not in section.drop]
-    columns = {name: columns[name][: section.max_words] for name in wanted}
-    refuse_twice(section.path, "name", names)
-    return WordVectors(names, number_columns(section.path, columns, names, wanted))
-
-
-class Joined(NamedTuple):
-    """A domain joined with known vectors: n names, then the words that are no name of it."""
-
-    domain: Domain
-    rows: NDArray[np.int64]  # (n,): row of a name among the known vectors, -1 where it is to be imputed
-    known: WordVectors
-    others: NDArray[np.int64]  # rows of known vectors that no name matched
-
-    @property
-    def targets(self) -> NDArray[np.float32]:
-        """The vectors of the names, float32 (n, s), NaN where they are to be imputed."""
-        vectors = self.known.vectors[self.rows]
-        vectors[self.rows < 0] = np.nan
-        return vectors
-
-    def vocabulary(self, *, with_others: bool) -> pa.Table:
-        """Return word, name in the table, origin and label of each row of the vectors."""
-        found = [self.known.words[row] if row >= 0 else "" for row in self.rows]
-        names, labels = list(self.domain.names), list(self.domain.labels)
-        words = [word or name for word, name in zip(found, names, strict=True)]
-        origin = ["known" if word else "imputed" for word in found]
-        if with_others:
-            more = [self.known.words[row] for row in self.others]
-            words, names, labels = words + more, names + [""] * len(more), labels + [""] * len(more)
-            origin += ["other"] * len(more)
-        refuse_twice("the joined table", "word", words)
-        return pa.table({"word": words, "name": names, "origin": origin, "label": labels})
-
-
-def join(domain: Domain, known: WordVectors, matching: MatchingSection) -> Joined:
-    """Join a domain with known vectors by name; see `match_names`."""
-    rows = match_names(
-        domain.names,
-        known.words,
-        ignore_case=matching.ignore_case,
-        ignore_underscores=matching.ignore_underscores,
-    )
-    others = np.setdiff1d(np.arange(len(known)), rows)
-    return Joined(domain, rows, known, others)
-
 
 # --- the stages ----------------------------------------------------------------------------------------------
 
@@ -276,6 +95,7 @@ def join_parameters(job: ImputationJob) -> dict[str, Any]:
     """Return the sections of both tables and the memory of a block."""
     return {
         **sections("domain", "known", "matching")(job),
+        **_options({"metric"})(job),
         "block_memory": job.resources.block_memory,
     }
 
@@ -320,6 +140,9 @@ def run_join(ctx: Context) -> dict[str, Any]:
     """Match the names of the table with those of the vectors."""
     job: ImputationJob = ctx.job
     both = joined(job)
+    warning = warn_of_one_column(both.domain, metric=job.imputation.metric)
+    if warning:
+        ctx.reporter.note(f"warning: {warning}")
     others = both.others if job.known.keep_others else both.others[:0]
     ctx.stage.store_table("vocabulary", both.vocabulary(with_others=job.known.keep_others))
     left_out = both.domain.left_out
@@ -340,6 +163,7 @@ def run_join(ctx: Context) -> dict[str, Any]:
         "n_left_out": len(left_out),
         "n_unmatched_words": len(both.others),
         "n_other": len(others),
+        "one_column": warning,
     }
 
 
@@ -455,6 +279,128 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     return {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
 
 
+# --- known names hidden and imputed ---------------------------------------------------------------------------
+
+IMPUTATION, SHUFFLED, LINEAR, MEAN = "imputation", "shuffled table", "linear map", "mean of the known vectors"
+"""What fills in the hidden names: the job's own method, and three controls."""
+
+LINEAR_NAMES = 20_000
+"""Known names, at most, that the linear map of a fold is fitted to."""
+
+LINEAR_COPIES = 6
+"""Copies in float64 of the table and vectors of these names that the fit of the linear map holds."""
+
+
+def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return the options of the hold-out and of the solver."""
+    return {**_options(SOLVE_OPTIONS)(job), **sections("evaluation")(job)}
+
+
+def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
+    """Return the plan of imputing hidden names: per fold a system of equations on the graph and a shuffled one."""
+    solving, n_graphs = plan_vectors(job, sizes), 2 * job.evaluation.n_folds
+    n_hidden = min(job.evaluation.max_names, sizes.n_names)
+    fitted = 8 * min(sizes.n_names, LINEAR_NAMES) * (sizes.n_features + sizes.n_components)
+    return solving._replace(
+        tasks=n_graphs * solving.tasks,
+        read_bytes=n_graphs * solving.read_bytes,
+        written_bytes=4 * 8 * n_hidden * sizes.n_components,
+        shared_bytes=solving.shared_bytes + LINEAR_COPIES * fitted,
+        graphs=n_graphs,
+    )
+
+
+def run_hold_out(ctx: Context) -> dict[str, Any]:
+    """Hide known names in folds, impute them, and compare with their true vectors and with three controls."""
+    options: HoldOutSection = ctx.job.evaluation
+    vocabulary, seed = ctx.workspace.table("vocabulary"), options.random_state
+    known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
+    folds = hold_out_folds(known, n_folds=options.n_folds, max_names=options.max_names, seed=seed)
+    found = [_fold_vectors(ctx, number, folds, known) for number in range(len(folds))]
+    labels = vocabulary["label"].take(known).to_pylist()
+    truth = compute(ctx.workspace.array("known_vectors")[known])
+    hidden = np.concatenate([np.empty(0, np.int64), *folds])
+    scores = {
+        method: recovery(
+            np.concatenate([fold[method] for fold in found]),
+            np.searchsorted(known, hidden),
+            truth,
+            labels=labels,
+        )
+        for method in (found[0] if found else ())
+    }
+    ctx.stage.store_table("hold_out_names", _names_table(scores, vocabulary["word"].take(hidden), folds))
+    summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
+    columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
+    ctx.stage.store_table("hold_out", pa.table(columns))
+    return {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
+
+
+def _fold_vectors(
+    ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]
+) -> dict[str, Floats]:
+    """Return the vectors that each method finds for the hidden names of a fold, (h, s) each."""
+    weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
+    rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
+    # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
+    order = np.arange(weights.shape[0])
+    order[known] = rng.permutation(known)
+    shuffled = weights[order][:, order]
+    fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
+    keep, name = ctx.stage.checkpoint, f"fold-{number}"
+    found = {
+        IMPUTATION: keep(f"{name}-imputed", partial(_imputed_rows, ctx, weights, hidden)),
+        SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden)),
+        LINEAR: keep(f"{name}-mapped", partial(_mapped_rows, ctx, linear_map, fitted, hidden)),
+        MEAN: keep(f"{name}-mean", partial(_mapped_rows, ctx, mean_vector, fitted, hidden)),
+    }
+    ctx.progress("folds")(number + 1, len(folds))
+    return {method: compute(vectors) for method, vectors in found.items()}
+
+
+def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]) -> da.Array:
+    """Return the vectors that imputation finds for hidden names, in one block."""
+    vectors = ctx.workspace.array("known_vectors")
+    is_hidden = np.zeros((vectors.shape[0], 1), bool)
+    is_hidden[hidden] = True
+    mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
+    masked = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks)
+    model = imputation_of(ctx).set_params(checkpoint=persist).set_weights(weights).fit_vectors(masked)
+    return da.from_array(compute(model.vectors_[hidden]), chunks=-1)
+
+
+def _hide(vectors: Floats, is_hidden: NDArray[np.bool_]) -> Floats:
+    return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
+
+
+def _mapped_rows(
+    ctx: Context, method: Method, fitted: NDArray[np.int64], hidden: NDArray[np.int64]
+) -> da.Array:
+    """Return the vectors that a method without a graph finds for hidden names from others, in one block."""
+    rows = np.sort(np.concatenate([fitted, hidden]))
+    X, Y = (
+        compute(ctx.workspace.array(name)[rows]).astype(np.float64) for name in ("domain", "known_vectors")
+    )
+    at = np.searchsorted(rows, hidden)
+    Y[at] = np.nan
+    return da.from_array(method(X, Y)[at].astype(np.float32), chunks=-1)
+
+
+def _names_table(
+    scores: Mapping[str, Recovery], words: pa.ChunkedArray, folds: list[NDArray[np.int64]]
+) -> pa.Table:
+    """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
+    fold = np.repeat(np.arange(len(folds)), [len(hidden) for hidden in folds])
+    columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
+    for method, score in scores.items():
+        columns["word"] += words.to_pylist()
+        columns["fold"] += fold.tolist()
+        columns["method"] += [method] * fold.size
+        for name, values in score._asdict().items():
+            columns[name] += values.tolist()
+    return pa.table(columns)
+
+
 def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str) -> None:
     """Store a sparse matrix of names by names in the row blocks of the domain."""
     bounds = np.cumsum([0, *ctx.workspace.array("domain").chunks[0]])
@@ -482,6 +428,7 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
         StageSpec("graph", ("join",), graph_parameters, run_graph, plan_graph),
         StageSpec("weights", ("join", "graph"), _options(WEIGHT_OPTIONS), run_weights, plan_weights),
         StageSpec("vectors", ("join", "weights"), _options(SOLVE_OPTIONS), run_vectors, plan_vectors),
+        StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out),
     )
 
 

@@ -24,13 +24,15 @@ from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.manifold.alignment import SYSTEM_COPIES, SYSTEM_GROUPS, FeaturePreservingEmbedding, prefixed
+from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS
 from distembed.manifold.correspondences import (
     correspondence_matrix,
     propagate_correspondences,
     shared_values,
 )
 from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.manifold.joint_graph import prefixed
 from distembed.neighbors.graphs import joint_adjacency, neighbor_affinity
 from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections, stored_sparse

@@ -1,11 +1,11 @@
-"""Tables of names and numbers, and the match of their names: CSV (any compression), Parquet and NumPy's npz.
+"""Files of tables: CSV (any compression), Parquet and NumPy's npz, read to named columns.
 
 What is read here fits in memory: a row is a name, and names are few beside the words of a corpus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import fsspec
@@ -86,11 +86,12 @@ def texts_of(values: NDArray[Any]) -> list[str]:
 def column_of(path: str, columns: Columns, name: str) -> NDArray[Any]:
     """Return the column of a name, or refuse a table without it."""
     if name not in columns:
-        raise TableError(f"{path} has no column {name!r}; it has {_some(columns)}")
+        raise TableError(f"{path} has no column {name!r}; it has {some(columns)}")
     return columns[name]
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
+    """Return the first few of some names in quotes, and how many more there are."""
     names = list(names)
     return ", ".join(map(repr, names[:SHOWN])) + (
         f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -104,7 +105,7 @@ def key_column(path: str, columns: Columns, name: str | None) -> str:
         return name
     plain = [name for name, values in columns.items() if values.ndim == 1]
     if not plain:
-        raise TableError(f"{path} has no column of names; it has {_some(columns)}")
+        raise TableError(f"{path} has no column of names; it has {some(columns)}")
     return plain[0]
 
 
@@ -115,6 +116,16 @@ def number_columns(path: str, columns: Columns, names: Sequence[str], wanted: It
         raise TableError(f"{path} has no column of numbers beside its names")
     dtype = np.result_type(*parts, np.float32)
     return np.concatenate([part.astype(dtype, copy=False) for part in parts], axis=1)
+
+
+def number_names(columns: Columns, wanted: Iterable[str]) -> list[str]:
+    """Return what to call each column of `number_columns`: those of a matrix are numbered."""
+    widths = {name: 1 if columns[name].ndim == 1 else columns[name].shape[1] for name in wanted}
+    return [
+        name if columns[name].ndim == 1 else f"{name}[{i}]"
+        for name, width in widths.items()
+        for i in range(width)
+    ]
 
 
 def _numbers(path: str, values: NDArray[Any], column: str, names: Sequence[str]) -> NDArray[Any]:
@@ -132,45 +143,3 @@ def _numbers(path: str, values: NDArray[Any], column: str, names: Sequence[str])
             f"{first!r}: drop the column, or fill in the values"
         )
     return matrix
-
-
-# ---- matching ----------------------------------------------------------------------------------------------
-
-
-def match_names(
-    names: Sequence[str], words: Sequence[str], *, ignore_case: bool, ignore_underscores: bool
-) -> NDArray[np.int64]:
-    """Return the row among `words` of each name, int64, shape (n,), -1 where there is none.
-
-    A name takes the word that is spelled like it; only a name without one takes the first word that differs from
-    it in no more than what is ignored (vector files have their frequent words first).
-
-    Raises
-    ------
-    TableError
-        If no name has a word, or two names would take the same.
-    """
-    fold = _folding(ignore_case=ignore_case, ignore_underscores=ignore_underscores)
-    exact = {word: row for row, word in enumerate(words)}
-    folded = {fold(word): row for row, word in reversed(list(enumerate(words)))}
-    rows = [exact.get(name, -1) for name in names]
-    rows = [folded.get(fold(name), -1) if row < 0 else row for name, row in zip(names, rows, strict=True)]
-    taken: dict[int, str] = {}
-    for name, row in zip(names, rows, strict=True):
-        if row >= 0 and taken.setdefault(row, name) != name:
-            raise TableError(
-                f"the names {taken[row]!r} and {name!r} both match the word {words[row]!r}: rename or drop one"
-            )
-    if not taken:
-        raise TableError(
-            f"no name of the table ({_some(names)}) is a word with a vector ({_some(words)}): see [matching]"
-        )
-    return np.array(rows, dtype=np.int64)
-
-
-def _folding(*, ignore_case: bool, ignore_underscores: bool) -> Callable[[str], str]:
-    def fold(name: str) -> str:
-        name = "_".join(name.replace("_", " ").split()) if ignore_underscores else name
-        return name.casefold() if ignore_case else name
-
-    return fold

@@ -1,0 +1,208 @@
+"""The rounds of feature-preserving embeddings: the embedding and the regression improved in turn.
+
+`distembed.manifold.alignment` defines the objective. Z, F, L, p, c, λ and σ are those of
+`FeaturePreservingEmbedding`. A round solves k sparse systems for Z, in tasks of a group of columns each, and a
+small regression for F.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Protocol
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.execution import Checkpoint, compute, delayed, map_blocks
+from distembed.linalg import columns
+from distembed.manifold import alignment_blocks as blocks
+from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.validation import RandomState, seed_of
+
+Float64s = NDArray[np.float64]
+
+SYSTEM_COPIES = 8
+"""Copies of its columns that a task of `solve_shifted` holds."""
+SYSTEM_GROUPS = 8
+"""Groups of systems at most: finer, the sparse product has no columns left to share an index over."""
+LEAST_SYSTEMS = 4
+
+
+class Options(Protocol):
+    """What the rounds read of a `FeaturePreservingEmbedding`."""
+
+    n_components: int
+    regularization: float
+    smoothness: int
+    missing: Literal["masked", "imputed"]
+    init: Literal["alignment", "random"]
+    max_iter: int
+    tol: float
+    solver_tol: float
+    solver_max_iter: int
+    random_state: RandomState
+    block_memory: int
+    checkpoint: Checkpoint
+    variance_: float
+    adjacency_: sp.csr_array
+
+
+class Problem(NamedTuple):
+    """What stays the same in every round."""
+
+    laplacian: sp.csr_array
+    confidence: Float64s
+    target: Float64s
+    unreached: NDArray[np.bool_]
+    options: Options
+
+
+class Embedding(NamedTuple):
+    """Z, F and what became of the objective and of the systems, one value per round."""
+
+    Z: Float64s
+    F: Float64s
+    objective: Float64s
+    residuals: Float64s
+    converged: bool
+
+
+def alternate(problem: Problem) -> Embedding:
+    """Improve Z and F in turn until the objective falls by less than tol of itself.
+
+    A round whose systems are not solved says nothing of the objective's smallest value, however little it fell.
+    """
+    options = problem.options
+    known = _Known(problem.confidence, problem.target)
+    if options.missing == "imputed":
+        known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
+    Z, F, value = _regress(problem, _start(problem), known)
+    objective, residuals, converged = [value], list[float](), False
+    while not converged and len(residuals) < options.max_iter:
+        known = _filled(problem, Z, F)
+        step = _Step(problem, known, Z, F)
+        Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
+        residuals.append(step.residual(Z))
+        Z, F, value = _regress(problem, Z, known)
+        fallen = objective[-1] - value <= options.tol * abs(objective[-1])
+        converged = fallen and residuals[-1] <= options.solver_tol
+        objective.append(value)
+    return Embedding(Z, F, np.array(objective), np.array(residuals), converged)
+
+
+class _Known(NamedTuple):
+    """The values that one round is fitted to, and their confidences."""
+
+    confidence: Float64s
+    target: Float64s
+
+
+def _filled(problem: Problem, Z: Float64s, F: Float64s) -> _Known:
+    """Return the known values, or those with the unknown ones filled with Z F (the paper's step 8.3).
+
+    Filling majorizes the objective, so that it falls in these rounds too.
+    """
+    if problem.options.missing == "masked":
+        return _Known(problem.confidence, problem.target)
+    weight = problem.confidence[:, None]
+    return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * (Z @ F))
+
+
+def _start(problem: Problem) -> Float64s:
+    options, n_rows = problem.options, problem.confidence.size
+    if options.init == "random":
+        Z = np.random.default_rng(seed_of(options.random_state)).uniform(
+            -1, 1, (n_rows, options.n_components)
+        )
+    else:
+        seed = seed_of(options.random_state)
+        Z = smallest_eigenpairs(options.adjacency_, options.n_components, random_state=seed)[1]
+    if options.missing == "masked":
+        Z[problem.unreached] = 0.0
+    return Z
+
+
+def _regress(problem: Problem, Z: Float64s, known: _Known) -> tuple[Float64s, Float64s, float]:
+    """Return Z and the best F for it, in the best scale, and the objective."""
+    ridge = problem.options.regularization * problem.options.variance_
+    F = blocks.regression_weights(Z, known.target, known.confidence, ridge)
+    if ridge > 0 and F.any():
+        Z, F = blocks.balanced(Z, F, _roughness(problem, Z), ridge)
+    smooth = float(np.trace(_roughness(problem, Z)))
+    misfit = float((problem.confidence[:, None] * (Z @ F - problem.target) ** 2).sum())
+    return Z, F, smooth + misfit + ridge * float((F**2).sum())
+
+
+def _roughness(problem: Problem, Z: Float64s) -> Float64s:
+    """Return ZᵀL^pZ."""
+    return Z.T @ columns.apply_power(problem.laplacian, Z, problem.options.smoothness)
+
+
+class _Systems(NamedTuple):
+    """(L^p + s_i M) y_i = b_i of y = Z Q: s (k,), Q (k × k) and b (N × k)."""
+
+    shifts: Float64s
+    basis: Float64s
+    right: Float64s
+
+
+class _Step(NamedTuple):
+    """Make the best Z for F: k sparse systems, solved in groups of columns."""
+
+    problem: Problem
+    known: _Known
+    Z: Float64s
+    F: Float64s
+
+    def systems(self) -> _Systems:
+        """Return the systems that the step in Z falls into."""
+        confidence, target = self.known
+        shifts, basis = blocks.decoupling_basis(self.F)
+        right = (confidence[:, None] * target) @ (self.F.T @ basis)
+        right[:, shifts == 0] = 0.0
+        return _Systems(shifts, basis, right)
+
+    def solve(self) -> da.Array:
+        """Return Z, (N × k) in one chunk."""
+        shifts, basis, right = self.systems()
+        width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
+        solved = map_blocks(
+            _solve_group,
+            da.from_array(shifts[None], chunks=(1, width)),
+            da.from_array(right, chunks=(-1, width)),
+            da.from_array(self.Z @ basis, chunks=(-1, width)),
+            delayed((self.problem.laplacian, self.known.confidence), traverse=False),
+            order=self.problem.options.smoothness,
+            tol=self.problem.options.solver_tol,
+            max_iter=self.problem.options.solver_max_iter,
+            dtype=np.float64,
+            chunks=((right.shape[0],), da.from_array(shifts, chunks=width).chunks[0]),
+            meta=np.empty((0, 0)),
+        )
+        whole = solved.rechunk((-1, -1))
+        return map_blocks(np.matmul, whole, basis.T, dtype=np.float64, meta=np.empty((0, 0)))
+
+    def residual(self, Z: Float64s) -> float:
+        """Return the largest relative residual of the systems at a solution Z."""
+        shifts, basis, right = self.systems()
+        order = self.problem.options.smoothness
+        left = columns.system_residuals(
+            self.problem.laplacian, self.known.confidence, shifts, right, Z @ basis, order=order
+        )
+        return float(left.max())
+
+
+def _solve_group(
+    shifts: Float64s, right: Float64s, start: Float64s, system: Any, *, order: int, tol: float, max_iter: int
+) -> Float64s:
+    smoother, confidence = system
+    return columns.solve_shifted(
+        smoother, confidence, shifts[0], right, start, order=order, tol=tol, max_iter=max_iter
+    ).values
+
+
+def _group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
+    """Return the systems of one task: from the problem and the memory of a task, never from the workers."""
+    fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
+    return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)

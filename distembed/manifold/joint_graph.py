@@ -1,0 +1,115 @@
+"""What the estimators of two sets of rows share: the options of the joint graph, and how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from distembed.execution import Checkpoint
+from distembed.manifold.correspondences import (
+    correspondence_matrix,
+    propagate_correspondences,
+)
+from distembed.neighbors.distances import Metric
+from distembed.neighbors.graphs import (
+    Affinity,
+    Normalization,
+    Symmetry,
+    joint_adjacency,
+    neighbor_affinity,
+)
+from distembed.validation import RandomState, checked_matrix, seed_of, training_matrix
+
+
+class JointGraphEstimator(BaseEstimator):
+    """What both estimators share: the options of the joint graph, and how it is made."""
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        n_neighbors: int,
+        affinity: Affinity,
+        symmetry: Symmetry,
+        metric: Metric,
+        correspondence_weight: float,
+        normalization: Normalization,
+        propagate: bool,
+        random_state: RandomState,
+        block_memory: int,
+        checkpoint: Checkpoint,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.affinity = affinity
+        self.symmetry = symmetry
+        self.metric = metric
+        self.correspondence_weight = correspondence_weight
+        self.normalization = normalization
+        self.propagate = propagate
+        self.random_state = random_state
+        self.block_memory = block_memory
+        self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn may expect: sparse rows where their cosines are all that is needed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
+    def _takes_sparse(self) -> bool:
+        return self.metric == "cosine" and not self.propagate
+
+    def _training_sets(self, *sets: Any) -> tuple[Any, ...]:
+        """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
+        rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
+        first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
+        others = enumerate(sets[1:], start=2)
+        return first, *(checked_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
+
+    def links_for(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
+        """Return the correspondences to use: those given, and those found if the estimator propagates."""
+        links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
+        if not links.nnz:
+            raise ValueError(
+                "there are no correspondences, so nothing joins the two sets: give at least one pair"
+            )
+        if not self.propagate:
+            return links
+        return propagate_correspondences(
+            X1,
+            X2,
+            links,
+            metric=self.metric,
+            random_state=seed_of(self.random_state),
+            block_memory=self.block_memory,
+        ).links
+
+    def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
+        graphs = [
+            neighbor_affinity(
+                X,
+                self.n_neighbors,
+                affinity=self.affinity,
+                symmetry=self.symmetry,
+                metric=self.metric,
+                block_memory=self.block_memory,
+                checkpoint=prefixed(self.checkpoint, f"set{number}"),
+            )
+            for number, X in enumerate(sets, start=1)
+        ]
+        joined = {} if links is None else {(0, 1): links}
+        return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
+
+
+def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return a checkpoint that keeps its arrays under names that begin with `prefix`."""
+
+    def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return checkpoint(f"{prefix}-{name}", make)
+
+    return keep

@@ -1,0 +1,202 @@
+"""The commands on a job: `distembed plan|run|status|verify|report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+
+from distembed.pipeline.commands.failures import fail, one_sentence
+from distembed.pipeline.progress import TerminalReporter
+from distembed.pipeline.sections import Job, JobError
+from distembed.pipeline.terminal import confirmed, shown, write
+from distembed.pipeline.tls import TLS
+from distembed.pipeline.trust import code_of
+from distembed.pipeline.workers import Workers
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command its job file, or the workspace that records one, and the options that change it."""
+    for decorate in (
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="SECTION.KEY=VALUE",
+            help="Override one key of the job.",
+        ),
+        click.option(
+            "--workspace", metavar="DIR", help="Override the job's workspace: a folder or an fsspec URL."
+        ),
+        click.argument("job_file", metavar="JOB"),
+    ):
+        command = decorate(command)
+    return command
+
+
+def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
+    """Return the job in a job file, or the one that a workspace records."""
+    from distembed.pipeline.runner import open_job
+
+    try:
+        return open_job(job_file, settings=settings, workspace=workspace)
+    except FileNotFoundError as error:
+        raise JobError(str(error)) from None
+
+
+@click.command()
+@job_options
+@one_sentence
+def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
+
+    JOB is a job file, or a workspace, whose own job is taken.
+    """
+    from distembed.pipeline.runner import plan_job, planned_losses
+
+    job = load(job_file, settings, workspace)
+    lines = plan_job(job)
+    write(lines.table())
+    for line in code_of(job):
+        write(shown(f"{line}: run asks for --allow-code"))
+    for line in planned_losses(job):
+        write(shown(line))
+    for warning in lines.warnings():
+        write(f"warning: {warning}")
+    lines.check()
+
+
+@click.command()
+@job_options
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="tcp://… or tls://… of a Dask scheduler; or threads (default), processes.",
+)
+@click.option(
+    "--workers",
+    "n_workers",
+    type=click.IntRange(min=1),
+    help="Local workers (default: the job's, else one a core).",
+)
+@click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
+@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Compute again what changed, also where that was more than a minute of work.",
+)
+@click.option(
+    "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
+)
+@click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
+@click.option("--tls-key", type=click.Path(exists=True), help="This client's private key.")
+@one_sentence
+def run(
+    job_file: str,
+    settings: tuple[str, ...],
+    workspace: str | None,
+    scheduler: str | None,
+    n_workers: int | None,
+    until: str | None,
+    allow_code: bool,
+    replace: bool,
+    tls_ca_file: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> None:
+    """Run a job, or finish one that was stopped.
+
+    JOB is a job file, or a workspace, whose own job is taken. Finished stages are kept unless a parameter or a file
+    they were made from has changed.
+    """
+    from distembed.pipeline.runner import run_job
+
+    job = load(job_file, settings, workspace)
+    reporter = TerminalReporter(Console(soft_wrap=True))
+    workers = Workers(
+        scheduler=scheduler,
+        n_workers=n_workers or job.resources.workers,
+        memory_limit=job.resources.memory_limit,
+        tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
+    )
+    try:
+        outcome = run_job(
+            job,
+            workers=workers,
+            reporter=reporter,
+            until=until,
+            allow_code=allow_code or _confirmed(code_of(job)),
+            replace=replace,
+            ask=_ask_on_a_terminal,
+        )
+    finally:
+        reporter.close()
+    write(outcome.text)
+
+
+def _confirmed(sentences: list[str]) -> bool:
+    """Ask on a terminal whether a job may call the code it names; elsewhere nobody can say yes."""
+    return bool(sentences) and confirmed(f"{'; '.join(sentences)}. Allow it?")
+
+
+def _ask_on_a_terminal(sentence: str) -> bool:
+    """Ask whether to go on; where nobody can answer, do not."""
+    return confirmed(f"{sentence}. Replace it now?")
+
+
+@click.command()
+@job_options
+@one_sentence
+def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Print which stages of a job are done, how far the others are, and who is writing.
+
+    JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
+    the last lines say which versions made the stages that are done.
+    """
+    from distembed.pipeline.runner import job_status
+
+    write(job_status(load(job_file, settings, workspace)))
+
+
+@click.command()
+@job_options
+@one_sentence
+def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Check that every stage of a job is committed and every block holds its digest.
+
+    JOB is a job file, or a workspace, whose own job is taken. What is there is judged by the settings it was made
+    with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
+    where nothing is missing.
+    """
+    from distembed.pipeline.runner import planned_losses, verify_job
+    from distembed.storage import Workspace
+
+    job = load(job_file, settings, workspace)
+    problems, digest = verify_job(job)
+    if writer := Workspace.open(job.job.workspace).writer():
+        write(shown(f"being written by {writer}: only what that run has committed was judged"))
+    for line in [*problems, *planned_losses(job)]:
+        write(shown(line))
+    if problems:
+        word = "fault" if len(problems) == 1 else "faults"
+        fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
+    write(f"digest {digest}")
+
+
+@click.command()
+@job_options
+@one_sentence
+def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+    """Write the HTML report of a finished job and print where it is.
+
+    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept.
+    """
+    from distembed.pipeline.runner import report_job
+
+    write(shown(report_job(load(job_file, settings, workspace))))
+
+
+COMMANDS: tuple[click.Command, ...] = (plan, run, status, verify, report)

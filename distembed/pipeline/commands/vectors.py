@@ -1,0 +1,91 @@
+"""The commands on vectors: `distembed evaluate|neighbors|export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
+
+
+@click.command()
+@click.argument("vectors", nargs=-1, required=True)
+@click.option(
+    "--sets",
+    "sets",
+    multiple=True,
+    required=True,
+    help="A folder or file of evaluation sets; may be repeated.",
+)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
+@click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
+@click.option("--max-words", type=click.IntRange(min=1), help="Read only the first N vectors of a file.")
+@one_sentence
+def evaluate(
+    vectors: tuple[str, ...],
+    sets: tuple[str, ...],
+    json_file: str | None,
+    same_words: bool,
+    max_words: int | None,
+) -> None:
+    """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
+
+    VECTORS are vector files, workspaces or job files.
+    """
+    from distembed.evaluation import words as evaluation
+    from distembed.pipeline.runner import load_vectors
+
+    files = {path: load_vectors(path, max_words=max_words) for path in vectors}
+    scores = evaluation.compare(files, sets, same_words=same_words)
+    one = len(scores) == 1
+    safe = {shown(path): safe_scores(found) for path, found in scores.items()}
+    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
+    if json_file:
+        records = {path: evaluation.score_records(found) for path, found in scores.items()}
+        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+@click.command()
+@click.argument("vectors")
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "-n",
+    "n",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many neighbors of each word.",
+)
+@one_sentence
+def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
+    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file."""
+    from distembed.pipeline.runner import load_vectors
+
+    model = load_vectors(vectors)
+    for word in words:
+        write(neighbor_line(word, model.most_similar(word, n=n)))
+
+
+@click.command()
+@click.argument("workspace")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="FILE",
+    help="Suffix says the format: .txt .bin .parquet .safetensors (.gz .xz).",
+)
+@one_sentence
+def export(workspace: str, target: str) -> None:
+    """Write the vectors of a finished WORKSPACE, or of that of a job file, to one file that other tools read."""
+    from distembed.pipeline.runner import load_vectors
+
+    model = load_vectors(workspace)
+    model.save(target)
+    write(shown(f"{len(model)} words x {model.vectors.shape[1]} dimensions in {target}"))
+
+
+COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, export)
