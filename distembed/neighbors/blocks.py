@@ -321,6 +321,16 @@ def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
     return lists
 
 
+def list_rows(lists: Float64s, n_columns: int) -> sp.csr_array:
+    """Return lists, shape (r, 2, k), as the rows of a CSR array, shape (r, n_columns), values by column."""
+    found = lists[:, 1] >= 0
+    indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+    columns = lists[:, 1][found].astype(np.int64)
+    rows = sp.csr_array((lists[:, 0][found], columns, indptr), shape=(len(lists), n_columns))
+    rows.sort_indices()
+    return rows
+
+
 def row_faults(X: Any) -> Int64s:
     """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r,)."""
     if sp.issparse(X):

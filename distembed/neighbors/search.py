@@ -74,9 +74,35 @@ class Neighbors:
     @property
     def distances(self) -> da.Array:
         """Distances in the metric, float64, shape (n, k), rising; 1 - cosine for "cosine", -x·y for "inner_product"."""
-        if self.metric == "inner_product":
-            return self.lists[:, 0]
-        return self.lists[:, 0] / 2 if self.metric == "cosine" else da.sqrt(self.lists[:, 0])
+        values = self.lists[:, 0]
+        return values if self.metric == "inner_product" else edge_values(values, self.metric)
+
+    @property
+    def graph(self) -> da.Array:
+        """The distances, or for "inner_product" the products x·y, as CSR chunks, (n × n) float64, a row for each row.
+
+        Zeros at equal rows are stored.
+        """
+        n = self.lists.shape[0]
+        meta = sp.csr_array((0, 0), dtype=np.float64)
+        options: dict[str, Any] = {
+            "chunks": (self.lists.chunks[0], (n,)),
+            "drop_axis": 2,
+            "dtype": np.float64,
+        }
+        return map_blocks(_graph_rows, self.lists, metric=self.metric, n_columns=n, meta=meta, **options)
+
+
+def edge_values(values: Any, metric: Measure) -> Any:
+    """Return distances, or for "inner_product" the products x·y, of the values in neighbor lists."""
+    if metric == "inner_product":
+        return -values
+    return values / 2 if metric == "cosine" else np.sqrt(values)
+
+
+def _graph_rows(lists: blocks.Float64s, *, metric: Measure, n_columns: int) -> sp.csr_array:
+    rows = blocks.list_rows(lists, n_columns)
+    return sp.csr_array((edge_values(rows.data, metric), rows.indices, rows.indptr), shape=rows.shape)
 
 
 def nearest_neighbors(
