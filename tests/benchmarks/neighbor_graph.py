@@ -1,9 +1,10 @@
 """The exact neighbor graph of a large matrix, killed and finished: time, memory, digest, and scikit-learn beside it.
 
 ``python -m tests.benchmarks.neighbor_graph FOLDER --rows 250000 --kill-after 60`` makes a matrix of 1,000 clusters
-(float32, an npy file), runs its job in a process of its own, kills it with SIGKILL once it has run so long, runs it again to its
-end, and compares a sample of the rows with brute force in float64. With ``--whole`` the job also runs without a kill in a second
-workspace, and the digests of both must be equal. ``--compare N`` times N rows here and by scikit-learn, on as many threads.
+(float32, an npy file), runs its job in a process of its own, kills it with SIGKILL once it has run so long, runs it
+again to its end, and compares a sample of the rows with brute force in float64. With ``--whole`` the job also runs
+without a kill in a second workspace, and the digests of both must be equal. ``--compare N`` times N rows here and by
+scikit-learn, on as many threads.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +77,7 @@ def check(rows: np.ndarray, workspace: Path) -> None:
     graph = de.read_neighbors(workspace)
     sample = np.random.default_rng(1).choice(len(rows), N_CHECKED, replace=False)
     for row in sample:
-        squares = (
-            ((rows.astype(np.float64) - rows[row]) ** 2).sum(axis=1)
-            if len(rows) < 10**5
-            else _squares(rows, row)
-        )
+        squares = _squares(rows, row)
         squares[row] = np.inf
         order = np.argsort(squares, kind="stable")[:N_NEIGHBORS]
         assert (graph.indices[row] == order).all(), row
@@ -101,20 +100,20 @@ def compare(n_rows: int, workers: int) -> None:
 
     rows = clustered(n_rows)
     nearest_neighbors(rows[:3000], N_NEIGHBORS).lists.compute()  # compiles
-    start, processor = time.perf_counter(), time.process_time()
-    with dask.config.set(scheduler="threads", num_workers=workers):
+    with timed(f"distembed, {n_rows:,} rows"), dask.config.set(scheduler="threads", num_workers=workers):
         found = nearest_neighbors(rows, N_NEIGHBORS).indices.compute()
-    print(
-        f"distembed    {n_rows:,} rows: {time.perf_counter() - start:.1f} s, processor {time.process_time() - processor:.1f} s"
-    )
-    start, processor = time.perf_counter(), time.process_time()
-    with threadpool_limits(workers):
+    with timed(f"scikit-learn, {n_rows:,} rows"), threadpool_limits(workers):
         search = NearestNeighbors(n_neighbors=N_NEIGHBORS, algorithm="brute").fit(rows)
         order = search.kneighbors(return_distance=False)
-    print(
-        f"scikit-learn {n_rows:,} rows: {time.perf_counter() - start:.1f} s, processor {time.process_time() - processor:.1f} s"
-    )
     print(f"rows with the same neighbors in the same order: {(order == found).all(axis=1).mean():.4%}")
+
+
+@contextmanager
+def timed(name: str) -> Iterator[None]:
+    """Print the wall and processor time of what runs inside."""
+    start, processor = time.perf_counter(), time.process_time()
+    yield
+    print(f"{name}: {time.perf_counter() - start:.1f} s, processor {time.process_time() - processor:.1f} s")
 
 
 def main() -> None:

@@ -128,7 +128,8 @@ def _vector_file_size(path: str) -> MatrixSize:
         head = file.readline(100).split()
     fs, inner = url_to_fs(path)
     counted = len(head) == 2 and all(field.isdigit() for field in head)
-    n = int(head[0]) if counted else max(1, fs.size(inner) // (CHARACTERS_OF_VALUE * width))
+    value_bytes = 4 if path.endswith(".safetensors") else CHARACTERS_OF_VALUE
+    n = int(head[0]) if counted else max(1, fs.size(inner) // (value_bytes * width))
     return MatrixSize(n, width, n * width, np.dtype(np.float32), False, 4 * n * width, exact=counted)
 
 

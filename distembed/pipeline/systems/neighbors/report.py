@@ -114,8 +114,8 @@ def _tree(job: NeighborsJob, workspace: Workspace) -> list[report.Section]:
 def _examples(job: NeighborsJob, workspace: Workspace, n: int) -> dict[str, list[tuple[str, float]]]:
     """Return the nearest neighbors of the rows that the job names, or of a few from first to last."""
     names = workspace.table("vocabulary")["word"].to_pylist()
-    wanted = set(job.report.words)
-    rows = [row for row, name in enumerate(names) if name in wanted]
+    place = {name: row for row, name in enumerate(names)}
+    rows = [place[word] for word in dict.fromkeys(job.report.words) if word in place]
     rows = rows or np.unique(np.linspace(0, len(names) - 1, min(n, len(names))).astype(int)).tolist()
     lists = compute(workspace.array("neighbor_lists")[rows])
     values = edge_values(lists[:, 0], job.neighbors.metric)
