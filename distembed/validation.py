@@ -16,9 +16,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from distembed.execution import compute, map_blocks
-
-RandomState = int | np.random.Generator | np.random.RandomState | None
-"""What an estimator takes as `random_state`."""
+from distembed.options import RandomState
 
 
 def seed_of(random_state: RandomState) -> int:

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
-from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
+from distembed.options import RandomState
+from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
-from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
+from distembed.options import RandomState
+from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
 class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

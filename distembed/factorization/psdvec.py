@@ -30,11 +30,19 @@ from distembed.linalg.operators import (
     row_blocks,
     transpose_row_blocks,
 )
-from distembed.validation import RandomState, checked_matrix, like_input, seed_of, training_matrix
+from distembed.options import (
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    RandomState,
+    UnitInterval,
+    check_options,
+)
+from distembed.validation import checked_matrix, like_input, seed_of, training_matrix
 from distembed.weighting.pmi import (
     CutoffRule,
     Marginals,
-    check_smoothing,
     corner_count,
     largest_count,
     marginals,
@@ -120,23 +128,23 @@ class PSDVec(BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 100,
+        n_components: PositiveInt = 100,
         *,
-        n_core: int | None = None,
-        smoothing: float = 0.02,
-        n_iter: int = 4,
-        ridge: float | Sequence[float] = 2.0,
-        bands: Sequence[int] | None = None,
-        background_weight: float = 0.0,
-        uniform_weight: float = 0.1,
+        n_core: PositiveInt | None = None,
+        smoothing: Fraction = 0.02,
+        n_iter: PositiveInt = 4,
+        ridge: NonNegativeFloat | Sequence[NonNegativeFloat] = 2.0,
+        bands: Sequence[NonNegativeInt] | None = None,
+        background_weight: UnitInterval = 0.0,
+        uniform_weight: NonNegativeFloat = 0.1,
         weight_cutoff: CutoffRule = "halving",
-        core_ridge: float = 0.0,
+        core_ridge: NonNegativeFloat = 0.0,
         solver: Literal["krylov", "dense"] = "krylov",
-        n_passes: int = 2,
-        first_passes: int = 16,
-        block_size: int | None = None,
+        n_passes: PositiveInt = 2,
+        first_passes: PositiveInt = 16,
+        block_size: PositiveInt | None = None,
         random_state: RandomState = 0,
-        batch_words: int = 1000,
+        batch_words: PositiveInt = 1000,
         checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
@@ -472,11 +480,7 @@ class PSDVec(BaseEstimator):
             raise ValueError(
                 f"counts are {n} × {m}; give a square matrix over one vocabulary, row = left word"
             )
-        check_smoothing(self.smoothing)
-        if self.solver not in {"krylov", "dense"}:
-            raise ValueError(f'solver is {self.solver!r}; give "krylov" or "dense"')
-        if self.n_iter < 1:
-            raise ValueError(f"n_iter is {self.n_iter}; give at least one round")
+        check_options(self)
         return _checked_length(word_counts, n, "word_counts")
 
     def core_size(self, n: int) -> int:

@@ -46,7 +46,8 @@ from distembed.neighbors.graphs import (
     row_is_used,
 )
 from distembed.neighbors.search import search_lists
-from distembed.validation import RandomState, checked_matrix, new_matrix, seed_of
+from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.validation import checked_matrix, new_matrix, seed_of
 
 Float64s = NDArray[np.float64]
 
@@ -82,13 +83,13 @@ class SemisupervisedAlignment(JointGraphEstimator):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        n_neighbors: int = 10,
+        n_neighbors: PositiveInt = 10,
         affinity: Affinity = "local",
         symmetry: Symmetry = "mutual",
         metric: Metric = "cosine",
-        correspondence_weight: float = 1.0,
+        correspondence_weight: PositiveFloat = 1.0,
         normalization: Normalization = "symmetric",
         propagate: bool = False,
         random_state: RandomState = 0,
@@ -129,7 +130,7 @@ class SemisupervisedAlignment(JointGraphEstimator):
         )
         return self
 
-    def transfer(self, V1: Any, *, n_neighbors: int = 1) -> Float64s:
+    def transfer(self, V1: Any, *, n_neighbors: PositiveInt = 1) -> Float64s:
         """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f)."""
         check_is_fitted(self, "embedding_")
         first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
@@ -187,24 +188,52 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
 
     Parameters
     ----------
-    n_components : k; more than the features' rank gains nothing
-    n_neighbors, affinity, symmetry, metric : of the graphs, see `neighbor_affinity`
-    correspondence_weight : μ
-    regularization : λ; as it is in units of the features' variance, it means the same for all features
-    normalization : of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided
-        by the root of the degree: rows with strong links then get larger values than their neighbors.
-    smoothness : p, the order of the penalty. With few known rows p = 1 gives almost a constant with a spike
-        at each of them (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition is the p-th power
-        of that of L: p > 1 is for small graphs.
-    missing : "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown
-        values with Z F and solves as if all were known. It descends far more slowly: its start shows.
-    init : "alignment" starts from the joint Laplacian's eigenvectors, "random" from Unif(-1, 1) as the paper
-    center : subtract v̄; False as in the paper, which pulls unknown values to zero
-    propagate : find further correspondences first, see `propagate_correspondences`; they count as
-        correspondences with their probabilities as confidence
-    max_iter, tol : rounds at most; smallest relative fall of the objective in a round
-    solver_tol, solver_max_iter : largest relative residual of a system in a round, steps at most; a round whose
-        systems are not solved to it is not the last
+    n_components : int
+        The dimension k of the embedding; more than the rank of the features gains nothing.
+    n_neighbors : int
+        The neighbors that each row is joined to in the graph of its set, see `neighbor_affinity`.
+    affinity : "binary", "cosine", "gaussian" or "local"
+        The weight of an edge between neighbors.
+    symmetry : "mutual" or "union"
+        Which edges stay: those that both rows list, or those that either lists.
+    metric : "cosine" or "euclidean"
+        The distance between rows by which neighbors are sought.
+    correspondence_weight : float
+        The weight μ of an edge between corresponding rows.
+    regularization : float
+        The weight λ of the ridge on F, in units of the variance of the features, so that it means the same for
+        all features.
+    normalization : "none" or "symmetric"
+        Of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided by the root of
+        the degree: rows with strong links then get larger values than their neighbors.
+    smoothness : int
+        The order p of the penalty. With few known rows p = 1 gives almost a constant with a spike at each of them
+        (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition number is the p-th power of that of L:
+        p > 1 is for small graphs.
+    missing : "masked" or "imputed"
+        "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown values with Z F
+        and solves as if all were known. It descends far more slowly, and depends on where it starts.
+    init : "alignment" or "random"
+        "alignment" starts from the eigenvectors of the joint Laplacian, "random" from Unif(-1, 1) as the paper.
+    center : bool
+        Whether v̄ is subtracted; the paper does not, which pulls unknown values to zero.
+    propagate : bool
+        Whether further correspondences are found first, see `propagate_correspondences`; they count as
+        correspondences with their probabilities as confidence.
+    max_iter : int
+        The most rounds.
+    tol : float
+        The smallest relative fall of the objective in a round.
+    solver_tol : float
+        The largest relative residual of a linear system in a round; a round with a larger one is not the last.
+    solver_max_iter : int
+        The most steps for a linear system in a round.
+    random_state : int, None, Generator or RandomState
+        The seed of the random start, and of the factors that propagation compares.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Keeps the intermediate arrays, so that a job resumes.
 
     Attributes
     ----------
@@ -224,24 +253,24 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        n_neighbors: int = 10,
+        n_neighbors: PositiveInt = 10,
         affinity: Affinity = "local",
         symmetry: Symmetry = "mutual",
         metric: Metric = "cosine",
-        correspondence_weight: float = 1.0,
-        regularization: float = 1.0,
+        correspondence_weight: PositiveFloat = 1.0,
+        regularization: NonNegativeFloat = 1.0,
         normalization: Normalization = "none",
-        smoothness: int = 1,
+        smoothness: PositiveInt = 1,
         missing: Literal["masked", "imputed"] = "masked",
         init: Literal["alignment", "random"] = "alignment",
         center: bool = True,
         propagate: bool = False,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        solver_tol: float = 1e-4,
-        solver_max_iter: int = 500,
+        max_iter: PositiveInt = 50,
+        tol: NonNegativeFloat = 1e-4,
+        solver_tol: PositiveFloat = 1e-4,
+        solver_max_iter: PositiveInt = 500,
         random_state: RandomState = 0,
         block_memory: int = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
@@ -452,16 +481,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
 def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
     if not 1 <= model.n_components <= n_rows:
         raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
-    if not model.regularization >= 0:
-        raise ValueError(f"regularization is {model.regularization}: choose 0 or more")
-    if model.smoothness < 1:
-        raise ValueError(f"smoothness is {model.smoothness}: choose a whole number from 1 on")
-    for name, value, known in (
-        ("missing", model.missing, ("masked", "imputed")),
-        ("init", model.init, ("alignment", "random")),
-    ):
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
+    check_options(model)
 
 
 def _stored_like(rows: Any, fitted: Any) -> Any:

@@ -18,7 +18,8 @@ from distembed.execution import Checkpoint, compute, delayed, map_blocks
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
-from distembed.validation import RandomState, seed_of
+from distembed.options import RandomState
+from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
 

@@ -25,6 +25,7 @@ from distembed.manifold import imputation_blocks as blocks
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
+from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.validation import training_matrix
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
@@ -52,20 +53,31 @@ class LatentSemanticImputation(BaseEstimator):
 
     Parameters
     ----------
-    min_degree : fewest neighbors of a row (the paper's delta)
-    solver : "krylov" solves the system by BiCGSTAB; "power" iterates as the paper does
-    tol : "krylov": largest relative residual of a column; "power": the paper's eta, the share of
+    min_degree : int
+        The fewest neighbors of a row (the paper's delta).
+    solver : "krylov" or "power"
+        "krylov" solves the linear system by BiCGSTAB; "power" iterates as the paper does.
+    tol : float
+        For "krylov" the largest relative residual of a column; for "power" the paper's eta, the share of
         ‖Y_q‖₁ that the last sweep moved. On graphs that mix slowly eta stops early: read `residual_`.
-    max_iter : most steps (two products with W each) or sweeps (one)
-    weights : "simplex", or "normalise_after": non-negative least squares divided by its sum, as in the
-        authors' program
-    metric : distance between rows of X
-    neighbors : "exact", or "approximate" by pynndescent (the extra `neighbors`); the tree, which searches
-        exactly where lists end, joins the graph into one either way, and `recall_` says what was found
-    lazy : "power" with (W + I)/2, as in the authors' program; the limit is the same
-    floor : share of a row's smallest positive weight added to all its weights (the authors' epsilon)
-    block_memory : memory of one task, bytes
-    checkpoint : keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes
+    max_iter : int
+        The most steps (with two products with W each) or sweeps (with one).
+    weights : "simplex" or "normalise_after"
+        "simplex" minimizes over the simplex; "normalise_after" divides non-negative least squares by its sum, as
+        the authors' program does.
+    metric : "euclidean" or "cosine"
+        The distance between rows of X.
+    neighbors : "exact" or "approximate"
+        "approximate" searches by pynndescent (the extra `neighbors`). The spanning tree, which searches exactly
+        where the lists end, connects the graph either way, and `recall_` is the share of neighbors found.
+    lazy : bool
+        Whether "power" iterates with (W + I)/2, as the authors' program does; the limit is the same.
+    floor : float
+        The share of a row's smallest positive weight that is added to all its weights (the authors' epsilon).
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes.
 
     Attributes
     ----------
@@ -89,16 +101,16 @@ class LatentSemanticImputation(BaseEstimator):
     def __init__(
         self,
         *,
-        min_degree: int = 8,
+        min_degree: PositiveInt = 8,
         solver: Literal["krylov", "power"] = "krylov",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
+        tol: PositiveFloat = 1e-6,
+        max_iter: PositiveInt = 10_000,
         weights: Literal["simplex", "normalise_after"] = "simplex",
         metric: Metric = "euclidean",
         neighbors: Literal["exact", "approximate"] = "exact",
         lazy: bool = False,
-        floor: float = 0.1,
-        block_memory: int = BLOCK_MEMORY,
+        floor: PositiveFloat = 0.1,
+        block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
         self.min_degree = min_degree
@@ -131,7 +143,7 @@ class LatentSemanticImputation(BaseEstimator):
         UnreachedRowsError
             If rows to impute are joined to no known one; its `rows` names them.
         """
-        self._check_options()
+        check_options(self)
         matrix = self._training_matrix(X)
         known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])  # before the long work
         rows = domain_rows(matrix, metric=self.metric, block_memory=self.block_memory)
@@ -150,7 +162,7 @@ class LatentSemanticImputation(BaseEstimator):
         distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
             same graph, bit for bit, without making distances again
         """
-        self._check_options()
+        check_options(self)
         matrix = self._training_matrix(X)
         self._learn_graph(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory), distances)
         return self
@@ -163,7 +175,7 @@ class LatentSemanticImputation(BaseEstimator):
 
     def fit_weights(self, X: Any) -> LatentSemanticImputation:
         """Learn `weights_` and `certificate_` on the graph: the second third of `fit`."""
-        self._check_options()
+        check_options(self)
         check_is_fitted(self, "graph_")
         matrix = self._training_matrix(X)
         self._learn_weights(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory))
@@ -196,7 +208,7 @@ class LatentSemanticImputation(BaseEstimator):
 
     def fit_vectors(self, Y: Any) -> LatentSemanticImputation:
         """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`."""
-        self._check_options()
+        check_options(self)
         check_is_fitted(self, "weights_")
         Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
         known = known_rows(Y, self.weights_.shape[0])
@@ -207,19 +219,6 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_transform(self, X: Any, Y: Any) -> Any:
         """Fit and return `vectors_`."""
         return self.fit(X, Y).vectors_
-
-    def _check_options(self) -> None:
-        allowed = {
-            "solver": ("krylov", "power"),
-            "weights": ("simplex", "normalise_after"),
-            "neighbors": ("exact", "approximate"),
-        }
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}")
-        for name in ("min_degree", "tol", "max_iter", "floor"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)!r}")
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
         """Build the MST-kNN graph of rows that `domain_rows` returned, with their Euclidean distances or without."""

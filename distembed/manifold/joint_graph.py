@@ -22,7 +22,8 @@ from distembed.neighbors.graphs import (
     joint_adjacency,
     neighbor_affinity,
 )
-from distembed.validation import RandomState, checked_matrix, seed_of, training_matrix
+from distembed.options import RandomState
+from distembed.validation import checked_matrix, seed_of, training_matrix
 
 
 class JointGraphEstimator(BaseEstimator):

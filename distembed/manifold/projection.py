@@ -25,7 +25,8 @@ from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
-from distembed.validation import RandomState, like_input, new_matrix, seed_of, training_matrix
+from distembed.options import RandomState
+from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
 Solver = Literal["spectral_regression", "eigen"]

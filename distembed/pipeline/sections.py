@@ -8,17 +8,31 @@ a silent default. The sections of one system are in `config.py` of its own folde
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import reduce
 from importlib.util import find_spec
+from operator import or_
 from pathlib import Path
-from typing import Annotated
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
+import numpy as np
 from dask.utils import parse_bytes
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+)
 
+from distembed.options import NonNegativeInt, Option, RandomState, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
+Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), "a size, such as 64MiB"]
 """A size in bytes, written `268435456` or `"256MiB"`."""
 
 
@@ -37,13 +51,13 @@ def _located(path: str, info: ValidationInfo) -> str:
     return locate(path, info.context["folder"]) if info.context else path
 
 
-Place = Annotated[str, Field(min_length=1), AfterValidator(_located)]
+Place = Annotated[str, Field(min_length=1), AfterValidator(_located), "a path or a URL"]
 """A path, taken from the folder of the job file (`folder` of the validation context), or a URL."""
 
 InputPath = Annotated[Place, Read.FILES]
 """The place of a file, a glob, a folder or a workspace that a stage reads."""
 
-TokenPattern = Annotated[str, Read.CODE]
+TokenPattern = Annotated[str, Read.CODE, "unicode or ascii or module:function"]
 """A name or a regular expression of what a token is, or the `module:function` of a tokenizer."""
 
 
@@ -56,7 +70,88 @@ def _known_system(name: str) -> str:
 class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+KEPT_BY_THE_JOB = {
+    "checkpoint": "a job keeps every intermediate array in its workspace",
+    "block_memory": "the key resources.block_memory holds for all stages",
+}
+"""Options of many estimators that no section has, each with the reason."""
+
+OPTION: Any = object()
+"""The default of a key that a section declares only for its readers: `section_of` puts the option in its place."""
+
+S = TypeVar("S", bound=Section)
+
+
+def section_of(
+    *sources: Callable[..., Any], exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+) -> Callable[[type[S]], type[S]]:
+    """Return a decorator that gives a section the options of an estimator or of functions.
+
+    Each option becomes a key of its name, type, range, default and meaning. The section declares the keys that the
+    stages read by name as `OPTION`, so that a type checker knows them. A key that it declares with another default
+    is its own, and only the meaning is taken.
+
+    Parameters
+    ----------
+    sources : types or functions
+        See `distembed.options.options_of`.
+    exclude : mapping of str to str
+        The options that a job cannot set, each with the reason.
+    defaults : mapping, optional
+        The defaults that are others in a job.
+
+    Raises
+    ------
+    TypeError
+        No source has an option that is excluded, declared or given a default.
+    """
+    options = {name: one for source in reversed(sources) for name, one in options_of(source).items()}
+    changed = dict(defaults or {})
+
+    def fill(section: type[S]) -> type[S]:
+        declared = {name: section.model_fields[name].default for name in section.__annotations__}
+        own = {name for name, default in declared.items() if default is not OPTION}
+        if strangers := {*exclude, *changed, *declared} - own - {*options}:
+            raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")
+        fields: dict[str, Any] = {
+            name: _field(one._replace(default=changed.get(name, one.default)))
+            for name, one in options.items()
+            if name not in own and name not in exclude
+        }
+        return create_model(
+            section.__name__,
+            __base__=section,
+            __module__=section.__module__,
+            __doc__=section.__doc__,
+            **fields,
+        )
+
+    return fill
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    kind = NonNegativeInt if option.annotation == RandomState else _written(option.annotation)
+    if option.default is not None:
+        kind = reduce(or_, [one for one in _alternatives(kind) if one is not NoneType])
+    return kind, Field(default=option.default, description=option.meaning)
+
+
+def _written(annotation: Any) -> Any:
+    """Return the part of a type that a TOML file can hold: no objects of Python, and lists that do not change."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Sequence, Iterable):
+        return tuple[inner[0], ...]  # type: ignore[valid-type]
+    if origin not in (Union, UnionType):
+        return annotation
+    kinds = [_written(one) for one in inner if get_origin(one) is not Callable]
+    return reduce(or_, [one for one in kinds if one not in (np.random.Generator, np.random.RandomState)])
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 class JobSection(Section):

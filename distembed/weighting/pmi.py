@@ -16,10 +16,11 @@ from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, compute, map_blocks
 from distembed.linalg.csr import canonical_csr
+from distembed.options import PositiveFloat
 from distembed.weighting import blocks
 
 Floats = NDArray[np.floating]
-CutoffRule = Literal["halving", "exact_quantile"] | float | None
+CutoffRule = Literal["halving", "exact_quantile"] | PositiveFloat | None
 
 CUTOFF_SHARE = 0.0002
 """Share of the non-zero weights that has to reach a cut-off point (PSDVec's program)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json.decoder
 import os
 import subprocess
@@ -12,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.counting.cooccurrence import CooccurrenceOptions
+from distembed.options import options_of
 from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.config import CountingSection
+from distembed.pipeline.corpus.config import CountingSection, LeftCountingSection
 from distembed.pipeline.inputs import inputs_of
 from distembed.pipeline.runner import run_job
-from distembed.pipeline.sections import JobError
+from distembed.pipeline.sections import JobError, Section, section_of
 from distembed.pipeline.systems.imputation.config import ImputationSection
 from distembed.pipeline.systems.psdvec.config import PSDVecSection
 from distembed.pipeline.systems.transfer.config import AlignmentSection
@@ -175,25 +174,42 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
     assert (tmp_path / "called").exists()
 
 
-NOT_SET_BY_A_JOB = {"checkpoint", "block_memory"}
-
-
 @pytest.mark.parametrize(
-    ("section", "estimator", "left_out", "otherwise"),
+    ("section", "source", "left_out", "otherwise"),
     [
-        (PSDVecSection, de.PSDVec, set(), {}),
-        (ImputationSection, de.LatentSemanticImputation, set(), {}),
-        # graphs join documents by cosine; the job's defaults are those that were best on its data
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {}),
+        (ImputationSection, de.LatentSemanticImputation, {"checkpoint", "block_memory"}, {}),
         (
             AlignmentSection,
             de.FeaturePreservingEmbedding,
-            {"metric"},
+            {"checkpoint", "block_memory", "metric"},
             {"regularization": 0.1, "propagate": True},
         ),
-        (CountingSection, CooccurrenceOptions, set(), {"window": 3, "direction": "left"}),
+        (CountingSection, de.count_cooccurrences, {"block_memory", "scratch"}, {}),
+        (
+            LeftCountingSection,
+            de.count_cooccurrences,
+            {"block_memory", "scratch"},
+            {"window": 3, "direction": "left"},
+        ),
     ],
 )
-def test_a_section_has_every_option_of_its_estimator(section, estimator, left_out, otherwise) -> None:
-    options = inspect.signature(estimator).parameters.items()
-    library = {name: o.default for name, o in options if name not in NOT_SET_BY_A_JOB | left_out}
-    assert {name: field.default for name, field in section.model_fields.items()} == library | otherwise
+def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, otherwise) -> None:
+    library = {name: one.default for name, one in options_of(source).items() if name not in left_out}
+    assert section().model_dump() == library | otherwise
+    assert all(field.description for field in section.model_fields.values())
+
+
+def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() -> None:
+    with pytest.raises(TypeError, match="no option n_componets of"):
+        section_of(de.PSDVec, exclude={"n_componets": "misspelt"})(type("Empty", (Section,), {}))
+
+
+def test_options_that_do_not_fit_together_are_found_before_a_run(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r'counting.*: draw needs weighting="dynamic"'):
+        load_job(write(tmp_path, MINIMAL + "[counting]\ndraw = 1\n"))
+
+
+def test_a_seed_of_a_job_is_a_number(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"psdvec\.random_state = -1 is not allowed"):
+        load_job(write(tmp_path, MINIMAL + "[psdvec]\nrandom_state = -1\n"))

@@ -3,76 +3,133 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Literal
+from typing import Literal, Self
 
-from dask.utils import parse_bytes
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from distembed.corpus import Corpus, Tokenizer, read_corpus
-from distembed.pipeline.sections import Bytes, InputPath, Job, Section, TokenPattern
+from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
+from distembed.corpus.readers import PARTITION_BYTES
+from distembed.counting.cooccurrence import CooccurrenceOptions, Direction, count_cooccurrences
+from distembed.pipeline.sections import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    Bytes,
+    InputPath,
+    Job,
+    Section,
+    TokenPattern,
+    section_of,
+)
 
 TOKENIZER_OPTIONS = frozenset(option.name for option in fields(Tokenizer))
 
 
+NOT_READ_BY = {
+    "tokenizer": "its options are keys of the same section",
+    "scratch": "the token ids lie in the workspace",
+    "storage_options": "URLs and the environment say how a store is reached",
+}
+"""Options of reading that no section has, each with the reason."""
+
+NAMES_OF_DOCUMENTS = dict.fromkeys(
+    ("id_field", "title_field", "label_field"), "word vectors need no document's name"
+)
+
+
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NAMES_OF_DOCUMENTS)
 class CorpusSection(Section):
-    """`[corpus]`: the documents and how they become tokens."""
+    """`[corpus]`: the documents and how they become tokens.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also
+        compressed (.bz2 .gz .xz .zst).
+    partition_bytes : int
+        The size of one task's input, in bytes of the file as it is stored.
+    """
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
-    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto"
-    layout: Literal["line", "blocks"] = "line"
-    encoding: str = "utf-8"
-    errors: Literal["strict", "replace"] = "strict"
-    bad_records: Literal["error", "skip"] = "error"
-    namespaces: tuple[int, ...] = (0,)
-    redirects: bool = False
-    text_field: str | tuple[str, ...] = "text"
+    text_field: str | tuple[str, ...] = OPTION
+    bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
-    lowercase: bool = True
-    numbers: bool = False
-    apostrophes: bool = False
-    border: Literal["document", "line", "sentence"] = "document"
-    min_border_tokens: int = Field(default=1, ge=1)
-    split_bytes: Bytes = parse_bytes("32MiB")
+    partition_bytes: Bytes = PARTITION_BYTES
 
 
+NOT_OF_PARALLEL_TEXTS = {
+    "namespaces": "the texts of one collection are one kind of document",
+    "redirects": "the texts of one collection are one kind of document",
+    "errors": "a text with characters replaced is no parallel text",
+    "bad_records": "a record that is left out has a counterpart that is not",
+    "border": "documents are compared whole",
+    "min_border_tokens": "documents are compared whole",
+}
+
+
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
 class ParallelSection(Section):
-    """One of two collections of documents; its texts may be one field of records that hold those of both."""
+    """One of two collections of documents; its texts may be one field of records that hold those of both.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Files, globs, folders or URLs of the texts.
+    partition_bytes : int
+        The size of one task's input, in bytes of the file as it is stored.
+    """
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
     format: Literal["auto", "mediawiki", "text", "jsonl", "parquet", "tsv"] = "auto"
-    layout: Literal["line", "blocks"] = "line"
-    encoding: str = "utf-8"
     text_field: str = "text"
     id_field: str | None = "id"
-    title_field: str | None = None
-    label_field: str | None = None
+    title_field: str | None = OPTION
+    label_field: str | None = OPTION
+    encoding: str = OPTION
     pattern: TokenPattern = "unicode"
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
-    lowercase: bool = True
-    numbers: bool = False
-    apostrophes: bool = False
-    split_bytes: Bytes = parse_bytes("32MiB")
+    partition_bytes: Bytes = PARTITION_BYTES
 
 
+# The library keeps every word by default; a vector of a word that was seen less often says little of it.
+@section_of(
+    build_vocabulary,
+    exclude={
+        "words_in_memory": "it follows from resources.block_memory",
+        "scratch": "temporary files lie in the workspace",
+    },
+    defaults={"min_count": 5},
+)
 class VocabularySection(Section):
     """`[vocabulary]`: which words get a vector."""
 
-    min_count: int = Field(default=5, ge=1)
-    max_size: int | None = Field(default=None, ge=1)
-    keep: tuple[str, ...] = ()
+    min_count: int = OPTION
+    max_size: int | None = OPTION
+    keep: tuple[str, ...] = OPTION
 
 
+NOT_COUNTED_BY = {
+    "block_memory": KEPT_BY_THE_JOB["block_memory"],
+    "scratch": "the sorted runs lie in the workspace",
+}
+"""Options of counting that no section has, each with the reason."""
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
-    """`[counting]`: what counts as a word's context."""
+    """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
-    window: int = Field(default=3, ge=1)
-    direction: Literal["left", "right", "symmetric"] = "left"
-    weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "flat"
-    draw: int | None = Field(default=None, ge=0)
-    subsample: float | None = Field(default=None, gt=0)
-    seed: int = Field(default=0, ge=0)
-    oov: Literal["keep_position", "remove"] = "keep_position"
+    window: int = OPTION
+    direction: Direction = OPTION
+    subsample: float | None = OPTION
+
+    @model_validator(mode="after")
+    def _options_fit_together(self) -> Self:
+        CooccurrenceOptions(**self.model_dump())
+        return self
+
+
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
+class LeftCountingSection(CountingSection):
+    """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
 
 
 class CorpusJob(Job):
@@ -85,7 +142,7 @@ class CorpusJob(Job):
 class CountingJob(CorpusJob):
     """A job that counts the pairs of words of a corpus once."""
 
-    counting: CountingSection = CountingSection()
+    counting: CountingSection = LeftCountingSection()
 
 
 def corpus_of(section: CorpusSection) -> Corpus:

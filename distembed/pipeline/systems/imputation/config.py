@@ -6,22 +6,29 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import Bytes, Job, ResourcesSection, Section
+from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.neighbors.distances import Metric
+from distembed.pipeline.sections import (
+    KEPT_BY_THE_JOB,
+    OPTION,
+    Bytes,
+    Job,
+    ResourcesSection,
+    Section,
+    section_of,
+)
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 
 
+@section_of(LatentSemanticImputation, exclude=KEPT_BY_THE_JOB)
 class ImputationSection(Section):
     """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
 
-    min_degree: int = Field(default=8, ge=1)
-    solver: Literal["krylov", "power"] = "krylov"
-    tol: float = Field(default=1e-6, gt=0)
-    max_iter: int = Field(default=10_000, ge=1)
-    weights: Literal["simplex", "normalise_after"] = "simplex"
-    metric: Literal["euclidean", "cosine"] = "euclidean"
-    neighbors: Literal["exact", "approximate"] = "exact"
-    lazy: bool = False
-    floor: float = Field(default=0.1, gt=0)
+    min_degree: int = OPTION
+    solver: Literal["krylov", "power"] = OPTION
+    tol: float = OPTION
+    metric: Metric = OPTION
+    neighbors: Literal["exact", "approximate"] = OPTION
 
 
 class HoldOutSection(Section):

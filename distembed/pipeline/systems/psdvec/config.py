@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.factorization.psdvec import PSDVec
 from distembed.pipeline.corpus.config import CountingJob
-from distembed.pipeline.sections import InputPath, Section
-
-CutoffValue = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
 
 
+@section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class PSDVecSection(Section):
     """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
 
-    n_components: int = Field(default=100, ge=1)
-    n_core: int | None = Field(default=None, ge=1)
-    smoothing: float = Field(default=0.02, gt=0, lt=1)
-    n_iter: int = Field(default=4, ge=1)
-    ridge: float | tuple[float, ...] = 2.0
-    bands: tuple[int, ...] | None = None
-    background_weight: float = Field(default=0.0, ge=0, le=1)
-    uniform_weight: float = Field(default=0.1, ge=0)
-    weight_cutoff: Literal["halving", "exact_quantile"] | CutoffValue = "halving"
-    core_ridge: float = Field(default=0.0, ge=0)
-    solver: Literal["krylov", "dense"] = "krylov"
-    n_passes: int = Field(default=2, ge=1)
-    first_passes: int = Field(default=16, ge=1)
-    block_size: int | None = Field(default=None, ge=1)
-    random_state: int = Field(default=0, ge=0)
-    batch_words: int = Field(default=1000, ge=1)
+    n_components: int = OPTION
+    n_core: int | None = OPTION
+    n_iter: int = OPTION
+    n_passes: int = OPTION
+    first_passes: int = OPTION
+    batch_words: int = OPTION
 
     @model_validator(mode="after")
     def _core_spans_the_components(self) -> Self:
@@ -42,9 +32,10 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
-    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
 
     sets: tuple[InputPath, ...] = ()
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     remove_mean: bool = False
     n_components_removed: int = Field(default=0, ge=0)
 

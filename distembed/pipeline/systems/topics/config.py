@@ -6,16 +6,26 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.corpus.config import CorpusSection, CountingJob, CountingSection, VocabularySection
-from distembed.pipeline.sections import InputPath, ReportSection, Section
+from distembed.corpus import Tokenizer, read_corpus
+from distembed.corpus.readers import PARTITION_BYTES
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.pipeline.corpus.config import (
+    NOT_COUNTED_BY,
+    NOT_READ_BY,
+    CorpusSection,
+    CountingJob,
+    CountingSection,
+    VocabularySection,
+)
+from distembed.pipeline.sections import Bytes, InputPath, ReportSection, Section, TokenPattern, section_of
 
 
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
 class CollectionSection(CorpusSection):
     """`[corpus]` of a collection whose documents have names and classes: fields of JSON lines and Parquet."""
 
-    id_field: str | None = None
-    title_field: str | None = None
-    label_field: str | None = None
+    pattern: TokenPattern = "unicode"
+    partition_bytes: Bytes = PARTITION_BYTES
 
 
 class DocumentsSection(Section):
@@ -34,10 +44,10 @@ class TermsSection(VocabularySection):
     stop_words: Literal["english", "none"] = "english"
 
 
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})
 class ContextSection(CountingSection):
     """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
 
-    window: int = Field(default=10, ge=1)
     direction: Literal["symmetric"] = "symmetric"
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.pipeline.corpus.config import ParallelSection
-from distembed.pipeline.sections import InputPath, Job, Section
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job, Section, section_of
 
 
 class SideSection(ParallelSection):
@@ -52,26 +53,21 @@ class PairsSection(Section):
     random_state: int = Field(default=0, ge=0)
 
 
+# By default the rows of a job are LSA coordinates of both collections, in which propagation gains
+# (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
+@section_of(
+    FeaturePreservingEmbedding,
+    exclude=KEPT_BY_THE_JOB | {"metric": "the graphs of documents and the plan of their stage are by cosine"},
+    defaults={"regularization": 0.1, "propagate": True},
+)
 class AlignmentSection(Section):
     """`[alignment]`: the estimator (`distembed.FeaturePreservingEmbedding`)."""
 
-    n_components: int = Field(default=20, ge=1)
-    n_neighbors: int = Field(default=10, ge=1)
-    affinity: Literal["binary", "cosine", "gaussian", "local"] = "local"
-    symmetry: Literal["mutual", "union"] = "mutual"
-    correspondence_weight: float = Field(default=1.0, gt=0)
-    regularization: float = Field(default=0.1, ge=0)
-    normalization: Literal["none", "symmetric"] = "none"
-    smoothness: int = Field(default=1, ge=1)
-    missing: Literal["masked", "imputed"] = "masked"
-    init: Literal["alignment", "random"] = "alignment"
-    center: bool = True
-    propagate: bool = True
-    max_iter: int = Field(default=50, ge=1)
-    tol: float = Field(default=1e-4, ge=0)
-    solver_tol: float = Field(default=1e-4, gt=0)
-    solver_max_iter: int = Field(default=500, ge=1)
-    random_state: int = Field(default=0, ge=0)
+    n_components: int = OPTION
+    n_neighbors: int = OPTION
+    correspondence_weight: float = OPTION
+    propagate: bool = OPTION
+    random_state: int = OPTION
 
 
 class TransferEvaluationSection(Section):

@@ -8,23 +8,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.pipeline.corpus.config import CorpusJob, CountingSection
-from distembed.pipeline.sections import InputPath, Section
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.pipeline.corpus.config import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
+from distembed.pipeline.sections import InputPath, Section, section_of
 
 
-class ContextsSection(CountingSection):
-    """`[contexts]`: which words are counted beside a word, for word x word spaces."""
-
-    window: int = Field(default=5, ge=1)
-    direction: Literal["left", "right", "symmetric"] = "symmetric"
-
-
+@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
 class HalSection(CountingSection):
     """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
 
-    window: int = Field(default=10, ge=1)
     direction: Literal["left"] = "left"
-    weighting: Literal["flat", "harmonic", "ramp", "dynamic"] = "ramp"
 
 
 Method = Literal[
@@ -134,17 +127,18 @@ class WordSpacesSection(Section):
 
 
 class ScoringSection(Section):
-    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
+    """`[evaluation]` of word spaces: the sets, how their words are looked up, and whether all of them are kept."""
 
     sets: tuple[InputPath, ...] = ()
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     keep_words: bool = True
 
 
 class WordSpacesJob(CorpusJob):
     """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores side by side out."""
 
-    contexts: ContextsSection = ContextsSection()
-    bigrams: CountingSection = CountingSection()
+    contexts: CountingSection = CountingSection()
+    bigrams: LeftCountingSection = LeftCountingSection()
     hal: HalSection = HalSection()
     recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], RecipeSection] = Field(min_length=1)
     wordspaces: WordSpacesSection = WordSpacesSection()

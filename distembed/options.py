@@ -1,0 +1,184 @@
+"""The options of an estimator or function: one home for their types, ranges, defaults and meanings.
+
+An option is a parameter of a signature. Its annotation carries the range (`PositiveInt`), the signature its default,
+and the numpydoc section "Parameters" or "Attributes" its meaning. The estimator checks its values against that
+(`check_options`), the section of a job file is generated from it, and `distembed keys` prints it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+PositiveInt = Annotated[int, Ge(1)]
+NonNegativeInt = Annotated[int, Ge(0)]
+PositiveFloat = Annotated[float, Gt(0)]
+NonNegativeFloat = Annotated[float, Ge(0)]
+UnitInterval = Annotated[float, Ge(0), Le(1)]
+Share = Annotated[float, Gt(0), Le(1)]
+"""A part of a whole, up to all of it."""
+Fraction = Annotated[float, Gt(0), Lt(1)]
+"""A part of a whole that leaves something over."""
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+"""What an estimator takes as `random_state`."""
+
+_BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool], str]] = {
+    Ge: ("ge", operator.ge, "of {} or more"),
+    Gt: ("gt", operator.gt, "above {}"),
+    Le: ("le", operator.le, "of at most {}"),
+    Lt: ("lt", operator.lt, "below {}"),
+}
+_NUMBERS: dict[Any, tuple[type, str]] = {int: (Integral, "an integer"), float: (Real, "a number")}
+_NAMES: dict[Any, str] = {
+    bool: "true or false", str: "a text", NoneType: "none", np.random.Generator: "a NumPy Generator",
+    np.random.RandomState: "a NumPy RandomState",
+}  # fmt: skip
+
+
+class Option(NamedTuple):
+    """One option: its name, the type with its range, its default, and what it means in one or more sentences."""
+
+    name: str
+    annotation: Any
+    default: Any
+    meaning: str
+
+
+def options_of(source: Callable[..., Any]) -> dict[str, Option]:
+    """Return the options of an estimator, a dataclass or a function: the parameters that have a default.
+
+    Parameters
+    ----------
+    source : type or function
+
+    Examples
+    --------
+    >>> from distembed import PSDVec
+    >>> options_of(PSDVec)["n_components"].default
+    100
+    """
+    types = get_type_hints(source.__init__ if inspect.isclass(source) else source, include_extras=True)
+    meanings = meanings_of(source)
+    return {
+        name: Option(name, types[name], parameter.default, meanings.get(name, ""))
+        for name, parameter in inspect.signature(source).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+
+
+def check_options(estimator: Any) -> None:
+    """Raise for the first option whose value is outside the type and the range of the signature.
+
+    Parameters
+    ----------
+    estimator : object
+        An instance of a class that stores its options under their names.
+
+    Raises
+    ------
+    ValueError
+        The option, its value, and what it may be.
+    """
+    for name, option in options_of(type(estimator)).items():
+        value = getattr(estimator, name)
+        if not fits(value, option.annotation):
+            raise ValueError(f"{name} is {value!r}: give {described(option.annotation)}")
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Return whether a value is of a type and within its range; a type that is not a value's is taken to fit."""
+    inner, origin = get_args(annotation), get_origin(annotation)
+    if origin is Annotated:
+        bounds = (_BOUNDS[type(mark)][1](value, _bound(mark)) for mark in inner[1:] if type(mark) in _BOUNDS)
+        return fits(value, inner[0]) and all(bounds)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
+    if origin in (tuple, Sequence, Iterable):
+        return np.iterable(value) and not isinstance(value, str) and all(fits(v, inner[0]) for v in value)
+    return _is_a(value, annotation)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    is_bool = isinstance(value, bool | np.bool_)
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind][0]) and not is_bool
+    return is_bool if kind is bool else kind not in _NAMES or isinstance(value, kind)
+
+
+def described(annotation: Any) -> str:
+    """Return a type and its range in words, as `"an integer of 1 or more"`.
+
+    Examples
+    --------
+    >>> described(PositiveInt | None)
+    'an integer of 1 or more, or none'
+    """
+    inner, origin = get_args(annotation), get_origin(annotation)
+    if origin is Annotated:
+        named = next((mark for mark in inner[1:] if isinstance(mark, str)), None)
+        words = (_BOUNDS[type(mark)][2].format(_bound(mark)) for mark in inner[1:] if type(mark) in _BOUNDS)
+        return named or " ".join([described(inner[0]), " and ".join(words)]).strip()
+    if origin in (Union, UnionType):
+        return ", or ".join(map(described, inner))
+    if origin is Literal:
+        *others, last = (f'"{one}"' for one in inner)
+        return " or ".join(filter(None, [", ".join(others), last]))
+    if origin in (tuple, list, Sequence, Iterable):
+        return f"a list, each {described(inner[0])}"
+    if origin in (dict, Mapping):
+        return f"a table, each {described(inner[1])}"
+    number = _NUMBERS.get(annotation)
+    return number[1] if number else _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _bound(mark: Any) -> Any:
+    return getattr(mark, _BOUNDS[type(mark)][0])
+
+
+# --- meanings --------------------------------------------------------------------------------------------------
+
+_HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(\w[\w, ]*?)(?: ?: (.*))?$")
+_TYPE = re.compile(
+    r"^(?:int|float|bool|str|sequence|tuple|list|dict|callable|path|array|iterable|mapping|checkpoint|None"
+    r"|\{.*\}$|\"[^\"]*\"(?:,| or |$))",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def meanings_of(source: Any) -> dict[str, str]:
+    """Return what each option means, by its name: from the docstring of a class, of its bases, or of a function."""
+    found: dict[str, str] = {}
+    for each in reversed(inspect.getmro(source)) if inspect.isclass(source) else [source]:
+        text = inspect.cleandoc(each.__doc__ or "") if each.__module__.startswith("distembed") else ""
+        parts = _HEADING.split(text)[1:]
+        for heading, body in zip(parts[::2], parts[1::2], strict=True):
+            if heading in ("Parameters", "Attributes"):
+                found = _entries(body) | found if heading == "Attributes" else found | _entries(body)
+    return found
+
+
+def _entries(body: str) -> dict[str, str]:
+    """Return the meaning of each entry of a numpydoc section, one line each."""
+    entries: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in body.rstrip().split("\n"):
+        if line.startswith((" ", "\t")) or not line:
+            for name in names:
+                entries[name].append(line.strip())
+        elif entry := _ENTRY.match(line):
+            names = [name.strip() for name in entry[1].split(",")]
+            first = entry[2] or ""
+            entries |= {name: [] if _TYPE.match(first) else [first] for name in names}
+    return {name: " ".join(filter(None, lines)) for name, lines in entries.items()}

@@ -1,0 +1,103 @@
+"""Options: types with ranges, in words and in checks, and meanings out of docstrings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.counting.cooccurrence import CooccurrenceOptions
+from distembed.options import (
+    Fraction,
+    NonNegativeFloat,
+    PositiveInt,
+    RandomState,
+    UnitInterval,
+    check_options,
+    described,
+    fits,
+    meanings_of,
+    options_of,
+)
+
+Kind = Literal["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "good", "bad"),
+    [
+        (PositiveInt, [1, np.int32(7)], [0, -1, 1.0, True, None, "1", np.nan]),
+        (PositiveInt | None, [1, None], [0, "none"]),
+        (Fraction, [0.5, np.float32(0.1)], [0, 0.0, 1, np.nan, np.inf, "0.5"]),
+        (UnitInterval, [0, 1, 0.5], [-0.1, 1.1]),
+        (Kind | NonNegativeFloat, ["a", 0.0], ["c", -1.0, ["a"]]),
+        (Sequence[PositiveInt], [[1, 2], (), np.array([1])], [[0], "ab", 1]),
+        (bool, [True, np.bool_(False)], [0, 1, None]),
+        (RandomState, [0, None, np.random.default_rng(0)], ["0", 0.5]),
+    ],
+)
+def test_a_value_is_held_to_its_type_and_range(annotation, good, bad) -> None:
+    assert all(fits(value, annotation) for value in good)
+    assert not any(fits(value, annotation) for value in bad)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (PositiveInt | None, "an integer of 1 or more, or none"),
+        (Fraction, "a number above 0 and below 1"),
+        (Kind, '"a" or "b"'),
+        (tuple[Kind, ...], 'a list, each "a" or "b"'),
+        (dict[str, PositiveInt], "a table, each an integer of 1 or more"),
+        (Annotated[str, "a path"], "a path"),
+        (bool, "true or false"),
+    ],
+)
+def test_a_type_is_told_in_words(annotation, words) -> None:
+    assert described(annotation) == words
+
+
+def test_an_estimator_names_the_option_its_value_and_its_range() -> None:
+    check_options(de.PSDVec())
+    with pytest.raises(ValueError, match="n_iter is 0: give an integer of 1 or more"):
+        check_options(de.PSDVec(n_iter=0))
+    with pytest.raises(ValueError, match='solver is \'x\': give "krylov" or "power"'):
+        check_options(de.LatentSemanticImputation(solver="x"))
+
+
+def test_meanings_are_read_from_either_form_of_docstring() -> None:
+    class Source:
+        """Do something.
+
+        Parameters
+        ----------
+        one : int, optional
+            The first of
+            them.
+        two, three : both of the others,
+            in one entry
+        four
+            Without a type.
+        """
+
+    Source.__module__ = "distembed.of_a_test"
+    both = "both of the others, in one entry"
+    assert meanings_of(Source) == {
+        "one": "The first of them.",
+        "two": both,
+        "three": both,
+        "four": "Without a type.",
+    }
+
+
+def test_counting_has_one_set_of_options() -> None:
+    by_function = {**signature(de.count_cooccurrences).parameters}
+    for name, option in options_of(CooccurrenceOptions).items():
+        assert (by_function[name].default, by_function[name].annotation) == (
+            option.default,
+            signature(CooccurrenceOptions).parameters[name].annotation,
+        )
