@@ -28,14 +28,8 @@ from distembed.pipeline.matrices.matrix import (
     refuse_equal_names,
 )
 from distembed.pipeline.matrices.parquet import open_parquet
-from distembed.pipeline.tables.files import (
-    COMPRESSIONS,
-    column_of,
-    number_columns,
-    read_columns,
-    some,
-    texts_of,
-)
+from distembed.pipeline.tables.cells import read_numbers
+from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -185,10 +179,16 @@ def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
             if "format" in arrays.files:
                 file.seek(0)
                 return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
-            names = None if name_key is None else texts_of(column_of(path, arrays, name_key))
-            return held_matrix(path, column_of(path, arrays, key or _only_matrix(path, arrays)), names)
+            names = None if name_key is None else texts_of(_array_of(path, arrays, name_key))
+            return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
     except (zipfile.BadZipFile, EOFError) as error:
         raise MatrixError(f"{path} is not a whole npz file ({error}): copy or save it again") from error
+
+
+def _array_of(path: str, arrays: Any, name: str) -> Any:
+    if name not in arrays.files:
+        raise MatrixError(f"{path} holds no array {name!r}; it holds {some(arrays.files)}")
+    return arrays[name]
 
 
 def _only_matrix(path: str, arrays: Any) -> str:
@@ -202,15 +202,18 @@ def _only_matrix(path: str, arrays: Any) -> str:
 
 
 def _read_table(path: str, section: MatrixSection) -> Matrix:
-    """Read a CSV file: names from the column asked for, else from the first column if it holds text."""
-    columns = read_columns(path)
-    key = section.name_column
-    if key is None:
-        first = next(iter(columns))
-        key = first if columns[first].dtype.kind not in "fiub" else None
-    names = None if key is None else texts_of(column_of(path, columns, key))
-    wanted = section.columns or [name for name in columns if name != key]
-    for name in wanted:
-        column_of(path, columns, name)
-    shown = names or [f"row {row}" for row in range(len(next(iter(columns.values()))))]
-    return held_matrix(path, number_columns(path, columns, shown, wanted), names)
+    """Read a CSV file: its columns of numbers, and names from the column asked for, else from the first of text."""
+    found = read_table(path)
+    for name in (*section.columns, *([section.name_column] if section.name_column else [])):
+        column_of(found, name)
+    wanted = section.columns or [name for name in found.columns if name != section.name_column]
+    read = read_numbers(found, wanted, decimal="auto")
+    if section.columns and read.texts:
+        raise MatrixError(
+            f"{path}: the columns {some(read.texts)} hold no numbers: leave them out of input.columns"
+        )
+    if not read.numbers:
+        raise MatrixError(f"{path} has no column of numbers; it has {some(found.columns)}")
+    key = section.name_column or next(iter(read.texts), None)
+    names = None if key is None else texts_of(found.columns[key])
+    return held_matrix(path, np.stack([column.values for column in read.numbers], axis=1), names)

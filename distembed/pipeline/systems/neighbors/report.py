@@ -36,7 +36,7 @@ def closing_text(job: NeighborsJob, workspace: Workspace, where: str) -> str:
     near = "\n".join(neighbor_line(name, found) for name, found in _examples(job, workspace, 5).items())
     url = shown(workspace.url)
     ways = (
-        f"report     {shown(where)}\nedges      {url}/edges\n"
+        f"{report.ways_on(workspace, where, table='edges', suffix='parquet')}\n"
         f'Python     distembed.read_neighbors("{url}"), or distembed.Workspace.open("{url}").array("neighbors")'
     )
     return "\n\n".join((_graph_text(job, workspace), near, ways))

@@ -32,7 +32,7 @@ from distembed.neighbors.search import (
     row_metric,
 )
 from distembed.neighbors.spanning_tree import spanning_tree_of
-from distembed.pipeline.context import Context, StageSpec, System, kept_as, sections, whole_sparse
+from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
 from distembed.pipeline.inputs import recorded_bytes, stamps_at
 from distembed.pipeline.matrices.files import MatrixSize, open_matrix
 from distembed.pipeline.matrices.files import matrix_size as size_of_file
@@ -77,21 +77,19 @@ class NeighborSizes(NamedTuple):
         return width * self.matrix.n_stored
 
 
-def neighbor_sizes(job: NeighborsJob, workspace: Workspace | None) -> NeighborSizes:
-    """Return the size of a job's matrix; what committed `rows` of the workspace have counted is not read again.
+def neighbor_sizes(job: NeighborsJob, counted: Counted | None) -> NeighborSizes:
+    """Return the size of a job's matrix; what committed rows have counted is not read again.
 
     Raises
     ------
     ValueError
         If the matrix has too few rows for the neighbors asked for, or is sparse where sparse rows are not searched.
     """
-    done = workspace.stages() if workspace is not None else {}
-    if workspace is not None and "rows" in done:
-        spec = workspace.describe("vectors").spec
-        n_stored = done["rows"].facts["n_stored"]
+    if counted is not None and "rows" in counted.stages:
+        rows, spec = counted.stages["rows"], counted.workspace.describe("vectors").spec
         n, d = spec.shape
-        matrix = MatrixSize(n, d, n_stored, np.dtype(spec.dtype), spec.kind == "csr", 0)
-        n_bytes = recorded_bytes(done["rows"])
+        matrix = MatrixSize(n, d, rows.facts["n_stored"], np.dtype(spec.dtype), spec.kind == "csr", 0)
+        n_bytes = recorded_bytes(rows)
     else:
         matrix = size_of_file(job.input)
         n_bytes = sum(int(stamp[0]) for stamp in stamps_at(job.input.path).values())
@@ -341,7 +339,13 @@ def stages(job: NeighborsJob) -> tuple[StageSpec, ...]:
     return (*specs, StageSpec("tree", ("rows", "search"), lambda _: {}, run_tree, plan_tree))
 
 
-SYSTEM = System(NeighborsJob, stages, neighbor_sizes, "distembed.pipeline.systems.neighbors.report")
+SYSTEM = System(
+    NeighborsJob,
+    stages,
+    neighbor_sizes,
+    "distembed.pipeline.systems.neighbors.report",
+    "distembed.pipeline.systems.neighbors.exports",
+)
 
 
 # --- the result ----------------------------------------------------------------------------------------------
