@@ -43,7 +43,7 @@ _HOME = {
     "evaluate": "evaluation.words",
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
-    "read_neighbors": "pipeline.systems.neighbors.stages",
+    "read_neighbors": "pipeline.graphs",
 }
 
 __all__ = [
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
-    from distembed.pipeline.systems.neighbors.stages import read_neighbors
+    from distembed.pipeline.graphs import read_neighbors
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
 
