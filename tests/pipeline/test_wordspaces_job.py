@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.evaluation import sparse_space
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
@@ -18,6 +19,7 @@ from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job, parse_job
+from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.runner import plan_job
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.pipeline.words.stages import read_nearest, read_scores
@@ -84,6 +86,7 @@ method = "random_projection"
 [recipes.psd]
 of = "bigrams"
 method = "psdvec"
+n_iter = 1
 [evaluation]
 sets = ["sets"]
 [report]
@@ -250,11 +253,11 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
 
 
 @pytest.mark.parametrize(
-    ("module", "function"),
+    ("module", "function", "setting"),
     [
-        pytest.param(wordspaces_stages, "merge_partials", marks=pytest.mark.slow),
-        (projection, "laplacian_eigenmaps"),
-        pytest.param(wordspaces_stages, "nearest_words", marks=pytest.mark.slow),
+        (corpus_stages, "merge_partials", "contexts.window=4"),
+        (projection, "laplacian_eigenmaps", "recipes.lpp.alpha=1.0"),
+        (sparse_space, "nearest_words", "report.n_neighbors=2"),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
@@ -264,20 +267,13 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,
     module: object,
     function: str,
+    setting: str,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("the power is gone")
 
-    # another ridge and window, and then again the first: all that depends on them is made twice
-    settings = [
-        "--set",
-        "recipes.lpp.alpha=1.0",
-        "--set",
-        "contexts.window=4",
-        "--set",
-        "report.n_neighbors=2",
-    ]
-    assert run("run", job, "--workspace", copy, "--replace", *settings).exit_code == 0
+    # another setting, and then again the first: all that depends on it is made twice
+    assert run("run", job, "--workspace", copy, "--replace", "--set", setting).exit_code == 0
     with monkeypatch.context() as patch:
         patch.setattr(module, function, fail)
         done = run("run", job, "--workspace", copy, "--replace")
@@ -345,6 +341,7 @@ def test_no_known_pair_is_no_score(job: Path, copy: Path, tmp_path: Path) -> Non
     strange = tmp_path / "strange.txt"
     strange.write_text("nobody nowhere 3\nsomebody somewhere 2\n")
     settings = ["--set", f"evaluation.sets=['{strange}']", "--set", "evaluation.keep_words=false"]
+    settings += ["--set", "wordspaces.spaces=['vsm', 'lsa']"]
     done = run("run", job, "--workspace", copy, "--replace", *settings)
     assert done.exit_code == 0, done.output
     scores = json.loads((copy / "scores_vsm.json").read_text())
