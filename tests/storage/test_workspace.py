@@ -219,7 +219,7 @@ def test_a_committed_stage_of_other_versions_is_kept_and_repaired_as_a_whole(tmp
         calls = Calls()
         stage.store("x", calls.count(dense_array() + 1), **META)
         assert len(calls.blocks) == 3
-        with pytest.warns(UserWarning, match=r"stages that rest on it \(down\) are removed"):
+        with pytest.warns(UserWarning, match=r"stages that depend on it \(down\) are removed"):
             stage.commit()
         assert sorted(workspace.stages()) == ["a"]
         assert workspace.stages()["a"].made_with == {"numpy": "2"}
