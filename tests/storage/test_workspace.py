@@ -369,7 +369,7 @@ def test_names_are_owned(tmp_path: Path) -> None:
                 stage.store_bytes(name, b"")
         with pytest.raises(ValueError, match="own files"):
             stage.store_bytes("manifest/a.json", b"")
-        with pytest.raises(ValueError, match="hold no '/'"):
+        with pytest.raises(ValueError, match="must not contain '/'"):
             workspace.stage("a/b", parameters={}, inputs={})
 
 
