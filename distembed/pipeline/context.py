@@ -6,7 +6,7 @@ the `Stage` of the workspace write every block; everything it does is redone by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +15,7 @@ import dask.array as da
 import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute
+from distembed.pipeline.export.tables import MakeTable
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.sections import Job
@@ -53,6 +54,13 @@ class StageSpec(NamedTuple):
     plan: Callable[[Any, Any], StagePlan]
 
 
+class Counted(NamedTuple):
+    """A workspace and those of its committed stages that are as a job asks for them: what they know is no estimate."""
+
+    workspace: Workspace
+    stages: Mapping[str, StageManifest]
+
+
 class Sizes(Protocol):
     """What a system knows or estimates of the size of a job before it runs."""
 
@@ -62,20 +70,22 @@ class Sizes(Protocol):
 
 
 class System(NamedTuple):
-    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its report.
+    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and what it gives away.
 
-    `sizes` takes a job and its workspace, if there is one, whose committed stages need no estimate. `report` names
-    the module of the report, imported when a run ends.
+    `sizes` takes a job and what its workspace has counted of it, if there is one. `report` names the module of the
+    report, imported when a run ends; `exports` that of the tables that `distembed export` writes, whose `TABLES` are
+    functions of a job and its workspace by name, the system's main one first.
     """
 
     job: type[Job]
     stages: Callable[[Any], tuple[StageSpec, ...]]
-    sizes: Callable[[Any, Workspace | None], Sizes]
+    sizes: Callable[[Any, Counted | None], Sizes]
     report: str
+    exports: str = "distembed.pipeline.export.tables"
 
-    def plan(self, job: Job, workspace: Workspace | None) -> Plan:
+    def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
-        sizes = self.sizes(job, workspace)
+        sizes = self.sizes(job, counted)
         return Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in self.stages(job)})
 
     def page(self, job: Job, workspace: Workspace) -> str:
@@ -85,6 +95,11 @@ class System(NamedTuple):
     def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
         """Return the last lines of a run, with the place of its report."""
         return str(import_module(self.report).closing_text(job, workspace, where))
+
+    def tables(self) -> dict[str, MakeTable]:
+        """Return what makes each table that a finished workspace gives away, the main one first."""
+        tables: dict[str, MakeTable] = import_module(self.exports).TABLES
+        return tables
 
 
 def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:

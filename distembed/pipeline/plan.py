@@ -5,11 +5,12 @@ Each stage carries its own plan (`StageSpec.plan`), made from the sizes of its s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from dask.utils import format_bytes
 
+from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, MIB, Remedy, Series, find_remedy
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
 
@@ -38,17 +39,27 @@ class StagePlan(NamedTuple):
     graphs: int = 1
     exact: bool = True
 
+    @property
+    def tasks_per_graph(self) -> int:
+        """The tasks that Dask holds at once."""
+        return -(-self.tasks // self.graphs)
+
     def peak_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of so many threads, or of as many as have a task."""
         return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
 
 
 class Plan(NamedTuple):
-    """A whole plan: what is known of the input in a sentence, and the limit the stages are held against."""
+    """A whole plan: what is known of the input in a sentence, and the limit the stages are held against.
+
+    Stages that are `done` are not held against it. `again` plans the same job with other settings.
+    """
 
     job: Job
     sizes: str
     stages: Mapping[str, StagePlan]
+    done: frozenset[str] = frozenset()
+    again: Callable[[Job], Plan] | None = None
 
     def table(self) -> str:
         """Return the plan as lines of text."""
@@ -75,7 +86,7 @@ class Plan(NamedTuple):
         return WORKER_BYTES + max(stage.peak_bytes(n_threads) for stage in self.stages.values())
 
     def check(self, stages: Collection[str] | None = None) -> None:
-        """Refuse a plan of which one of these stages (all by default) cannot fit.
+        """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.
 
         Raises
         ------
@@ -87,15 +98,11 @@ class Plan(NamedTuple):
         for name, stage in self._chosen(stages):
             if stage.exact and self._outgrows(stage):
                 raise MemoryError(self._too_large(name, stage))
-            tasks = -(-stage.tasks // stage.graphs)
-            if tasks > MAX_TASKS:
-                raise ValueError(
-                    f"stage {name} would be {tasks:,} tasks, over {MAX_TASKS:,}: "
-                    "raise resources.block_memory (or corpus.split_bytes)"
-                )
+            if stage.tasks_per_graph > MAX_TASKS:
+                raise ValueError(self._too_many(name, stage))
 
     def warnings(self, stages: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return a sentence for each of these stages (all by default) that may not fit, by estimate."""
+        """Return a sentence for each of these stages (by default all not done) that by estimate does not fit."""
         return tuple(
             f"{self._too_large(name, stage)} (an estimate; the stage is refused only if counted sizes say the same)"
             for name, stage in self._chosen(stages)
@@ -103,15 +110,38 @@ class Plan(NamedTuple):
         )
 
     def _chosen(self, stages: Collection[str] | None) -> list[tuple[str, StagePlan]]:
-        return [(name, stage) for name, stage in self.stages.items() if stages is None or name in stages]
+        return [
+            (name, stage)
+            for name, stage in self.stages.items()
+            if name not in self.done and (stages is None or name in stages)
+        ]
 
     def _outgrows(self, stage: StagePlan) -> bool:
         return stage.peak_bytes(1) + WORKER_BYTES > self.job.resources.memory_limit
 
     def _too_large(self, name: str, stage: StagePlan) -> str:
+        peak, remedy = stage.peak_bytes(1), self._remedy(name, LESS_MEMORY)
+        raised = f'resources.memory_limit = "{-(-(peak + WORKER_BYTES) // MIB)}MiB"'
         return (
-            f"a task of stage {name} would need {format_bytes(stage.peak_bytes(1))} beside the "
-            f"{format_bytes(WORKER_BYTES)} of a worker, over the limit of "
-            f"{format_bytes(self.job.resources.memory_limit)}: "
-            "lower resources.block_memory or raise resources.memory_limit"
+            f"a task of stage {name} would need {format_bytes(peak)} beside the {format_bytes(WORKER_BYTES)} of a "
+            f"worker, over the limit of {format_bytes(self.job.resources.memory_limit)}: "
+            + (f"set {remedy.setting}, or {raised}" if remedy else f"set {raised}; no other option is enough")
         )
+
+    def _too_many(self, name: str, stage: StagePlan) -> str:
+        remedy = self._remedy(name, FEWER_TASKS)
+        return f"stage {name} would be {stage.tasks_per_graph:,} tasks, over {MAX_TASKS:,}: " + (
+            f"set {remedy.setting}" if remedy else "no option lowers that enough, give it less text"
+        )
+
+    def _remedy(self, name: str, options: tuple[tuple[str, Series], ...]) -> Remedy | None:
+        """Return the option and its value with which a stage fits, None where none does."""
+        again = self.again
+        if again is None:
+            return None
+
+        def fits(job: Job) -> bool:
+            stage = again(job).stages.get(name)
+            return stage is not None and not self._outgrows(stage) and stage.tasks_per_graph <= MAX_TASKS
+
+        return find_remedy(self.job, options, fits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,15 @@ import tomli_w
 
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
-from distembed.pipeline.context import Context, StageSpec, System, makes_only_temporaries, read_vectors
+from distembed.pipeline.context import (
+    Context,
+    Counted,
+    StageSpec,
+    System,
+    makes_only_temporaries,
+    read_vectors,
+)
+from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
@@ -227,7 +236,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
-    plan_job(run.job).check({spec.name})  # by what earlier stages have counted
+    _plan_of_run(run).check({spec.name})  # by what earlier stages have counted
     context = Context(run.job, workspace, stage, reporter, run.crew)
     with run.crew.watched(spec.name, reporter.note), Meter(run.crew) as meter:
         _restore_inputs(spec, run)
@@ -349,10 +358,32 @@ def report_job(job: Job) -> str:
 
 def plan_job(job: Job) -> Plan:
     """Return what a job would take; sizes that committed stages know are exact."""
-    workspace = _existing(job)
-    system = system_of(job)
-    current = standings(job, system.stages(job)[:1], workspace)[0].is_done
-    return system.plan(job, workspace if current else None)
+    return _planner(system_of(job), _existing(job))(job)
+
+
+def _planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
+    """Return what plans the jobs of a system; it looks at each input once, however many it plans."""
+    look = cache(stamps_at)
+
+    def planned(job: Job) -> Plan:
+        found = standings(job, system.stages(job), workspace, look=look)
+        done = {s.spec.name: s.before for s in found if s.is_done and isinstance(s.before, StageManifest)}
+        counted = Counted(workspace, done) if workspace is not None and done else None
+        return system.plan(job, counted)._replace(done=frozenset(done), again=planned)
+
+    return planned
+
+
+def _plan_of_run(run: Run) -> Plan:
+    """Return the plan of a job that is running, by what its stages have counted so far."""
+    system, found = system_of(run.job), run.workspace.stages()
+    done = {
+        name: found[name]
+        for name, standing in run.standings.items()
+        if name in found and found[name].fingerprint == standing.fingerprint
+    }
+    plan = system.plan(run.job, Counted(run.workspace, done) if done else None)
+    return plan._replace(again=_planner(system, run.workspace))
 
 
 def planned_losses(job: Job) -> list[str]:

@@ -7,12 +7,12 @@ now. All of that is known before anything runs, so a run can say what it would r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.inputs import FILES, inputs_of, stamp_inputs, stamps_at, texts_in
+from distembed.pipeline.inputs import FILES, Stamps, inputs_of, stamp_inputs, stamps_at, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.sections import Job
@@ -64,11 +64,20 @@ class Standing(NamedTuple):
         return "; ".join(shown)
 
 
-def standings(job: Job, specs: Iterable[StageSpec], workspace: Workspace | None) -> list[Standing]:
-    """Return where each stage of a job stands; stages come after those they read."""
+def standings(
+    job: Job,
+    specs: Iterable[StageSpec],
+    workspace: Workspace | None,
+    *,
+    look: Callable[[str], Stamps] = stamps_at,
+) -> list[Standing]:
+    """Return where each stage of a job stands; stages come after those they read.
+
+    `look` returns the stamps of what lies at a path.
+    """
     done = {} if workspace is None else workspace.stages()
     begun = {} if workspace is None else workspace.begun()
-    look, named = cache(stamps_at), inputs_of(job)
+    look, named = cache(look), inputs_of(job)
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)

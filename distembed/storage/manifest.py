@@ -289,8 +289,14 @@ def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
     }
 
 
-def check_place(folder: Folder, spec: Output) -> None:
+def check_place(folder: Folder, spec: Output, read: dict[str, Output]) -> None:
     """Refuse an output whose place is taken, inside another's, or the workspace's own.
+
+    Parameters
+    ----------
+    read
+        The announced outputs read so far, by the file that announces them, to which those read now are added: a
+        stage of a hundred states reads each file once.
 
     Raises
     ------
@@ -298,14 +304,19 @@ def check_place(folder: Folder, spec: Output) -> None:
         If so; it names the other output.
     """
     check_output(spec)
-    for stage in begun_names(folder.find(MANIFEST)):
-        for other in announced(folder, stage).values():
-            same = stage == spec.stage and other.spec.name == spec.name
-            if not same and _collide(spec, other.spec):
-                raise ValueError(
-                    f"Output {spec.name!r} of stage {spec.stage!r} would share its place with "
-                    f"{other.spec.name!r} of stage {stage!r}: give it another name."
-                )
+    files = folder.find(MANIFEST)
+    begun = set(begun_names(files))
+    for name in sorted(files):
+        if not name.endswith("/output.json") or name == output_file(spec) or name.split("/")[1] not in begun:
+            continue
+        if name not in read and (found := read_output(folder, name)) is not None:
+            read[name] = found.spec
+        other = read.get(name)
+        if other is not None and _collide(spec, other):
+            raise ValueError(
+                f"Output {spec.name!r} of stage {spec.stage!r} would share its place with "
+                f"{other.name!r} of stage {other.stage!r}: give it another name."
+            )
 
 
 def _collide(one: Output, other: Output) -> bool:

@@ -84,6 +84,7 @@ class Stage:
         # damaged_blocks.
         self._good: dict[str, dict[int, BlockRecord]] = {}
         self._sound: set[tuple[str, int]] = set()
+        self._announced: dict[str, Output] = {}
 
     @property
     def is_committed(self) -> bool:
@@ -344,7 +345,7 @@ class Stage:
     def _announce(self, spec: Output) -> None:
         """Note an output before its first block; one of another shape under its name is removed."""
         self._begin()
-        records.check_place(self._folder, spec)
+        records.check_place(self._folder, spec, self._announced)
         kept = records.read_output(self._folder, records.output_file(spec))
         if kept is None or kept.spec != spec:
             kept = self._start_over(spec, kept)

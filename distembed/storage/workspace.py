@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -33,6 +33,11 @@ from distembed.storage.schema import (
     seal,
 )
 from distembed.storage.stage import FileItem, Stage, file_items
+
+BATCH_ROWS = 1 << 16
+"""Rows of a table that are read at a time, at most."""
+BATCH_BYTES = 1 << 20
+"""Bytes of a column that are read ahead."""
 
 
 class Workspace:
@@ -270,6 +275,38 @@ class Workspace:
         """Read a committed table."""
         data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
         return pq.read_table(data, page_checksum_verification=True)
+
+    def batches(
+        self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield a committed table some rows at a time, without holding it whole.
+
+        Parameters
+        ----------
+        name : str
+        columns : sequence of str, optional
+            The columns to read, in the order of the table; all by default.
+        n_rows : int
+            The largest number of rows of a batch.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        """
+        path = self._folder.inside(self._committed(name).spec.location)
+        with (
+            self._folder.fs.open(path, "rb") as raw,
+            pq.ParquetFile(
+                raw, pre_buffer=False, buffer_size=BATCH_BYTES, page_checksum_verification=True
+            ) as file,
+        ):
+            yield from file.iter_batches(n_rows, columns=columns, use_threads=False)
+
+    def schema(self, name: str) -> pa.Schema:
+        """Return the names and types of the columns of a committed table."""
+        with self._folder.fs.open(self._folder.inside(self._committed(name).spec.location), "rb") as file:
+            return pq.read_schema(file)
 
     def read_bytes(self, name: str) -> bytes:
         """Read a committed plain file."""

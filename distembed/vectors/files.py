@@ -122,15 +122,24 @@ def _read_stream(
 def _reading_format(name: str, chosen: Format) -> Format:
     if chosen not in get_args(Format):
         raise ValueError(f"format is {chosen!r}; give one of {', '.join(get_args(Format))}")
-    by_suffix = _SUFFIX_FORMATS.get(_suffix(name))
+    by_suffix = vector_format(name)
     return by_suffix if chosen == "auto" and by_suffix in ("parquet", "safetensors") else chosen
 
 
-def _suffix(name: str) -> str:
-    stem = name
+def without_compression(name: str) -> str:
+    """Return the name of a file without the end that stands for a compression."""
     for compression in _COMPRESSION_SUFFIXES:
-        stem = stem.removesuffix(compression)
-    return Path(stem).suffix.lower()
+        name = name.removesuffix(compression)
+    return name
+
+
+def vector_format(name: str) -> Format | None:
+    """Return the format that the end of a file's name stands for, None for an unknown end."""
+    return _SUFFIX_FORMATS.get(_suffix(name))
+
+
+def _suffix(name: str) -> str:
+    return Path(without_compression(name)).suffix.lower()
 
 
 def _sniff(head: bytes, name: str) -> Format:
@@ -183,7 +192,7 @@ def write_vectors(
         one by `space`.
     """
     name = str(path)
-    chosen = format or _SUFFIX_FORMATS.get(_suffix(name))
+    chosen = format or vector_format(name)
     if chosen is None or chosen == "auto" or chosen not in get_args(Format):
         raise ValueError(
             f"the format of {name} cannot be told from its name; "
@@ -210,7 +219,7 @@ def _written_words(words: list[str], chosen: str, space: str | None) -> list[str
     if bad is not None:
         raise ValueError(
             f"the word {bad!r} cannot be written as {chosen}, which ends words at blanks; "
-            'give space="_", or save as .parquet or .safetensors'
+            'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
         )
     first: dict[str, str] = {}
     for word, form in zip(words, written, strict=True):

@@ -182,7 +182,17 @@ def test_the_plan_of_a_billion_non_zeros(tmp_path):
     text += 'block_memory = "1GiB"\nmemory_limit = "8GiB"\n'
     (tmp_path / "job.toml").write_text(text)
     job = load_job(tmp_path / "job.toml")
-    corpus = CorpusSizes(20 * 2**30, 160, 3_300_000_000, 10**7, 7_000_000, 100_000, frozenset())
+    corpus = CorpusSizes(
+        input_bytes=20 * 2**30,
+        n_partitions=160,
+        n_tokens=3_300_000_000,
+        n_entries=10**7,
+        n_documents=7_000_000,
+        n_candidates=10**6,
+        n_words=100_000,
+        n_terms=10**9,
+        counted=frozenset(),
+    )
     sizes = TopicSizes(PairSizes(corpus, 10**9), 10**9, 10**9)
     plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})
     print(f"\n{plan.table()}")

@@ -1,4 +1,4 @@
-"""Workspaces and stages: round trips, resume, repair, digests, names and refusals."""
+"""Workspaces and stages: outputs, resume, repair, digests, names and refusals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import Counter
 from pathlib import Path
 
 import dask
@@ -20,11 +21,10 @@ import pytest
 from scipy import sparse
 
 from distembed.storage import LockedError, ManifestError, Workspace
-from distembed.weighting.pmi import marginals
-from tests.storage.examples import Calls, dense_array, sparse_array, store_all, write_item
+from distembed.storage.files import Folder
+from tests.storage.examples import Calls, dense_array, store_all, write_item
 
 META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
-CHUNKS = {"whole": (12,), "even": (4, 4, 4), "ragged": (1, 7, 4), "single": (1,) * 12, "empty": (5, 0, 7)}
 
 
 @pytest.fixture(params=["path", "file", "memory"])
@@ -34,106 +34,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         "file": (tmp_path / "ws").as_uri(),
         "memory": f"memory://{uuid.uuid4().hex}",
     }[request.param]
-
-
-@pytest.mark.parametrize("rows", CHUNKS.values(), ids=CHUNKS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
-def test_dense_round_trip(tmp_path: Path, rows: tuple[int, ...], dtype: str) -> None:
-    values = (np.arange(12 * 5).reshape(12, 5) % 7).astype(dtype)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", da.from_array(values, chunks=(rows, 2)), **META)
-        stage.commit()
-    stored = Workspace.open(tmp_path / "ws").array("x")
-    assert stored.chunks == (rows, (5,))
-    assert stored.dtype == dtype
-    np.testing.assert_array_equal(stored.compute(), values)
-
-
-@pytest.mark.parametrize("rows", CHUNKS.values(), ids=CHUNKS)
-def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
-    values = np.zeros((12, 9), dtype=np.int64)
-    values[::3, ::2] = np.arange(1, 21).reshape(4, 5)
-    values[4:8] = 0
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stored = stage.store("x", sparse_array(values, rows), **META)
-        row_nonzeros = stage.row_nonzeros("x")
-        stage.commit()
-        assert workspace.verify() == []
-    assert row_nonzeros.chunks == (rows,)
-    np.testing.assert_array_equal(row_nonzeros.compute(), np.count_nonzero(values, axis=1))
-    blocks = [stored.blocks[i].compute() for i in range(len(rows))]
-    for block in blocks:
-        assert isinstance(block, sparse.csr_array)
-        assert block.dtype == np.int64
-        assert block.indices.dtype == block.indptr.dtype == np.int32
-        assert sparse.csr_array(
-            (block.data, block.indices, block.indptr), shape=block.shape
-        ).has_canonical_format
-    np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
-
-
-def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
-    """What the documentation of `Workspace.array` names works; NumPy's reductions raise and are never wrong."""
-    counts = sparse.random_array((12, 5), density=0.4, rng=0, format="csr")
-    lazy = da.from_array(counts.toarray(), chunks=(5, 5)).map_blocks(sparse.csr_array, meta=counts[:0])
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", lazy, **META)
-        stage.commit()
-    stored = Workspace.open(tmp_path / "ws").array("x")
-    sums = marginals(stored)
-    np.testing.assert_allclose(sums.rows, counts.sum(axis=1))
-    np.testing.assert_allclose(sums.columns, counts.sum(axis=0))
-    largest = stored.map_blocks(
-        lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=stored.dtype, meta=np.empty(0)
-    )
-    np.testing.assert_array_equal(largest.compute(), counts.max(axis=1).toarray())
-    for name in ("sum", "mean", "max", "min", "std", "var", "any", "all", "prod", "argmax"):
-        for axis in (None, 0, 1):
-            with pytest.raises((TypeError, ValueError, IndexError)):
-                getattr(stored, name)(axis=axis).compute()
-
-
-def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path: Path) -> None:
-    block = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6))
-    before = block.indices.copy()
-    lazy = da.from_array(np.zeros((1, 6)), chunks=(1, 6)).map_blocks(
-        lambda _: block, dtype=float, meta=sparse.csr_array((0, 0))
-    )
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stored = workspace.stage("a", parameters={}, inputs={}).store("x", lazy, **META).compute()
-    assert stored.indices.tolist() == [1, 4]
-    assert stored.data.tolist() == [2.0, 4.0]
-    assert block.indices.tolist() == before.tolist()
-
-
-def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
-    vector = np.array([0.0, -0.0, np.nan, np.inf, 1e-45], dtype=np.float32)
-    cube = np.arange(24).reshape(4, 3, 2)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        got = stage.store("v", da.from_array(vector, chunks=2), dims=("i",), units="", meaning="").compute()
-        assert got.tobytes() == vector.tobytes()
-        lazy = da.from_array(cube, chunks=(3, 2, 1))
-        got = stage.store("c", lazy, dims=("i", "j", "k"), units="", meaning="").compute()
-        np.testing.assert_array_equal(got, cube)
-
-
-def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.storage.arrays.CHUNK_BYTES", 64)
-    monkeypatch.setattr("distembed.storage.arrays.CHUNK_ELEMENTS", 3)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stored = stage.store("x", dense_array(), **META)
-        np.testing.assert_array_equal(stored.compute(), dense_array().compute())
-        values = (np.arange(60).reshape(12, 5) % 3) * 2.5
-        stored = stage.store("s", sparse_array(values, (5, 7)), **META)
-        np.testing.assert_array_equal(stored.blocks[1].compute().toarray(), values[5:])
-        stage.commit()
-        assert workspace.verify() == []
-    assert len(list((tmp_path / "ws/arrays.zarr/x/000002/c").iterdir())) > 1
 
 
 def test_every_kind_of_output_on_every_kind_of_url(url: str) -> None:
@@ -442,6 +342,19 @@ def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> No
         stage.commit()
         assert workspace.digest() == before
         assert workspace.verify() == []
+
+
+def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    sound = Folder.read
+    monkeypatch.setattr(Folder, "read", lambda folder, name: (read.append(name), sound(folder, name))[1])
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        for stage in (workspace.stage(name, parameters={}, inputs={}) for name in "ab"):
+            for state in range(12):
+                stage.checkpoint(f"{state}", dense_array)
+    announcements = Counter(name for name in read if name.endswith("output.json"))
+    # up to three reads while it is stored, and one by the other stage, however many states follow
+    assert max(announcements.values()) <= 4
 
 
 def test_names_are_owned(tmp_path: Path) -> None:

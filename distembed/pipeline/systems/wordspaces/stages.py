@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask.utils import format_bytes
 
 from distembed.counting.cooccurrence import CooccurrenceOptions
-from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import find_word_sets, words_of
 from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization.lsa import LSA
@@ -31,9 +31,9 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, StageSpec, System, kept_as, read_as, sections
+from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, read_as, sections
 from distembed.pipeline.corpus.config import CountingSection
-from distembed.pipeline.corpus.sizes import CorpusSizes, corpus_sizes, counted_pairs, word_counts
+from distembed.pipeline.corpus.sizes import CorpusSizes, about, corpus_sizes, counted_pairs, with_source
 from distembed.pipeline.corpus.stages import (
     PAIR_BYTES,
     TOKENS,
@@ -57,7 +57,6 @@ from distembed.pipeline.systems.wordspaces.config import (
     WordSpacesJob,
 )
 from distembed.pipeline.words.stages import read_space, space_facts, store_nearest, store_scores
-from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
@@ -74,12 +73,6 @@ COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal"
 """The section of the job that says how a table of pairs is counted."""
 
 # --- how large it is -------------------------------------------------------------------------------------------
-
-WORD_SHARE = 0.45
-"""Distinct words of a document over its tokens, of Wikipedia articles of some hundred words."""
-
-TOKENS_PER_DOCUMENT = 600
-"""Of a Wikipedia article; only the width of a space of documents hangs on it."""
 
 LIST_BYTES = 16
 """Bytes of one neighbor: its distance and its row."""
@@ -113,27 +106,22 @@ class SpaceSizes(NamedTuple):
     @property
     def sentence(self) -> str:
         """The sizes in words."""
-        corpus, tables = self.corpus, ", ".join(f"{name} {n:,}" for name, n in self.values.items())
-        return (
-            f"{format_bytes(corpus.input_bytes)} of input in {corpus.n_splits} splits; {corpus.n_tokens:,} tokens, "
-            f"{corpus.n_words:,} words, {self.n_documents:,} documents; values: {tables}"
-        )
+        corpus, shown = self.corpus, "{:,}".format if self.exact else about
+        tables = ", ".join(f"{name} {shown(n)}" for name, n in self.values.items())
+        return with_source(f"{corpus.sentence}, {corpus.n_documents:,} documents; values: {tables}", corpus)
 
 
-def space_sizes(job: WordSpacesJob, workspace: Workspace | None) -> SpaceSizes:
-    """Return the sizes of a job; what committed stages of `workspace` have counted is not estimated."""
-    corpus = corpus_sizes(job, workspace)
-    facts = {name: manifest.facts for name, manifest in workspace.stages().items()} if workspace else {}
-    n_documents = corpus.n_tokens // TOKENS_PER_DOCUMENT + 1
-    n_documents = corpus.n_documents if "tokens" in corpus.counted else n_documents
-    counts = word_counts(corpus, workspace)
-    values = {"document_terms": int(WORD_SHARE * corpus.n_tokens)}
+def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
+    """Return the sizes of a job; what committed stages have counted is not estimated."""
+    corpus = corpus_sizes(job, counted)
+    facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
+    values = {"document_terms": corpus.n_terms}
     for table in COUNTING:
-        estimate = counted_pairs(counting_section(job, table), counts)
+        estimate = counted_pairs(job, counting_section(job, table), corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", estimate))
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
-    return SpaceSizes(corpus, n_documents, values, exact)
+    return SpaceSizes(corpus, corpus.n_documents, values, exact)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
@@ -197,7 +185,7 @@ def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]
 def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
     """Return the sets in their order, and the words whose neighbors are listed."""
     report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
-    return {"report": report, "sets": list(job.evaluation.sets)}
+    return {"report": report, "sets": list(job.evaluation.sets), "case": job.evaluation.case}
 
 
 # --- documents -> counts ---------------------------------------------------------------------------------------
@@ -208,7 +196,8 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     keep = set(job.vocabulary.keep)
     if job.evaluation.keep_words and job.evaluation.sets:
-        keep |= {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
+        tested = {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
+        keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
@@ -488,7 +477,9 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     tested = {word for word_set in sets for word in words_of(word_set)}
     is_sparse = job.recipes[name].method in SPARSE_METHODS
     space = read_space(ctx.workspace, f"spaces/{name}", tested if is_sparse else None)
-    store_scores(ctx, f"scores_{name}.json", evaluate_sets(space, sets) if sets else [])
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    policy = Policy(job.evaluation.case).for_words(words)
+    store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
     store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
     return {"n_sets": len(sets)}
 

@@ -1,0 +1,99 @@
+"""Samples of a corpus: whole where it is small, a few beginnings where it is large, and the same each time."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+
+N_DOCUMENTS = 4000
+
+
+def text_of(number: int) -> str:
+    """Return a document of ten tokens: eight of its own two words, one of all, and one that comes once."""
+    return (
+        f"{'abcdefghij'[number % 10] * 3} {'klmnopqrst'[number % 10] * 3} " * 4 + f"all new{letters(number)}"
+    )
+
+
+def letters(number: int) -> str:
+    """Return a number spelt in letters."""
+    return "".join(chr(97 + int(digit)) for digit in str(number))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the same documents as text, JSON lines, gzip and Parquet."""
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = [text_of(number) for number in range(N_DOCUMENTS)]
+    (folder / "a.txt").write_text("\n".join(texts) + "\n")
+    (folder / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    (folder / "a.txt.gz").write_bytes(gzip.compress("\n".join(texts).encode()))
+    table = pa.table({"text": texts})  # one row group, whose bytes are those of the text
+    pq.write_table(table, folder / "a.parquet", compression="none", use_dictionary=False)
+    return folder
+
+
+def sampled(path: Path, *, max_bytes: int, partition_bytes: int = 1 << 14) -> CorpusSample:
+    corpus = de.read_corpus(path, partition_bytes=partition_bytes)
+    return sample_splits(corpus.partitions, corpus.tokenizer, max_bytes=max_bytes)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz", "a.parquet"])
+def test_a_small_corpus_is_counted_whole(files: Path, name: str) -> None:
+    sample = sampled(files / name, max_bytes=1 << 24, partition_bytes=1 << 24)
+    assert sample.is_whole
+    assert (sample.n_documents, sample.n_tokens) == (N_DOCUMENTS, 10 * N_DOCUMENTS)
+    counts = dict(zip(sample.words.to_pylist(), sample.counts.tolist(), strict=True))
+    assert counts["all"] == N_DOCUMENTS
+    assert counts["aaa"] == 4 * N_DOCUMENTS // 10
+    assert sample.document_counts[sample.words.index("aaa").as_py()] == N_DOCUMENTS // 10
+    assert len(counts) == 21 + N_DOCUMENTS
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
+def test_a_part_of_a_corpus_stands_for_its_share_of_the_bytes(
+    files: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distembed.corpus.sample.SAMPLE_PIECE", 1 << 12)
+    sample = sampled(files / name, max_bytes=1 << 15)
+    assert not sample.is_whole
+    n_bytes = (files / name).stat().st_size
+    assert pytest.approx(sample.n_tokens * n_bytes / sample.n_bytes, rel=0.3) == 10 * N_DOCUMENTS
+    again = sampled(files / name, max_bytes=1 << 15)
+    np.testing.assert_array_equal(sample.counts, again.counts)
+
+
+def test_a_named_function_is_not_called(files: Path) -> None:
+    tokenizer = de.Tokenizer(pattern="no.such.module:function")
+    corpus = de.read_corpus(files / "a.txt", tokenizer=tokenizer)
+    sample = sample_splits(corpus.partitions, tokenizer)
+    assert sample.n_tokens == 10 * N_DOCUMENTS
+    assert not sample.is_whole  # what the function finds is not known
+
+
+def test_segments_end_where_a_window_does(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One two three. Four five! Six\nseven\n")
+    for border, lengths in (("document", [6, 1]), ("sentence", [3, 2, 1, 1])):
+        corpus = de.read_corpus(tmp_path / "a.txt", tokenizer=de.Tokenizer(border=border))
+        sample = sample_splits(corpus.partitions, corpus.tokenizer)
+        assert sorted(sample.lengths.tolist()) == sorted(lengths)
+        tokens = corpus.tokenize()
+        assert sorted(sample_parts(tokens).lengths.tolist()) == sorted(lengths)
+
+
+def test_token_parts_say_what_the_text_does(files: Path) -> None:
+    corpus = de.read_corpus(files / "a.txt", partition_bytes=1 << 16)
+    tokens = corpus.tokenize()
+    whole = sample_parts(tokens)
+    assert whole.is_whole
+    assert (whole.n_documents, whole.n_tokens) == (N_DOCUMENTS, 10 * N_DOCUMENTS)
+    first = sample_parts(tokens, max_words=1)
+    assert not first.is_whole
+    assert first.n_tokens < whole.n_tokens

@@ -1,0 +1,145 @@
+"""Plans: what a job takes by estimate and by count, and which one option would make it fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distembed.pipeline.config import load_job
+from distembed.pipeline.plan import WORKER_BYTES, Plan, StagePlan
+from distembed.pipeline.remedies import Remedy, changed
+from distembed.pipeline.runner import plan_job, run_job
+from distembed.pipeline.sections import Job
+
+N_DOCUMENTS = 3000
+
+
+def words_of(number: int) -> str:
+    """Return a short document of some of two hundred words and one that no other document has."""
+    chosen = np.random.default_rng(number).zipf(1.3, 20) % 200
+    return " ".join(
+        chr(97 + word % 26) * 3 + chr(97 + word // 26) for word in chosen
+    ) + f" once{number:x}".replace("0", "q")
+
+
+@pytest.fixture(scope="module")
+def job_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a topics job on JSON lines, of whose words only a few are in five documents."""
+    folder = tmp_path_factory.mktemp("plan")
+    lines = (json.dumps({"text": words_of(number)}) + "\n" for number in range(N_DOCUMENTS))
+    (folder / "a.jsonl").write_text("".join(lines))
+    (folder / "job.toml").write_text(
+        '[job]\nsystem = "topics"\nworkspace = "w"\n[corpus]\npaths = ["a.jsonl"]\nnumbers = true\n'
+        '[vocabulary]\nmin_documents = 5\nstop_words = "none"\n[resources]\nworkers = 1\n'
+    )
+    return folder / "job.toml"
+
+
+def test_words_in_few_documents_are_not_planned_for(job_file: Path, tmp_path: Path) -> None:
+    """The plan of a collection counted every word of Heaps' law: 2.5 million where 18,000 were."""
+    estimated = plan_job(load_job(job_file))
+    job = load_job(job_file, workspace=str(tmp_path / "w"))
+    run_job(job, until="vocabulary")
+    counted = plan_job(job)
+    assert "estimated from the whole text" in estimated.sizes
+    assert "estimated" not in counted.sizes.split("words")[0]
+    n_words = int(counted.sizes.split(" words")[0].rsplit(" ", 1)[1].replace(",", ""))
+    assert n_words < 250 < N_DOCUMENTS
+    assert f"about {float(f'{n_words:.1e}'):,.0f} words" in estimated.sizes
+    for name, stage in estimated.stages.items():
+        assert stage.peak_bytes(1) == pytest.approx(counted.stages[name].peak_bytes(1), rel=0.2), name
+    assert not estimated.stages["vocabulary"].exact
+    assert counted.stages["partial_counts"].exact
+
+
+def test_what_was_counted_for_another_vocabulary_is_an_estimate_again(job_file: Path, tmp_path: Path) -> None:
+    settings = ("vocabulary.min_documents=1",)
+    job = load_job(job_file, workspace=str(tmp_path / "w"), settings=settings)
+    run_job(job, until="vocabulary")
+    large = plan_job(job).stages["partial_counts"]
+    small = plan_job(load_job(job_file, workspace=str(tmp_path / "w"))).stages["partial_counts"]
+    assert large.exact
+    assert not small.exact
+    assert small.task_bytes < large.task_bytes
+
+
+class Needs:
+    """Plans a stage whose peak depends on one option; `bytes_of` takes a job."""
+
+    def __init__(self, bytes_of, *, n_tasks=lambda _: 1):
+        self.bytes_of, self.n_tasks = bytes_of, n_tasks
+
+    def __call__(self, job: Job) -> Plan:
+        stage = StagePlan(self.n_tasks(job), 0, 0, int(self.bytes_of(job)))
+        return Plan(job, "", {"core": stage}, again=self)
+
+
+MIB = 2**20
+NEEDS = {
+    "resources.block_memory": lambda job: 8 * job.resources.block_memory + 3 * MIB,
+    "vocabulary.max_size": lambda job: 1000 * (job.vocabulary.max_size or 10**6),
+    "vocabulary.min_count": lambda job: 400 * MIB / job.vocabulary.min_count**0.5,
+    "psdvec.n_core": lambda job: 4000 * (job.psdvec.n_core or 10**5),
+    "resources.workers": lambda job: 80 * MIB * job.resources.n_workers,
+}
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Return a job of PSDVec with 600 MiB for each process."""
+    path = tmp_path_factory.mktemp("english") / "job.toml"
+    path.write_text(
+        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
+        '[resources]\nmemory_limit = "600MiB"\nblock_memory = "64MiB"\nworkers = 4\n'
+    )
+    return load_job(path)
+
+
+@pytest.mark.parametrize("key", NEEDS)
+def test_a_refusal_names_the_option_that_helps(english: Job, key: str) -> None:
+    plan = Needs(NEEDS[key])(english)
+    with pytest.raises(MemoryError, match=rf"set {key} = .*, or resources.memory_limit = ") as refused:
+        plan.check()
+    setting, value = str(refused.value).split("set ")[1].split(",")[0].split(" = ")
+    number = int(value.strip('"').removesuffix("MiB")) * (MIB if "MiB" in value else 1)
+    helped = changed(english, Remedy(setting, number))
+    assert helped is not None
+    Needs(NEEDS[key])(helped).check()
+    limit = int(str(refused.value).rsplit('"', 2)[1].removesuffix("MiB")) * MIB
+    raised = changed(english, Remedy("resources.memory_limit", limit))
+    assert raised is not None
+    Needs(NEEDS[key])(raised).check()
+
+
+def test_where_nothing_else_helps_a_refusal_says_so(english: Job) -> None:
+    with pytest.raises(
+        MemoryError, match=r'set resources.memory_limit = "1524MiB"; no other option is enough'
+    ):
+        Needs(lambda _: 1024 * MIB)(english).check()
+
+
+def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:
+    job = load_job(job_file)
+    assert changed(job, Remedy("psdvec.n_core", 100)) is None
+    assert changed(job, Remedy("vocabulary.min_documents", 7)).vocabulary.min_documents == 7
+
+
+def test_too_many_tasks_name_the_block_memory_of_fewer(english: Job) -> None:
+    many = Needs(lambda _: 1, n_tasks=lambda job: 2**37 // job.resources.block_memory * 100)
+    with pytest.raises(
+        ValueError, match=r'204,800 tasks, over 100,000: set resources.block_memory = "256MiB"'
+    ):
+        many(english).check()
+
+
+def test_a_warning_is_no_refusal(english: Job) -> None:
+    plan = Needs(NEEDS["resources.block_memory"])(english)
+    estimated = plan._replace(stages={"core": plan.stages["core"]._replace(exact=False)})
+    estimated.check()
+    (warning,) = estimated.warnings()
+    assert 'set resources.block_memory = "8MiB"' in warning
+    assert estimated._replace(done=frozenset({"core"})).warnings() == ()
+    assert estimated.process_bytes(1) == WORKER_BYTES + 515 * MIB
