@@ -1,8 +1,9 @@
-"""Count word pairs over many parts: partial counts part by part, then merged row block by row block.
+"""Counts word pairs over many partitions: partial counts per partition, which are then merged per row block.
 
-The stages are functions of their own, so that a job can run, record and resume them one by one:
-`cooccurrence_row_blocks` lays the grid, `count_part` counts one part into a file of sorted runs, and
-`merge_row_block` adds all parts' runs of one row block. `count_cooccurrences` is the three together.
+The steps are separate functions, so that a job can run, record and resume them one by one:
+`cooccurrence_row_blocks` defines the row blocks, `count_partition` counts one partition into a file of sorted
+runs, and `merge_row_block` adds the runs of all partitions for one row block. `count_cooccurrences` combines
+the three.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
-from distembed.corpus.parts import open_part
+from distembed.corpus.partitions import open_partition
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
@@ -39,12 +40,12 @@ _LARGEST_INT32 = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CooccurrenceOptions:
-    """What counts as a co-occurrence, and how much memory a task may use; see `count_cooccurrences`.
+    """The definition of a co-occurrence, and the memory a task may use; see `count_cooccurrences`.
 
     Raises
     ------
     ValueError
-        If a value is outside its range or not one of its names.
+        If a value is outside its range or is not one of its names.
     """
 
     window: PositiveInt = 5
@@ -65,18 +66,18 @@ class CooccurrenceOptions:
 
     @property
     def units(self) -> blocks.Units:
-        """Weights of the distances as exact integers; a drawn window counts each pair once."""
+        """Return the weights of the distances as exact integers; a drawn window counts each pair once."""
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
 
 
 class PartialCounts(NamedTuple):
-    """What `count_part` has written: the file, and what the merge must know; all of it JSON."""
+    """The file written by `count_partition`, with the facts that the merge needs; all of it can be stored as JSON."""
 
     url: str
     n_words: int
     row_blocks: tuple[int, ...]
     denominator: int
-    largest_cell: int  # no cell of this part holds more, in units of 1 / denominator
+    largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
     n_tokens: int
     n_runs: int
 
@@ -89,23 +90,28 @@ def cooccurrence_row_blocks(
     n_tokens: int | None = None,
     block_memory: int = BLOCK_MEMORY,
 ) -> tuple[int, ...]:
-    """Return the row boundaries of the blocks: about equal expected non-zeros, from the problem alone.
+    """Return the row boundaries of blocks with about equally many expected non-zeros.
+
+    They depend only on the problem, never on the number of workers.
 
     Parameters
     ----------
-    counts
-        Occurrences of each word, int64, shape (n_words,).
-    n_tokens
-        Tokens of the corpus that are in the vocabulary; the sum of `counts` by default.
-    block_memory
-        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds
-        the
-        partial counts it adds as well.
+    counts : int64 array (n_words,)
+        The number of occurrences of each word.
+    window : int
+        The largest distance, in words.
+    direction : {"left", "right", "symmetric"}
+        See `count_cooccurrences`.
+    n_tokens : int, optional
+        The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
+    block_memory : int
+        The bytes a task may use. A block takes about an eighth of them, at 12 bytes per non-zero, because its
+        merge also holds the partial counts that it adds.
 
     Returns
     -------
     tuple of int
-        0 = b_0 < b_1 < ... = n_words; block k is rows b_k..b_{k+1}-1.
+        0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
     """
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
@@ -115,8 +121,8 @@ def cooccurrence_row_blocks(
     return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
 
 
-def count_part(
-    part: str,
+def count_partition(
+    partition: str,
     vocabulary: Vocabulary,
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
@@ -125,28 +131,38 @@ def count_part(
     number: int = 0,
     storage_options: dict[str, Any] | None = None,
 ) -> PartialCounts:
-    """Count the co-occurrences of one part into one file of sorted runs, split by row block.
+    """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
 
-    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed an
-    eighth of it at a time, and sums that outgrow a quarter of it go to the file as a run of their own.
+    The memory stays below `options.block_memory`, apart from the partition's dictionary: keys are sorted and
+    summed an eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
+    separate run.
 
     Parameters
     ----------
-    part
-        URL prefix of the part's three files.
-    row_blocks
-        Row boundaries, of `cooccurrence_row_blocks`.
-    target
-        URL of the file to write; it appears only when complete.
-    number
-        Place of the part in the corpus: the key of its random numbers, with `options.seed`.
-    storage_options
-        How to reach `part`, as fsspec takes them.
+    partition : str
+        The URL prefix of the partition's three files.
+    vocabulary : Vocabulary
+        The words to count.
+    options : CooccurrenceOptions
+        The window, its weights and the memory.
+    row_blocks : sequence of int
+        The row boundaries, from `cooccurrence_row_blocks`.
+    target : str
+        The URL of the file to write; it appears only when it is complete.
+    number : int
+        The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
+    storage_options : dict, optional
+        The options of fsspec for `partition`.
+
+    Returns
+    -------
+    PartialCounts
+        The file, and the facts that the merge needs.
     """
-    lookup, known_counts = part_lookup(part, vocabulary, storage_options)
-    largest = _largest_cell(options, int(known_counts.max(initial=0)), part)
+    lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
+    largest = _largest_cell(options, int(known_counts.max(initial=0)), partition)
     rules = _stream_rules(options, vocabulary, lookup, number)
-    rows = token_rows(part, options.block_memory // 64, storage_options)
+    rows = token_rows(partition, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
     with RunWriter(target) as writer:
         for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
@@ -156,11 +172,11 @@ def count_part(
     return PartialCounts(target, n_words, tuple(row_blocks), denominator, largest, n_tokens, n_runs)
 
 
-def _largest_cell(options: CooccurrenceOptions, largest_count: int, part: str) -> int:
-    """Return what no cell can exceed: each token of the rarer word meets `window` others on either side."""
+def _largest_cell(options: CooccurrenceOptions, largest_count: int, partition: str) -> int:
+    """Return an upper bound of a cell: each token of the rarer word meets `window` others on either side."""
     sides = 2 if options.direction == "symmetric" else 1
     bound = sides * int(options.units.weights.sum()) * largest_count
-    return _checked(bound, f"{part}: a count")
+    return _checked(bound, f"{partition}: a count")
 
 
 def _checked(bound: int, what: str) -> int:
@@ -174,34 +190,34 @@ def _checked(bound: int, what: str) -> int:
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
     """Return the tokens of a corpus, tokenizing it if that has not been done."""
     tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
-    if not tokens.parts:
-        raise ValueError("There are no tokens to count: the corpus has no parts.")
+    if not tokens.partitions:
+        raise ValueError("There are no tokens to count: the corpus has no partitions.")
     return tokens
 
 
-class PartLookup(NamedTuple):
-    """What the token ids of a part mean: the row of each in the vocabulary, int32, -1 for words it does not have.
+class PartitionLookup(NamedTuple):
+    """The row in the vocabulary of each token id of a partition, int32, -1 for words that the vocabulary lacks.
 
-    `counts` int64 (n_words,) are the tokens that each word of the vocabulary has in the part.
+    `counts`, int64 (n_words,), are the numbers of tokens in the partition of each word of the vocabulary.
     """
 
     rows: NDArray[np.int32]
     counts: NDArray[np.int64]
 
 
-def part_lookup(
-    part: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
-) -> PartLookup:
-    """Look up the words of a part's dictionary in the vocabulary, a slice at a time."""
+def partition_lookup(
+    partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
+) -> PartitionLookup:
+    """Return the rows in the vocabulary of a partition's dictionary, which is read a slice at a time."""
     rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
-    with open_part(part, "words", storage_options) as file:
+    with open_partition(partition, "words", storage_options) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["word", "count"])
             found = vocabulary.index(table["word"])
             rows.append(found)
-            # A part with very many words lists a word more than once, but never twice in one row group.
+            # A partition with very many words lists a word more than once, but never twice in one row group.
             counts[found[found >= 0]] += table["count"].to_numpy()[found >= 0]
-    return PartLookup(np.concatenate(rows), counts)
+    return PartitionLookup(np.concatenate(rows), counts)
 
 
 def _stream_rules(
@@ -219,7 +235,7 @@ def _stream_rules(
 def _key_runs(
     rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
 ) -> Iterator[Run]:
-    """Yield the sums of one buffer of keys after another."""
+    """Yield the sums of the keys, one buffer at a time."""
     window, weights = options.window, options.units.weights
     radix = window if (weights != weights[0]).any() else 1
     key_type = blocks.key_type(n_words, radix)
@@ -251,7 +267,7 @@ def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> 
 def _windowed_stream(
     batches: Iterable[TokenRows], rules: StreamRules, window: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the part's stream in pieces, each led by the last `window` positions of the piece before."""
+    """Yield the partition's stream in pieces, each preceded by the last `window` positions of the previous one."""
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
     document, position = -1, 0
@@ -264,10 +280,10 @@ def _windowed_stream(
 
 
 def token_rows(
-    part: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
+    partition: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
 ) -> Iterator[TokenRows]:
-    """Yield the token rows of a part, about `batch_bytes` at a time."""
-    with open_part(part, "tokens", storage_options) as table:
+    """Yield the token rows of a partition, about `batch_bytes` at a time."""
+    with open_partition(partition, "tokens", storage_options) as table:
         for group in range(table.num_row_groups):
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)
             for batch in table.iter_batches(rows, row_groups=[group], columns=["document", "ids"]):
@@ -280,7 +296,7 @@ def _row_batch(group: pq.RowGroupMetaData, batch_bytes: int) -> int:
 
 
 def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: int) -> Iterator[Run]:
-    """Add runs together while they fit in memory, and yield the sum whenever it no longer does."""
+    """Add runs together while they fit in memory, and yield the sum whenever it no longer fits."""
     held: list[Run] = []
     for run in runs:
         held.append(run)
@@ -304,14 +320,14 @@ def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirror
     step = -(-len(numbered) // 8)
     for group in (numbered[start : start + step] for start in range(0, len(numbered), step)):
         first, last = group[0][1][0], group[-1][1][1]
-        part = rows(run, first, last)
+        partition = rows(run, first, last)
         for block, (begin, end) in group:
-            writer.append(block, blocks.slice_rows(part, begin - first, end - first))
+            writer.append(block, blocks.slice_rows(partition, begin - first, end - first))
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
-    """Return the type of merged counts: float32 for fractions, else int32 where no cell outgrows it."""
-    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all parts")
+    """Return the type of merged counts: float32 for fractions, otherwise int32 if no cell can exceed it."""
+    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all partitions")
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
@@ -320,12 +336,12 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
 def merge_row_block(
     partials: Sequence[PartialCounts], block: int, *, block_memory: int = BLOCK_MEMORY
 ) -> csr_array:
-    """Add all parts' counts of one row block.
+    """Add the counts of all partitions for one row block.
 
     Returns
     -------
     csr_array
-        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the
+        Shape (rows of the block, n_words), of `count_type`. The sums are exact, and are divided once by the
         denominator.
     """
     first, last = partials[0].row_blocks[block : block + 2]
@@ -334,16 +350,16 @@ def merge_row_block(
     total = _folded(runs, n_words, last - first, block_memory // 4)
     values = total.values / partials[0].denominator if partials[0].denominator > 1 else total.values
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
-    parts = (
+    partitions = (
         values.astype(count_type(partials)),
         total.indices.astype(index, copy=False),
         total.indptr.astype(index),
     )
-    return csr_array(parts, shape=(last - first, n_words))
+    return csr_array(partitions, shape=(last - first, n_words))
 
 
 def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
-    """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, once that is larger)."""
+    """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, if that is larger)."""
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     total, fresh = empty, list[Run]()
     for run in runs:
@@ -354,7 +370,7 @@ def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) ->
 
 
 class _Scratch:
-    """A folder removed when the last graph that reads it goes; copies sent to workers do not own it."""
+    """A folder that is removed when the last graph that reads it is gone; copies sent to workers do not own it."""
 
     def __init__(self, folder: str | None) -> None:
         self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")
@@ -384,9 +400,8 @@ def count_cooccurrences(
 ) -> da.Array:
     """Count how often words stand near each other.
 
-    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window
-    places before
-    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
+    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window places
+    before word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
     within it.
 
     Parameters
@@ -404,9 +419,8 @@ def count_cooccurrences(
         Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
     subsample
         word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
-        dropped
-        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
-        place.
+        dropped token is treated as one outside the vocabulary. The draw depends on `seed`, the partition
+        and the token's place.
     seed
         The key of the random numbers of `subsample`.
     oov
@@ -416,18 +430,15 @@ def count_cooccurrences(
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
     scratch
         Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
-        folder,
-        removed when the returned array and all arrays computed from it are gone.
+        folder, removed when the returned array and all arrays computed from it are gone.
 
     Returns
     -------
     dask.array.Array
-        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided
-        by q once
-        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32
-        where no
-        count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for the others.
-        Parts are counted now, by the scheduler in force; row blocks are merged when computed.
+        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided by
+        q once at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers
+        (int32 where no count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for
+        the others. Partitions are counted now, on the current scheduler; row blocks are merged when they are computed.
 
     Raises
     ------
@@ -443,22 +454,22 @@ def count_cooccurrences(
     )
     tokens = tokens_of(docs)
     folder = _Scratch(scratch)
-    partials = _count_parts(tokens, vocabulary, options, row_blocks, folder.url)
+    partials = _count_partitions(tokens, vocabulary, options, row_blocks, folder.url)
     return merge_partials(partials, block_memory=block_memory, keep_alive=folder)
 
 
-def _count_parts(
+def _count_partitions(
     tokens: Tokens,
     vocabulary: Vocabulary,
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
     folder: str,
 ) -> list[PartialCounts]:
-    shared, task = delayed(vocabulary), delayed(count_part, pure=False)
+    shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     reach = dict(tokens.storage_options)
     tasks = [
         task(
-            part,
+            partition,
             shared,
             options,
             row_blocks,
@@ -466,7 +477,7 @@ def _count_parts(
             number=number,
             storage_options=reach,
         )
-        for number, part in enumerate(tokens.parts)
+        for number, partition in enumerate(tokens.partitions)
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
     partials: list[PartialCounts] = compute(delayed(list)(tasks))
@@ -479,7 +490,7 @@ def merge_partials(
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
-    """Return the lazy array of merged row blocks; it holds on to `keep_alive` as long as it lives."""
+    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`."""
     row_blocks, n_words = partials[0].row_blocks, partials[0].n_words
     kind = count_type(partials)
     return map_blocks(

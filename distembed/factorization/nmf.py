@@ -55,6 +55,17 @@ from distembed.validation import (
 TRANSFORM_SWEEPS = 500
 
 
+def column_norms(factors: Array) -> NDArray[np.float64]:
+    """Return the Euclidean length of each column of document factors, float64 (k,)."""
+    rank = factors.shape[1]
+    return np.sqrt(np.diag(compute(total(blocks.gram, factors, shape=(rank, rank)))))
+
+
+def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
+    """Return the largest of a document's factors once columns have unit norm, int64 (n, 1), -1 for a zero row."""
+    return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
+
+
 class _Factorization(DocumentClusterer):
     """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
 
@@ -118,10 +129,9 @@ class _Factorization(DocumentClusterer):
             self._keep_kind(X)
 
     def _learn(self, fit: Fit) -> None:
-        Z, rank = fit.factors.documents, self.n_components
-        norms = np.sqrt(np.diag(compute(total(blocks.gram, Z, shape=(rank, rank))))).reshape(1, -1)
-        labels = each(blocks.column_shares, Z, norms, columns=1, dtype=np.int64)
-        self.labels_ = compute(labels).ravel()
+        Z = fit.factors.documents
+        self.document_norms_ = column_norms(Z)
+        self.labels_ = compute(_labels(Z, self.document_norms_)).ravel()
         self.document_factors_ = Z
         self.word_factors_ = compute(fit.factors.words)
         self.objective_, self.converged_ = fit.objective, fit.converged
@@ -218,6 +228,8 @@ class NMF(_Factorization):
     objective_ : float64 array, one value a round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
+    document_norms_ : float64 array (k,)
+        The lengths of the columns of the document factors, which `labels_` are judged by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
 
@@ -317,6 +329,8 @@ class SemanticNMF(_Factorization):
     objective_ : float64 array, one value a round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
+    document_norms_ : float64 array (k,)
+        The lengths of the columns of the document factors, which `labels_` are judged by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
 

@@ -202,6 +202,16 @@ def column_shares(Z: Floats, norms: Floats) -> NDArray[np.int64]:
     return np.where(Z.any(axis=1), relative.argmax(axis=1), -1).reshape(-1, 1)
 
 
+def topic_shares(Z: Floats, norms: Floats) -> Floats:
+    """Return the rows of Z, its columns brought to unit norm, as shares that sum to one; a zero row stays zero.
+
+    The largest share of a row is that of `column_shares`.
+    """
+    relative = Z / np.where(norms > 0, norms, 1.0)
+    sums = relative.sum(axis=1, keepdims=True)
+    return np.asarray(relative / np.where(sums > 0, sums, 1.0))
+
+
 def membership(labels: NDArray[np.int64], *, rank: int, floor: float, dtype: Any) -> Floats:
     """Return Z with 1 + floor at a row's label and floor elsewhere; a row labeled -1 is zero."""
     Z = np.full((labels.size, rank), floor, dtype)

@@ -15,6 +15,7 @@ import dask.array as da
 import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, compute
+from distembed.pipeline.export.tables import MakeTable
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.sections import Job
@@ -69,16 +70,18 @@ class Sizes(Protocol):
 
 
 class System(NamedTuple):
-    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its report.
+    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and what it gives away.
 
     `sizes` takes a job and what its workspace has counted of it, if there is one. `report` names the module of the
-    report, imported when a run ends.
+    report, imported when a run ends; `exports` that of the tables that `distembed export` writes, whose `TABLES` are
+    functions of a job and its workspace by name, the system's main one first.
     """
 
     job: type[Job]
     stages: Callable[[Any], tuple[StageSpec, ...]]
     sizes: Callable[[Any, Counted | None], Sizes]
     report: str
+    exports: str = "distembed.pipeline.export.tables"
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
@@ -92,6 +95,11 @@ class System(NamedTuple):
     def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
         """Return the last lines of a run, with the place of its report."""
         return str(import_module(self.report).closing_text(job, workspace, where))
+
+    def tables(self) -> dict[str, MakeTable]:
+        """Return what makes each table that a finished workspace gives away, the main one first."""
+        tables: dict[str, MakeTable] = import_module(self.exports).TABLES
+        return tables
 
 
 def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
@@ -140,5 +148,10 @@ def read_vectors(workspace: Workspace) -> WordVectors:
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
     """Return a stored sparse array, in memory: its rows have few entries."""
-    blocks = compute(workspace.array(name).to_delayed().ravel().tolist())
+    return whole_sparse(workspace.array(name))
+
+
+def whole_sparse(array: da.Array) -> sp.csr_array:
+    """Return an array of CSR chunks, in memory."""
+    blocks = compute(array.to_delayed().ravel().tolist())
     return sp.csr_array(sp.vstack(blocks, format="csr"))

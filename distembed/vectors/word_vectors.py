@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
@@ -24,14 +25,14 @@ COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
 
 
 class UnknownWordError(KeyError):
-    """A word that has no vector; the message names it and words spelled like it."""
+    """An error for a word that has no vector; the message names it and words of similar spelling."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Neighbor(NamedTuple):
-    """A word and how similar it is to what was asked for."""
+    """A word and its similarity to the query."""
 
     word: str
     similarity: float
@@ -42,15 +43,15 @@ class WordVectors:
 
     Parameters
     ----------
-    words
+    words : sequence of str
         n distinct words; row i belongs to word i.
-    vectors
-        (n, d), finite; kept as float32, without a copy where it is a C-ordered float32 array.
+    vectors : array (n, d)
+        Finite values, kept as float32; a C-ordered float32 array is not copied.
 
     Raises
     ------
     ValueError
-        The lengths differ, a word stands twice, or a value is NaN or infinite.
+        If the lengths differ, a word occurs twice, or a value is NaN or infinite.
     """
 
     def __init__(self, words: Iterable[str], vectors: ArrayLike) -> None:
@@ -83,7 +84,7 @@ class WordVectors:
         return cls(rows.words, rows.vectors)
 
     def save(self, path: str | Path, *, format: Format | None = None, space: str | None = None) -> None:  # noqa: A002
-        """Save in the format that the name's end tells; see `distembed.vectors`."""
+        """Save in the format that the extension determines; see `distembed.vectors`."""
         write_vectors(path, list(self._words), self._vectors, format=format, space=space)
 
     @property
@@ -124,27 +125,33 @@ class WordVectors:
         return iter(self._words)
 
     def __getitem__(self, word: str | Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector (d,) of a word or those (k, d) of a list; UnknownWordError if there is none."""
+        """Return the vector (d,) of a word or the vectors (k, d) of a list; raise UnknownWordError if there is none."""
         if isinstance(word, str):
             return self._vectors[self._known_row(word)]
         return self._vectors[[self._known_row(one) for one in word]]
 
     @overload
-    def index(self, words: str) -> int: ...  # type: ignore[overload-overlap]
+    def index(self, words: str, *, ignore_case: bool = False) -> int: ...  # type: ignore[overload-overlap]
     @overload
-    def index(self, words: Iterable[str]) -> NDArray[np.int64]: ...
-    def index(self, words: str | Iterable[str]) -> int | NDArray[np.int64]:
-        """Return the row of a word, or of each of several, int64; -1 where there is none."""
+    def index(self, words: Iterable[str], *, ignore_case: bool = False) -> NDArray[np.int64]: ...
+    def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
+        """Return the row of a word, or of each of several words, int64; -1 for unknown words."""
         if isinstance(words, str):
-            return self._rows.get(words, -1)
+            return int(self.index([words], ignore_case=ignore_case)[0])
+        if ignore_case:
+            return np.array([self._lowered.get(word.lower(), -1) for word in words], dtype=np.int64)
         return np.array([self._rows.get(word, -1) for word in words], dtype=np.int64)
+
+    @cached_property
+    def _lowered(self) -> dict[str, int]:
+        return lowered_rows(self._words)
 
     def head(self, n_words: int) -> WordVectors:
         """Return the first words, which are the most frequent ones in most files."""
         return self if n_words >= len(self) else WordVectors(self._words[:n_words], self._vectors[:n_words])
 
     def restricted(self, words: Iterable[str]) -> WordVectors:
-        """Return the vectors of those words that are known, in the order of the rows."""
+        """Return the vectors of the words that are known, in the order of the rows."""
         rows = np.sort(self.index(dict.fromkeys(words)))
         rows = rows[rows >= 0]
         if not rows.size:
@@ -154,7 +161,7 @@ class WordVectors:
         return WordVectors([self._words[row] for row in rows], self._vectors[rows])
 
     def similarity(self, first: str, second: str) -> float:
-        """Return the cosine of two words, in float64; 0 where one vector is zero."""
+        """Return the cosine of two words, in float64; 0 if one of the vectors is zero."""
         rows = np.array([[self._known_row(first), self._known_row(second)]])
         return float(self.similarities(rows)[0])
 
@@ -176,9 +183,9 @@ class WordVectors:
         *,
         exclude: Iterable[str] = (),
     ) -> list[Neighbor]:
-        """Return the n words of the largest cosine with a word, a vector (d,) or the center of several words.
+        """Return the n words with the largest cosine to a word, a vector (d,) or the center of several words.
 
-        The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; of
+        The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; among
         equal cosines the word of the smaller row comes first.
         """
         if isinstance(query, str):
@@ -306,7 +313,7 @@ class WordVectors:
         return f"the word {word!r} has no vector among {len(self)} words; {advice}"
 
     def _spelled_like(self, word: str) -> list[str]:
-        """Return up to three close spellings: other cases first, then words of the same beginning."""
+        """Return up to three words of similar spelling: first in another case, then with the same beginning."""
         cases = dict.fromkeys(
             form for form in (word.lower(), word.capitalize(), word.upper()) if form in self
         )
@@ -316,6 +323,11 @@ class WordVectors:
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
         return list(cases | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS])))[:3]
+
+
+def lowered_rows(words: Sequence[str]) -> dict[str, int]:
+    """Return the row of the first word for each lower-case form."""
+    return {words[row].lower(): row for row in reversed(range(len(words)))}
 
 
 def _first_duplicate(words: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
@@ -82,7 +83,7 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     job: Path, finished: tuple[Path, str], tmp_path: Path
 ) -> None:
     target = tmp_path / "all.parquet"
-    assert run("export", finished[0], "--to", target).exit_code == 0
+    assert run("export", finished[0], "--what", "words", "--to", target).exit_code == 0
     exported, known = de.WordVectors.load(target), de.WordVectors.load(job.parent / "known.txt")
     assert len(exported) == N_NAMES + 1
     assert exported[known.words].tobytes() == known.vectors.tobytes()
@@ -93,6 +94,49 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     assert exported.vectors[:N_NAMES].tobytes() == model.vectors_.tobytes()
     graph = workspace.array("graph").blocks[0].compute()
     assert (graph != model.graph_).nnz == 0
+
+
+def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> None:
+    """Known, imputed and left out, in a table of one row a name; the default of this system."""
+    folder = tmp_path / "input"
+    folder.mkdir()
+    prices = ["date,a,b,c,gone"] + [
+        f"2020-01-{day:02d},{1 + day % 3},{1 + day % 4},{1 + day % 5},{'1.5' if day > 1 else ''}"
+        for day in range(1, 20)
+    ]
+    (folder / "prices.csv").write_text("\n".join(prices) + "\n")
+    de.WordVectors(["a", "elsewhere"], np.eye(2, 5)).save(folder / "known.txt")
+    text = JOB.replace('label_column = "kind"\n', "").replace("domain.csv", "prices.csv")
+    text = text.replace("[known]", 'transform = "return_correlation"\n[known]').replace("= 4", "= 1")
+    (folder / "job.toml").write_text(text)
+    assert run("run", folder / "job.toml").exit_code == 0
+    done = run("export", folder / "job.toml", "--to", tmp_path / "names.parquet")
+    assert done.output.startswith("4 names: 1 known, 2 imputed, 1 left out; vectors of 5 dimensions in ")
+    rows = pq.read_table(tmp_path / "names.parquet").to_pylist()
+    assert {row["name"]: row["origin"] for row in rows} == {
+        "a": "known",
+        "b": "imputed",
+        "c": "imputed",
+        "gone": "left out",
+    }
+    assert [row["vector"] is None for row in rows] == [False, False, False, True]
+    assert rows[3]["reason"] == "a price is missing or not positive"
+    assert rows[0]["vector"] == [1, 0, 0, 0, 0]
+    assert run("export", folder / "job.toml", "--to", tmp_path / "names.npy").exit_code == 0
+    assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
+
+
+def test_a_name_with_a_blank_is_written_with_the_character_asked_for(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    target = tmp_path / "all.txt"
+    refused = run("export", finished[0], "--to", target)
+    assert refused.exit_code == 1
+    assert "--space _ on the command line" in refused.stderr
+    assert run("export", finished[0], "--to", target, "--space", "_").exit_code == 0
+    words = de.WordVectors.load(target).words
+    assert "name_59" in words
+    assert len(words) == N_NAMES + 1
 
 
 def hidden_names(workspace: Path) -> list[dict[str, Any]]:
@@ -296,7 +340,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("not a number", "no finite number for 1 of 60 names, first 'name 3'"),
+        ("not a number", "no finite number for 1 of 60 names in the column 'b', first 'name 3'"),
         ("a name twice", "the name 'name 3' twice: keep one"),
         (
             "one row",

@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
@@ -101,7 +103,7 @@ def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
     blocks = 'block_memory = "64KiB"\n'
     (folder / "job.toml").write_text(
-        short.replace("label_field", 'split_bytes = "40KiB"\nlabel_field') + blocks
+        short.replace("label_field", 'partition_bytes = "40KiB"\nlabel_field') + blocks
     )
     return folder / "job.toml"
 
@@ -159,6 +161,76 @@ def test_what_is_stored_is_what_the_estimators_give(finished: tuple[Path, str]) 
     labels = workspace.array("labels").compute()
     assert labels.shape == (12, 62)
     np.testing.assert_array_equal(labels[int(np.argmin(last))], best.labels_)
+
+
+def test_documents_are_given_away_with_their_topics(finished: tuple[Path, str], tmp_path: Path) -> None:
+    """One row a document: what it is called, its topic as in the array of labels, and shares that agree with it."""
+    done = run("export", finished[0], "--to", tmp_path / "documents.csv")
+    assert done.output.startswith("62 documents and 3 topics in ")
+    rows = pacsv.read_csv(tmp_path / "documents.csv").to_pylist()
+    assert [row["id"] for row in rows] == [document["id"] for document in collection()]
+    workspace = de.Workspace.open(finished[0])
+    losses = [row for row in workspace.table("losses").to_pylist() if row["method"] == "semantic_nmf"]
+    best = int(np.argmin([row["loss"] for row in losses if row["round"] == 20]))
+    assert [row["topic"] for row in rows] == workspace.array("labels")[best].compute().tolist()
+    shares = np.array([[row[f"weight_{topic}"] for topic in range(3)] for row in rows])
+    filled = shares[:-1]
+    assert rows[-1]["topic"] == -1
+    assert shares[-1].tolist() == [0, 0, 0]
+    np.testing.assert_allclose(filled.sum(axis=1), 1, rtol=1e-6)
+    assert filled.argmax(axis=1).tolist() == [row["topic"] for row in rows[:-1]]
+
+
+def test_a_topic_has_one_number_everywhere(finished: tuple[Path, str], tmp_path: Path) -> None:
+    """The number of a topic is its column in the arrays: in labels, tables, report, exports and last lines."""
+    workspace, output = de.Workspace.open(finished[0]), finished[1]
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    heaviest = [words[row] for row in workspace.array("vectors").compute().argmax(axis=0)]
+    stored = [row for row in workspace.table("topics").to_pylist() if row["method"] == "semantic_nmf"]
+    assert [(row["topic"], row["words"][0]) for row in stored] == list(enumerate(heaviest))
+    assert run("export", finished[0], "--what", "topics", "--to", tmp_path / "t.csv").exit_code == 0
+    given = [row for row in pacsv.read_csv(tmp_path / "t.csv").to_pylist() if row["rank"] == 1]
+    assert [(row["topic"], row["word"]) for row in given] == list(enumerate(heaviest))
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    for topic, word in enumerate(heaviest):
+        assert re.search(rf"^ +{topic} +\d+ documents   {word} ", output, re.MULTILINE)
+        assert f"{topic}: {word} " in page
+
+
+def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_path: Path) -> None:
+    assert run("export", finished[0], "--what", "topics", "--to", tmp_path / "t.parquet").exit_code == 0
+    rows = pq.read_table(tmp_path / "t.parquet").to_pylist()
+    factors = de.Workspace.open(finished[0]).array("vectors").compute().astype(float)
+    first = [row["weight"] for row in rows if row["topic"] == 0]
+    np.testing.assert_allclose(first, np.sort(factors[:, 0] / factors[:, 0].sum())[::-1][: len(first)])
+    assert rows[0]["n_documents"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("--what", "names", "--to", "x.csv"),
+            "has no table of names: give --what documents or topics or words",
+        ),
+        (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
+        (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
+        (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
+        (("--to", "x.csv", "--space", "_"), "csv keeps blanks as they are: leave it out"),
+    ],
+)
+def test_what_cannot_be_exported_is_told(
+    finished: tuple[Path, str],
+    words: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("export", finished[0], *words)
+    assert done.exit_code == 1
+    assert sentence in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:

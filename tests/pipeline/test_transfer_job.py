@@ -154,6 +154,24 @@ def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
     assert (links != transfer_stages.known_links(workspace)).nnz == 0
 
 
+def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:
+    done = run("export", finished[0], "--to", tmp_path / "documents.parquet")
+    assert done.output.startswith("240 documents of two collections and 4 topics in ")
+    rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
+    workspace = de.Workspace.open(finished[0])
+    for side, array in (("first", "topics"), ("second", "second_topics")):
+        own = [row for row in rows if row["collection"] == side]
+        shares = workspace.array(array).compute()
+        assert [row["topic"] for row in own] == shares.argmax(axis=1).tolist()
+        assert [row["weight_2"] for row in own] == shares[:, 2].tolist()
+        assert [row["id"] for row in own] == workspace.table(f"{side}_documents")["id"].to_pylist()
+    aligned = workspace.table("aligned").to_pylist()
+    assert [row["counterpart"] for row in rows[120:]] == [row["counterpart"] for row in aligned]
+    assert {row["counterpart"] for row in rows[:120]} == {None}
+    done = run("export", finished[0], "--what", "topics", "--to", tmp_path / "topics.tsv")
+    assert done.output.startswith("4 topics in ")
+
+
 def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
     before = digest_here(job, finished[0])
     assert "nothing to do" in run("run", job, "--workspace", finished[0]).output

@@ -83,10 +83,10 @@ def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
     return rows
 
 
-def ways_on(workspace: Workspace, where: str) -> str:
-    """Return where the report is and what to type next."""
+def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix: str = "txt") -> str:
+    """Return where the report is and what to type next; `table` is what the file of an export is called."""
     url = shown(workspace.url)
     return (
-        f"report     {shown(where)}\nvectors    distembed export {url} --to vectors.txt\n"
+        f"report     {shown(where)}\n{table:<10} distembed export {url} --to {table}.{suffix}\n"
         f"neighbors  distembed neighbors {url} WORD ..."
     )

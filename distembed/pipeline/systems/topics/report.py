@@ -72,7 +72,13 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         f"{NAMES[method]:<18} coherence of the top {job.coherence.n_words} words: PMI {pmi:.2f} nats, NPMI {npmi:.3f}"
         for method, (pmi, npmi) in mean_coherence(job, workspace).items()
     )
-    parts = (_counts(workspace), topics, scores, coherence, report.ways_on(workspace, where))
+    parts = (
+        _counts(workspace),
+        topics,
+        scores,
+        coherence,
+        report.ways_on(workspace, where, table="documents", suffix="csv"),
+    )
     return "\n\n".join(part for part in parts if part)
 
 
@@ -232,7 +238,7 @@ def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> rep
     names = _document_names(workspace, np.unique(order))
     labels = workspace.table("documents")["label"].to_pylist()
     rows = [
-        {"topic": topic + 1, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
+        {"topic": topic, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
         for topic, column in enumerate(order.T.tolist())
     ]
     return report.table("Documents of each topic", rows, caption="Those of the largest weight first.")
@@ -274,7 +280,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     rows = filled[np.unique(np.linspace(0, filled.size - 1, count).astype(np.int64))]
     matrix = result.documents[rows]
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    names = {row["topic"] - 1: _topic_name(row) for row in result.topics}
+    names = {row["topic"]: _topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
     if classes is not None:

@@ -89,9 +89,9 @@ def _tokens_name(job: TopicsJob) -> str:
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
-    dictionary = min(corpus_stages.PART_DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
+    dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
     return StagePlan(
-        sizes.corpus.n_splits, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
+        sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
     )
 
 
@@ -104,7 +104,7 @@ def run_selection(ctx: Context) -> dict[str, Any]:
         masks = choose_documents(
             every, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
         )
-        make = partial(_select_part, tokens=every, masks=masks)
+        make = partial(_select_partition, tokens=every, masks=masks)
         items = ctx.stage.store_files("selected_tokens", len(masks), make, progress=ctx.progress("selection"))
         chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
     documents = corpus_stages.documents_of(chosen)
@@ -112,10 +112,10 @@ def run_selection(ctx: Context) -> dict[str, Any]:
     return {"n_documents": documents.num_rows, "n_read": corpus_stages.documents_of(every).num_rows}
 
 
-def _select_part(
+def _select_partition(
     index: int, prefix: str, *, tokens: Tokens, masks: list[NDArray[np.bool_]]
 ) -> dict[str, int]:
-    return select_documents(tokens, tokens.parts[index], masks[index], prefix)
+    return select_documents(tokens, tokens.partitions[index], masks[index], prefix)
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 
 
 def _term_blocks(job: TopicsJob, sizes: TopicSizes) -> int:
-    return max(sizes.corpus.n_splits, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
+    return max(sizes.corpus.n_partitions, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
 
 
 def plan_documents(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
@@ -419,6 +419,13 @@ def labels_of(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[n
     return np.asarray(compute(workspace.array("labels")[first : first + job.topics.n_starts]))
 
 
+def best_labels(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[np.int64]:
+    """Return the topic of each document by the start of the smallest loss of a method, (documents,)."""
+    best = int(np.argmin([curve[-1] for curve in losses_of(workspace, method)]))
+    first = job.topics.methods.index(method) * job.topics.n_starts
+    return np.asarray(compute(workspace.array("labels")[first + best]))
+
+
 def losses_of(workspace: Workspace, method: Method) -> list[NDArray[np.float64]]:
     """Return the loss of each round of each start of a method."""
     rows = [row for row in workspace.table("losses").to_pylist() if row["method"] == method]
@@ -478,17 +485,16 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
-    """Return, for each topic of the best start, its number, its size and its top words."""
+    """Return, for each topic of the best start, its number from 0 on, its size and its top words."""
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
     order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
-    losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
-    labels = labels_of(ctx.job, ctx.workspace, method)[int(np.argmin(losses))]
+    labels = best_labels(ctx.job, ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
     return [
         {
             "method": method,
-            "topic": topic + 1,
+            "topic": topic,
             "n_documents": sizes[topic],
             "words": [words[row] for row in column if factors[row, topic] > 0],
         }
@@ -504,6 +510,11 @@ def document_parameters(job: TopicsJob) -> dict[str, Any]:
 def topics_parameters(job: TopicsJob) -> dict[str, Any]:
     """Return the section of topics and the memory of a block, which tells what is whole."""
     return {**sections("topics")(job), "block_memory": job.resources.block_memory}
+
+
+def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return the section of coherence, and the number of the first topic, which older tables have as 1."""
+    return {**sections("coherence")(job), "first_topic": 0}
 
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
@@ -527,11 +538,17 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
         StageSpec(
             "evaluation",
             ("topics", "cooccurrence", "selection"),
-            sections("coherence"),
+            evaluation_parameters,
             run_evaluation,
             plan_evaluation,
         ),
     )
 
 
-SYSTEM = System(TopicsJob, stages, topic_sizes, "distembed.pipeline.systems.topics.report")
+SYSTEM = System(
+    TopicsJob,
+    stages,
+    topic_sizes,
+    "distembed.pipeline.systems.topics.report",
+    "distembed.pipeline.systems.topics.exports",
+)

@@ -55,7 +55,7 @@ def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
     parts = [_counts(workspace), _convergence(workspace), accuracy_text(job, workspace)]
     parts.append(
-        f"report     {shown(where)}\nworkspace  {shown(workspace.url)}: second_topics, first_embedding, aligned.parquet"
+        f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
     return "\n\n".join(part for part in parts if part)
 
@@ -231,7 +231,7 @@ def _array(workspace: Workspace, name: str) -> NDArray[Any]:
 
 def _topic_names(workspace: Workspace) -> list[str]:
     words = workspace.table("topic_words")["words"].to_pylist()
-    return [f"{number + 1} {' '.join(top[:2])}" for number, top in enumerate(words)]
+    return [f"{number} {' '.join(top[:2])}" for number, top in enumerate(words)]
 
 
 def _topic_section(workspace: Workspace) -> report.Section:
@@ -243,7 +243,7 @@ def _topic_section(workspace: Workspace) -> report.Section:
         score = scores.get(topic, {})
         rows.append(
             {
-                "topic": topic + 1,
+                "topic": topic,
                 "words": " ".join(top),
                 "mean share": share,
                 "rmse": score.get("rmse"),

@@ -1,0 +1,139 @@
+"""Tables as files: Parquet, comma- and tab-separated values, and NumPy's npy, written some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.pipeline.export.tables import Numbers, Piece, Table
+from distembed.vectors.files import without_compression
+from distembed.vectors.streams import writing
+
+TableFormat = Literal["parquet", "csv", "tsv", "npy"]
+
+TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
+"""The formats of tables; each is the end of a file's name without its dot."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Begins a CSV file, since Excel reads one without it in the code page of the machine; pandas passes over it."""
+
+
+def table_format(path: str) -> TableFormat | None:
+    """Return the format of a table that the end of a file's name stands for, None for another end."""
+    suffix = Path(without_compression(path)).suffix.lower().removeprefix(".")
+    return suffix if suffix in TABLE_FORMATS else None
+
+
+def write_table(path: str, table: Table, *, format: TableFormat) -> None:  # noqa: A002 - as pandas has it
+    """Write a table to a file or URL, which appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str
+        Text is compressed by the end of the name (.gz, .bz2, .xz, .zst).
+    table : Table
+    format : {"parquet", "csv", "tsv", "npy"}
+        "npy" holds the numbers alone, float32 (rows, width), in the order of the rows.
+
+    Raises
+    ------
+    ValueError
+        If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
+    """
+    if format in ("parquet", "npy") and without_compression(path) != path:
+        raise ValueError(
+            f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
+        )
+    if format == "npy" and table.numbers is None:
+        raise ValueError(
+            f"{path}: an npy file holds numbers alone, and this table has none beside its columns "
+            f"{', '.join(table.schema.names)}; choose .parquet, .csv or .tsv"
+        )
+    with writing(path) as file, _WRITERS[format](file, table) as write:
+        for piece in table.pieces:
+            write(piece)
+
+
+Write = Callable[[Piece], None]
+
+
+@contextmanager
+def _parquet(file: IO[bytes], table: Table) -> Iterator[Write]:
+    schema = _schema(table, as_lists=table.numbers is not None and table.numbers.as_lists)
+    with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
+        yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
+
+
+@contextmanager
+def _csv(file: IO[bytes], table: Table) -> Iterator[Write]:
+    file.write(BYTE_ORDER_MARK)
+    with _separated(file, table, ",") as write:
+        yield write
+
+
+@contextmanager
+def _tsv(file: IO[bytes], table: Table) -> Iterator[Write]:
+    with _separated(file, table, "\t") as write:
+        yield write
+
+
+@contextmanager
+def _separated(file: IO[bytes], table: Table, delimiter: str) -> Iterator[Write]:
+    schema = _schema(table, as_lists=False)
+    with pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(delimiter=delimiter)) as writer:
+        yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
+
+
+@contextmanager
+def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
+    assert table.numbers is not None
+    shape = (table.n_rows, table.numbers.width)
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    yield lambda piece: _write_numbers(file, piece.numbers)
+
+
+def _write_numbers(file: IO[bytes], numbers: NDArray[np.float32] | None) -> None:
+    assert numbers is not None
+    file.write(np.ascontiguousarray(numbers, "<f4").data)
+
+
+_WRITERS: dict[TableFormat, Any] = {"parquet": _parquet, "csv": _csv, "tsv": _tsv, "npy": _npy}
+
+
+def _schema(table: Table, *, as_lists: bool) -> pa.Schema:
+    """Return the columns of a file."""
+    fields = [pa.field(field.name, field.type) for field in table.schema]
+    if table.numbers is None:
+        return pa.schema(fields)
+    name, width, _ = table.numbers
+    if as_lists:
+        return pa.schema([*fields, pa.field(name, pa.list_(pa.float32(), width))])
+    return pa.schema([*fields, *(pa.field(f"{name}_{place}", pa.float32()) for place in range(width))])
+
+
+def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.RecordBatch:
+    """Return some rows as a file has them; numbers that are NaN become missing values."""
+    columns = list(piece.columns.columns)
+    if piece.numbers is not None and numbers is not None:
+        is_list = schema.field(len(columns)).name == numbers.name
+        columns += [_lists(piece.numbers)] if is_list else _columns(piece.numbers)
+    return pa.record_batch(columns, schema=schema)
+
+
+def _lists(numbers: NDArray[np.float32]) -> pa.Array:
+    values = pa.array(np.ascontiguousarray(numbers).ravel())
+    missing = pa.array(np.isnan(numbers[:, 0]))
+    return pa.FixedSizeListArray.from_arrays(values, numbers.shape[1], mask=missing)
+
+
+def _columns(numbers: NDArray[np.float32]) -> list[pa.Array]:
+    return [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(numbers.T)]
