@@ -170,6 +170,15 @@ class Folder:
         found = self.fs.find(self.inside(name) if name else root, detail=True)
         return {path[len(root) + 1 :]: info["size"] for path, info in found.items()}
 
+    def directly_in(self, name: str) -> list[str]:
+        """Return the files of a folder without those of the folders in it; an absent folder has none."""
+        self.fs.invalidate_cache()
+        try:
+            entries = self.fs.ls(self.inside(name), detail=True)
+        except FileNotFoundError:
+            return []
+        return [entry["name"][len(self.root) + 1 :] for entry in entries if entry["type"] == "file"]
+
     def beginning(self, prefix: str) -> dict[str, int]:
         """Return the size of every file whose name begins with `prefix` followed by no digit."""
         folder, start = posixpath.split(self.inside(prefix))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from distembed.storage.files import Folder
@@ -30,6 +31,9 @@ from distembed.storage.schema import (
     seal,
     unseal,
 )
+
+KEPT_BYTES = 2**16
+"""A manifest of up to so many bytes is parsed once: a run asks for the same ones hundreds of times."""
 
 
 def manifest_file(stage: str) -> str:
@@ -75,14 +79,21 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
     ManifestError
         If it is damaged or in a newer format.
     """
-    body = read_sealed(folder, manifest_file(stage))
-    if body is None:
+    try:
+        data = folder.read(manifest_file(stage))
+    except FileNotFoundError:
         return None
+    parse = _parsed if len(data) <= KEPT_BYTES else _parsed.__wrapped__
+    return parse(data, stage, folder.path(manifest_file(stage)))
+
+
+@lru_cache(maxsize=256)
+def _parsed(data: bytes, stage: str, path: str) -> StageManifest:
+    body = unseal(data, path)
     version = body.get("version")
     if isinstance(version, int) and version > VERSION:
         raise ManifestError(
-            f"{folder.path(manifest_file(stage))} has format version {version}, this distembed reads "
-            f"up to {VERSION}: install a newer distembed."
+            f"{path} has format version {version}, this distembed reads up to {VERSION}: install a newer distembed."
         )
     return manifest_from_json(body, stage)
 
@@ -95,7 +106,7 @@ def write_manifest(folder: Folder, manifest: StageManifest) -> None:
 def committed(folder: Folder) -> dict[str, StageManifest]:
     """Return the readable commits by stage; `verify` reports the damaged ones."""
     found: dict[str, StageManifest] = {}
-    for stage in committed_names(folder.find(MANIFEST)):
+    for stage in committed_names(folder.directly_in(MANIFEST)):
         manifest = tolerant(read_manifest, folder, stage)
         if manifest is not None:
             found[stage] = manifest
