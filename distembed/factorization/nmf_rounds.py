@@ -48,7 +48,7 @@ Round = Callable[[Factors], Factors]
 
 
 class Fit(NamedTuple):
-    """One start, carried to its end."""
+    """The result of one start after all its rounds."""
 
     factors: Factors
     objective: Floats
@@ -56,7 +56,7 @@ class Fit(NamedTuple):
 
 
 def _keep(checkpoint: Checkpoint, name: str, advance: Callable[[], Factors]) -> Factors:
-    """Return the factors kept under a name; make them only if one of them is not kept yet."""
+    """Return the factors stored under a name; compute them only if one of them is not stored yet."""
     if checkpoint is persist:  # a round leaves its factors in memory already
         return advance()
     made = cache(advance)
@@ -93,7 +93,7 @@ def descend(
     X: Array, start: Callable[[], Factors], one_round: Round, *,
     n_iter: int, tol: float, checkpoint: Checkpoint, name: str,
 ) -> Fit:  # fmt: skip
-    """Carry one start to convergence, or through n_iter rounds."""
+    """Run one start until it converges, or through n_iter rounds."""
     factors = _in_memory(_keep(checkpoint, f"{name}-start", start), X)
     history: list[float] = []
     for done in range(0, n_iter, ROUNDS_PER_CHECKPOINT):

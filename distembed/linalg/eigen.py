@@ -1,12 +1,13 @@
-"""The algebraically largest eigenpairs of a symmetric matrix known by its products.
+"""The algebraically largest eigenpairs of a symmetric matrix that is known only by its products.
 
-Block Krylov with full orthogonalization in two passes, then Rayleigh-Ritz: after s products the basis
-spans {X, AX, .., A^(s-1) X}, which finds both ends of the spectrum at once, so that one huge negative
-eigenvalue costs one direction of the basis and no convergence. A single orthogonalization pass in float32
-loses the basis within three rounds of PSDVec.
+The method is block Krylov with full orthogonalization in two passes, followed by Rayleigh-Ritz: after s
+products the basis spans {X, AX, .., A^(s-1) X}, which contains both ends of the spectrum, so that one huge
+negative eigenvalue takes one direction of the basis and does not delay convergence. A single
+orthogonalization pass in float32 loses the basis within three rounds of PSDVec.
 
-Where hundreds of eigenvalues stand close together, as in a graph, Krylov spaces of a block grow too large to
-keep. There a polynomial of the matrix, small on what is not wanted, is applied to a block of fixed width.
+Where hundreds of eigenvalues are close together, as in a graph, block Krylov spaces grow too large to store.
+There a polynomial of the matrix that is small on the unwanted eigenvalues is applied to a block of fixed
+width.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Linear systems with many right-hand sides, by block conjugate gradients over row blocks.
+"""Solves linear systems with many right-hand sides by block conjugate gradients over row blocks.
 
-The right-hand sides share every product with the matrix and their search directions: a step for a hundred of
-them removes what a hundred steps for one would, at the price of products of blocks. Iterates are Dask arrays in
-the row chunks of the matrix.
+The right-hand sides share every product with the matrix and their search directions: one step for a hundred
+of them reduces the error as much as a hundred steps for one would, at the cost of products of blocks.
+Iterates are Dask arrays in the row chunks of the matrix.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class NormalMatrix(NamedTuple):
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
+        """The number of rows of each block."""
         return tuple(self.transposed.chunks[0])
 
     def apply(self, vectors: da.Array) -> da.Array:
@@ -155,7 +155,7 @@ class _Factors(NamedTuple):
 
 
 def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int) -> Solution:
-    """Return the solution for one block, begun again from the true residual where the recurrence lost it."""
+    """Return the solution for one block, restarted from the true residual if the recurrence has drifted from it."""
     lengths = _lengths(right)
     lengths = np.where(lengths > 0, lengths, 1)
     vectors, left_over, n_iter = da.zeros_like(right), right, 0
@@ -199,7 +199,7 @@ def _lengths(vectors: da.Array) -> Floats:
 
 
 def _factors(block: da.Array) -> _Factors:
-    """Return an orthonormal basis of a block and its coefficients, in a second pass where the first is not sharp.
+    """Return an orthonormal basis of a block and its coefficients, with a second pass if the first is not accurate.
 
     Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
     """
