@@ -43,6 +43,7 @@ _HOME = {
     "evaluate": "evaluation.words",
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
+    "read_neighbors": "pipeline.graphs",
 }
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "count_document_terms",
     "evaluate",
     "read_corpus",
+    "read_neighbors",
 ]
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
+    from distembed.pipeline.graphs import read_neighbors
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
 

@@ -62,12 +62,12 @@ def column_norms(factors: Array) -> NDArray[np.float64]:
 
 
 def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
-    """Return the largest of a document's factors once columns have unit norm, int64 (n, 1), -1 for a zero row."""
+    """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
 
 
 class _Factorization(DocumentClusterer):
-    """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
+    """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Factorization(DocumentClusterer):
             raise ValueError(f"n_iter is {self.n_iter} and n_init is {self.n_init}; both must be 1 or more.")
 
     def _fit(self, X: Array, start: Callable[[tuple[int, ...]], Factors], one_round: Round) -> None:
-        """Carry every start to its end and keep the one of the smallest objective."""
+        """Run every start to its end and keep the one with the smallest objective."""
         seed = seed_of(self.random_state)
         ends = (
             descend(
@@ -138,7 +138,7 @@ class _Factorization(DocumentClusterer):
         self.n_iter_ = fit.objective.size
 
     def _keep_kind(self, X: Any) -> None:
-        """Bring the document factors into memory where X was, though it was cut into blocks."""
+        """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
         self.document_factors_ = like_input(self.document_factors_, X)
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
@@ -172,12 +172,12 @@ class _Factorization(DocumentClusterer):
             )
 
     def top_words(self, n: int, words: Sequence[str]) -> list[list[str]]:
-        """Return for every component its n words of the largest factors, the largest first.
+        """Return the n words with the largest factors of every component, in falling order.
 
         Raises
         ------
         ValueError
-            If there are not as many words as rows of `word_factors_`.
+            If the number of words is not the number of rows of `word_factors_`.
         """
         check_is_fitted(self, "word_factors_")
         n_words = self.word_factors_.shape[0]
@@ -370,8 +370,9 @@ class SemanticNMF(_Factorization):
         X : matrix (n, d), non-negative
             tf-idf with rows of unit length in the paper.
         M : matrix (d, d), non-negative, symmetric
-            Positive PMI (see `shift`).  Where nothing of it is above log shift, the result is that of `NMF`
-            with the multiplicative solver, and a core of zeros.
+            Positive PMI (see `shift`), not the counts that it is made from, of which a warning is given.  Where
+            nothing of it is above log shift, the result is that of `NMF` with the multiplicative solver, and a core
+            of zeros.
 
         Raises
         ------
@@ -411,14 +412,19 @@ class SemanticNMF(_Factorization):
 
 
 def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
-    """Return the shifted M as row blocks, refusing one of other words or without symmetry."""
+    """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
     if getattr(M, "shape", None) != (n_words, n_words):
         raise ValueError(
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
     matrix = row_blocks(checked_matrix(M, name="M", finite=False))
-    check_nonnegative(matrix, name="M")
+    if check_nonnegative(matrix, name="M").is_counts:
+        warnings.warn(
+            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
+            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
+            stacklevel=3,
+        )
     _check_symmetric(matrix)
     if shift == 1:
         return matrix

@@ -35,9 +35,9 @@ class Context(NamedTuple):
     reporter: Reporter
     workers: Workers
 
-    def progress(self, task: str) -> Callable[[int, int], None]:
-        """Return a callable that tells how many of all blocks are done."""
-        return partial(self.reporter.advance, task)
+    def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
+        """Return a callable that reports how many of all blocks, or of other units, are done."""
+        return partial(self.reporter.advance, task, unit=unit)
 
 
 class StageSpec(NamedTuple):
@@ -148,5 +148,10 @@ def read_vectors(workspace: Workspace) -> WordVectors:
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
     """Return a stored sparse array, in memory: its rows have few entries."""
-    blocks = compute(workspace.array(name).to_delayed().ravel().tolist())
+    return whole_sparse(workspace.array(name))
+
+
+def whole_sparse(array: da.Array) -> sp.csr_array:
+    """Return an array of CSR chunks, in memory."""
+    blocks = compute(array.to_delayed().ravel().tolist())
     return sp.csr_array(sp.vstack(blocks, format="csr"))
