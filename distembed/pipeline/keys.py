@@ -59,7 +59,7 @@ def keys_of(system: str) -> list[Key]:
         key._replace(default=system) if key.place == "job.system" else key
         for name, field in fields
         if name not in NOT_WRITTEN and (model := section_model(field)) is not None
-        for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, field, model)
+        for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, model)
     ]
 
 
@@ -73,15 +73,13 @@ def _is_table(field: FieldInfo) -> bool:
     return getattr(field.annotation, "__origin__", None) is dict
 
 
-def _keys_of_section(section: str, field: FieldInfo, model: type[BaseModel]) -> Iterator[Key]:
-    shown = field.default if isinstance(field.default, BaseModel) else None
+def _keys_of_section(section: str, model: type[BaseModel]) -> Iterator[Key]:
     meanings = meanings_of(model)
     about = (model.__doc__ or "").split("\n")[0].partition("`: ")[2] or (model.__doc__ or "").split("\n")[0]
     for name, inner in model.model_fields.items():
-        default = inner.default if shown is None else getattr(shown, name)
         kind = Annotated[inner.annotation, *inner.metadata] if inner.metadata else inner.annotation
         yield Key(
-            section, about, name, described(kind), None if inner.is_required() else _plain(default, kind),
+            section, about, name, described(kind), None if inner.is_required() else _plain(inner.default, kind),
             inner.is_required(), _sentence(meanings.get(name) or _described_by(model, name)), kind,
         )  # fmt: skip
 

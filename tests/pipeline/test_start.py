@@ -12,8 +12,9 @@ import pytest
 
 from distembed.pipeline import demos
 from distembed.pipeline.config import load_job
-from distembed.pipeline.keys import as_markdown, as_text, keys_of
-from distembed.pipeline.registry import SYSTEMS
+from distembed.pipeline.keys import as_markdown, as_text, keys_of, section_model
+from distembed.pipeline.registry import SYSTEMS, system_named
+from distembed.pipeline.sections import Section
 from distembed.pipeline.sniff import Sample, settings_for, text_layout
 from tests.pipeline.conftest import run
 
@@ -28,6 +29,14 @@ def test_every_key_has_a_meaning_and_a_type(system: str) -> None:
     page = as_markdown(system, keys)
     assert all(f"| `{key.name}` |" in page for key in keys)
     assert max(map(len, as_text(keys, width=80).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_section_that_is_left_out_is_that_of_an_empty_one(system: str) -> None:
+    """A section with a default of other values would say one thing left out and another written in part."""
+    for name, field in system_named(system).job.model_fields.items():
+        if isinstance(field.default, Section):
+            assert field.default == section_model(field)(), name
 
 
 def test_keys_are_those_that_a_job_takes() -> None:
@@ -50,12 +59,16 @@ def inputs_for(system: str, folder: Path) -> list[Path]:
         {"id": str(i), "english": "the sea and the wind " * 3, "german": "die See und"} for i in range(20)
     ]
     (folder / "both.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    if system == "neighbors":
+        lines = "".join(f"word{row} {row} {row % 3}\n" for row in range(20))
+        (folder / "matrix.txt").write_text(f"20 2\n{lines}")
+        return [folder / "matrix.txt"]
     if system == "imputation":
         return [folder / "table.csv", folder / "vectors.txt"]
     return [folder / ("both.jsonl" if system == "transfer" else "stories.txt")]
 
 
-@pytest.mark.parametrize("system", ["psdvec", "imputation", "wordspaces", "topics", "transfer"])
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: Path) -> None:
     job = tmp_path / "jobs" / "mine.toml"
     job.parent.mkdir()

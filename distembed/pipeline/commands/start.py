@@ -42,8 +42,8 @@ def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     """Write a commented job file for SYSTEM with every key, its default and its range.
 
     FILE is your own input, of which the first lines are read: a text for psdvec, wordspaces and topics; a table and
-    the known vectors for imputation; two collections, or one file with both, for transfer. Without it the job reads
-    the input of the demo. A job file that is there is not written over.
+    the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
+    Without it the job reads the input of the demo. A job file that is there is not written over.
     """
     from distembed.pipeline.new import write_new_job
 

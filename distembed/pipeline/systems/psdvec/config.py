@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.factorization.psdvec import PSDVec
-from distembed.pipeline.corpus.config import CountingJob
+from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
 
 
@@ -55,5 +55,6 @@ class EvaluationSection(Section):
 class PSDVecJob(CountingJob):
     """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
+    counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
     evaluation: EvaluationSection = EvaluationSection()
