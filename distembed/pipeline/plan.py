@@ -15,7 +15,7 @@ from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
 
 MAX_TASKS = 100_000
-"""More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms a task)."""
+"""More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms per task)."""
 
 WORKER_BYTES = 500 * 2**20
 """Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
         """Return the plan as lines of text."""
         head, n_threads = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources.n_workers
         width = max(14, *(len(name) + 1 for name in self.stages))
-        rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
+        rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak per task':>14}"]
         rows += [
             f"{name:<{width}}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
             f"{format_bytes(s.peak_bytes(1)):>14}"

@@ -275,7 +275,7 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
 
 def _spent(facts: Mapping[str, Any]) -> str:
     return (
-        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} a process, "
+        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} per process, "
         f"{format_bytes(facts['peak_total_bytes'])} together"
     )
 

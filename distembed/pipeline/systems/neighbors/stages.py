@@ -165,7 +165,7 @@ def run_rows(ctx: Context) -> dict[str, Any]:
 
 
 def _bounds(matrix: Matrix, block_memory: int, *, sparse: bool) -> list[int]:
-    """Return where the search cuts the rows, so that it never has to cut them anew."""
+    """Return where the search cuts the rows, so that it never has to divide them again."""
     n, d = matrix.shape
     if sparse and matrix.row_sizes is not None:
         return sparse_bounds(matrix.row_sizes, block_memory)

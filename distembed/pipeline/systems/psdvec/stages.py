@@ -124,7 +124,7 @@ def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
 def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     """Return a checkpoint that stores all states but those that are kept in memory.
 
-    A run that is killed begins its round anew, which takes less than storing every state does; what a killed worker
+    A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
     """
     from distembed.factorization.psdvec_core import ROUND_VECTORS
