@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import alignment_blocks as blocks
@@ -250,6 +250,7 @@ def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tupl
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
         judged += blocks.true_margins(search.candidates(search.spaces(rest)[0]), rows, columns)
         n_judged += len(rows)
+        tell("folds", fold + 1, n_folds)
     # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
     return blocks.likeliest_temperature(judged), (n_judged - len(judged) + 0.5) / (n_judged + 1)
 

@@ -17,7 +17,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
+from distembed.execution import (
+    Checkpoint,
+    blockwise,
+    compute,
+    delayed,
+    map_blocks,
+    one_blas_thread,
+    persist,
+    tell,
+)
 from distembed.linalg import columns
 from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS, column_chunk
 from distembed.linalg.csr import rows_of
@@ -519,6 +528,7 @@ def solve_by_power(
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
+        tell("sweeps", done, max_iter)
     residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
     stride = columns.record_stride(done)
