@@ -1,6 +1,6 @@
-"""What a job will take, before anything runs: tasks, bytes and the memory of a task, stage by stage.
+"""The resources that a job will need, before it runs: tasks, bytes and memory per task, for each stage.
 
-Each stage carries its own plan (`StageSpec.plan`), made from the sizes of its system (`System.sizes`).
+Each stage has its own plan (`StageSpec.plan`), made from the sizes of its system (`System.sizes`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SCRATCH_FACTOR = 8.0
 
 
 class StagePlan(NamedTuple):
-    """One line of a plan: bytes read and written in all, the peak bytes of one task, and those that all tasks share.
+    """One line of a plan: bytes read and written in total, the peak bytes of one task, and those shared by all tasks.
 
-    `tasks` are those of all `graphs` that the stage computes one after the other. The memory of a stage that is not
-    `exact` was made from estimated sizes: too much of it is a warning, and no reason to refuse the job.
+    `tasks` are those of all `graphs` that the stage computes one after the other. If a stage is not `exact`,
+    its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
     """
 
     tasks: int
@@ -41,7 +41,7 @@ class StagePlan(NamedTuple):
 
     @property
     def tasks_per_graph(self) -> int:
-        """The tasks that Dask holds at once."""
+        """The number of tasks that Dask holds at once."""
         return -(-self.tasks // self.graphs)
 
     def peak_bytes(self, n_threads: int) -> int:

@@ -46,7 +46,7 @@ LIST_BYTES = 16
 """Bytes of one neighbor in a list: a float64 value and a row number."""
 
 EDGE_COPIES = 6
-"""Copies of the graph in memory, 12 bytes an edge, while its components are found."""
+"""Copies of the graph in memory, 12 bytes per edge, while its components are found."""
 
 SPARSE_BYTES = 48
 """Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns."""
