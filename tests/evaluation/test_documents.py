@@ -139,5 +139,5 @@ def test_same_class_cosines_are_drawn_where_pairs_are_many():
     assert drawn.mean() == pytest.approx(all_pairs.mean(), abs=0.03)
     again = documents.same_class_cosines(vectors, np.zeros(400), max_pairs=5000)[0.0]
     np.testing.assert_array_equal(drawn, again)
-    with pytest.raises(ValueError, match="one class a vector"):
+    with pytest.raises(ValueError, match="one class per vector"):
         documents.same_class_cosines(vectors, np.zeros(3))
