@@ -65,11 +65,22 @@ def expected_row(block, near):
     return -near.distances[0].compute()[order]
 
 
-def test_blocks_read_again_for_each_tile_give_the_same_bits(cut):
+@pytest.mark.parametrize("options", [{"reread": True}, {"single": True}, {"single": True, "reread": True}])
+def test_ways_to_search_give_the_same_bits(cut, options):
     X = points(dtype=np.float32)
-    rows = distances.domain_rows(X)
-    plain, again = (search.nearest_rows(rows, 6, reread=reread).lists.compute() for reread in (False, True))
+    X[7] = X[3] * (1 + 2.0**-20)  # nearer than the rounding of float32 products
+    rows = distances.domain_rows(X, metric="cosine")
+    plain = search.nearest_rows(rows, 6, metric="cosine").lists.compute()
+    again = search.nearest_rows(rows, 6, metric="cosine", **options).lists.compute()
     assert plain.tobytes() == again.tobytes()
+
+
+def test_pairs_nearer_than_float32_tells_apart_are_measured(cut):
+    """Rows that float32 rounds to one are ordered by their differences in float64."""
+    rows = da.from_array(1 + 1e-9 * points(), chunks=(24, -1))
+    rows = distances.domain_rows(rows)
+    plain = search.nearest_rows(rows, 6).lists.compute()
+    assert search.nearest_rows(rows, 6, single=True).lists.compute().tobytes() == plain.tobytes()
 
 
 def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):
