@@ -75,12 +75,25 @@ def test_ways_to_search_give_the_same_bits(cut, options):
     assert plain.tobytes() == again.tobytes()
 
 
-def test_pairs_nearer_than_float32_tells_apart_are_measured(cut):
-    """Rows that float32 rounds to one are ordered by their differences in float64."""
-    rows = da.from_array(1 + 1e-9 * points(), chunks=(24, -1))
-    rows = distances.domain_rows(rows)
-    plain = search.nearest_rows(rows, 6).lists.compute()
-    assert search.nearest_rows(rows, 6, single=True).lists.compute().tobytes() == plain.tobytes()
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+def test_pairs_nearer_than_float32_tells_apart_are_measured(metric):
+    """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
+    X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400)
+    rows = distances.domain_rows(da.from_array(X, chunks=(400, -1)))
+    plain, single = (
+        search.nearest_rows(rows, 6, metric=metric, single=single).lists.compute() for single in (False, True)
+    )
+    assert single.tobytes() == plain.tobytes()
+    values = near_products(X) if metric == "inner_product" else -oracle.distances(X)
+    order = np.argsort(np.where(np.eye(400), np.inf, -values), axis=1, kind="stable")[:, :6]
+    assert (plain[:, 1] == order).mean() > 0.99  # the oracle rounds too
+
+
+def test_limits_by_the_own_block_leave_the_lists_as_they_are(monkeypatch):
+    X = clusters(40, 5).astype(np.float32)
+    whole = nearest_neighbors(X, 6).lists.compute()
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
+    assert nearest_neighbors(X, 6).lists.compute().tobytes() == whole.tobytes()
 
 
 def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):
