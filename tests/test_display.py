@@ -37,11 +37,11 @@ def objects(tmp_path):
         "WordVectors(5,003 words, 2 components: '<b>the</b>', '\\u202eof', 'a', …)": de.WordVectors(
             WORDS, np.ones((len(WORDS), 2))
         ),
-        f"Corpus(3 files, 3 splits: '{tmp_path}/0.txt', '{tmp_path}/1.txt', '{tmp_path}/2.txt')": (
+        f"Corpus(3 files, 3 partitions: '{tmp_path}/0.txt', '{tmp_path}/1.txt', '{tmp_path}/2.txt')": (
             de.read_corpus(str(tmp_path / "*.txt"))
         ),
         f"Workspace('{tmp_path}/w', open for reading)": written_workspace(tmp_path / "w"),
-        "Tokens(2,000 parts: 'p0', 'p1', 'p2', …)": Tokens(tuple(f"p{i}" for i in range(2000))),
+        "Tokens(2,000 partitions: 'p0', 'p1', 'p2', …)": Tokens(tuple(f"p{i}" for i in range(2000))),
     }
 
 

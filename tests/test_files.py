@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.corpus.parts import KINDS, SCHEMAS, PartFiles, iter_part
+from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
 from distembed.files import PARTIAL, DiskFullError, replacing, sync
 from tests.storage.examples import record_disk
 
@@ -142,7 +142,7 @@ def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
 
 def write_tokens(part: str) -> Path:
     ids = np.random.default_rng(0).integers(0, 1 << 30, 1000, dtype=np.int32)
-    with PartFiles(part, {}) as files:
+    with PartitionFiles(part, {}) as files:
         rows = pa.ListArray.from_arrays(pa.array([0, 1000], pa.int32()), pa.array(ids))
         files.write("tokens", [pa.array([0], pa.int32()), rows.cast(SCHEMAS["tokens"].field("ids").type)])
     return Path(f"{part}.tokens.parquet")
@@ -150,16 +150,16 @@ def write_tokens(part: str) -> Path:
 
 def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     file = write_tokens(f"{tmp_path}/p")
-    assert sum(len(batch.ids) for batch in iter_part(f"{tmp_path}/p")) == 1000
+    assert sum(len(batch.ids) for batch in iter_partition(f"{tmp_path}/p")) == 1000
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(ValueError, match=r"p\.tokens\.parquet is damaged"):
-        list(iter_part(f"{tmp_path}/p"))
+        list(iter_partition(f"{tmp_path}/p"))
 
 
 def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MemoryError), PartFiles(f"{tmp_path}/p", {}):
+    with pytest.raises(MemoryError), PartitionFiles(f"{tmp_path}/p", {}):
         raise MemoryError
     assert list(tmp_path.iterdir()) == []
     write_tokens(f"{tmp_path}/p")

@@ -1,9 +1,15 @@
-"""DOCUMENTS -> TOKEN IDS: files to documents, documents to ids (once), parts to a vocabulary."""
+"""DOCUMENTS -> TOKEN IDS: files to documents, documents to ids (once), partitions to a vocabulary."""
 
 from distembed.corpus.mediawiki import strip_wikitext
-from distembed.corpus.parts import PartSummary, TokenBatch, Tokens, iter_part, tokenize_split
+from distembed.corpus.partitions import (
+    PartitionSummary,
+    TokenBatch,
+    Tokens,
+    iter_partition,
+    tokenize_partition,
+)
 from distembed.corpus.readers import Corpus, Document, read_corpus
-from distembed.corpus.streams import CorpusError, Split
+from distembed.corpus.streams import CorpusError, Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 
@@ -11,15 +17,15 @@ __all__ = [
     "Corpus",
     "CorpusError",
     "Document",
-    "PartSummary",
-    "Split",
+    "Partition",
+    "PartitionSummary",
     "TokenBatch",
     "Tokenizer",
     "Tokens",
     "Vocabulary",
     "build_vocabulary",
-    "iter_part",
+    "iter_partition",
     "read_corpus",
     "strip_wikitext",
-    "tokenize_split",
+    "tokenize_partition",
 ]

@@ -25,9 +25,9 @@ from distembed.corpus.streams import (
     BadRecord,
     Batch,
     CorpusError,
+    Partition,
     Progress,
     RecordError,
-    Split,
     open_url,
     pieces_of,
 )
@@ -35,7 +35,7 @@ from distembed.corpus.streams import (
 # What ends a block. (A line of white space is text.)
 BLANK_LINE = re.compile(rb"\n\r?\n")
 NO_NEWLINE = re.compile(rb"[^\r\n]")
-# The longest blank line, and the line end before it, that may lie before a split.
+# The longest blank line, and the line end before it, that may lie before a partition.
 LOOKBACK_BYTES = 4
 MAX_TITLE_BYTES = 1024
 # A JSON line is parsed as a whole.
@@ -46,9 +46,11 @@ TOO_LONG = (
 )
 
 
-def read_text(split: Split, progress: Progress) -> Iterator[Batch]:
-    """Yield the batches of a text split, in the layout it names."""
-    return read_blocks(split, progress) if split.layout == "blocks" else read_lines(split, progress)
+def read_text(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of a text partition, in the layout it names."""
+    return (
+        read_blocks(partition, progress) if partition.layout == "blocks" else read_lines(partition, progress)
+    )
 
 
 def document_ids(url: str, offsets: NDArray[np.int64]) -> pa.Array:
@@ -77,17 +79,17 @@ def without_cut(data: bytes) -> int:
     return len(data)
 
 
-def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) of the lines that begin in a split, cut between code points."""
-    lookback = 1 if split.start else 0
-    offset, skipping, rest = split.start - lookback, bool(lookback), b""
-    for piece in pieces_of(split, progress, lookback=lookback):
+def owned_lines(partition: Partition, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, bytes) of the lines that begin in a partition, cut between code points."""
+    lookback = 1 if partition.start else 0
+    offset, skipping, rest = partition.start - lookback, bool(lookback), b""
+    for piece in pieces_of(partition, progress, lookback=lookback):
         data = rest + piece.data
         if skipping:
             newline = data.find(b"\n")
-            # A line may be longer than the split: then no document begins here.
+            # A line may be longer than the partition: then no document begins here.
             begin = offset + (newline + 1 if newline >= 0 else len(data))
-            if begin == split.stop:
+            if begin == partition.stop:
                 return
             rest, offset, skipping = b"", begin, newline < 0
             data = data[newline + 1 :] if newline >= 0 else b""
@@ -99,17 +101,17 @@ def owned_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]
         if keep > 0:
             yield offset, data[:keep]
         rest, offset = data[keep:], offset + keep
-        if offset == split.stop and data.endswith(b"\n"):
+        if offset == partition.stop and data.endswith(b"\n"):
             return
     if rest := rest.rstrip(b"\r"):
         yield offset, rest
 
 
-def read_lines(split: Split, progress: Progress) -> Iterator[Batch]:
+def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text with a document a line."""
     is_open, offset, data = False, 0, b""
-    for offset, data in owned_lines(split, progress):
-        yield line_batch(split, data, offset, continues=is_open)
+    for offset, data in owned_lines(partition, progress):
+        yield line_batch(partition, data, offset, continues=is_open)
         is_open = not data.endswith(b"\n")
     if is_open:
         yield closing_batch(offset + len(data))
@@ -121,7 +123,7 @@ def closing_batch(offset: int) -> Batch:
     return Batch(np.zeros(0, np.uint8), zero, zero, 1, nothing(0), nothing(0), no_labels(0), offset)
 
 
-def line_batch(split: Split, data: bytes, offset: int, *, continues: bool) -> Batch:
+def line_batch(partition: Partition, data: bytes, offset: int, *, continues: bool) -> Batch:
     """Cut a piece of text into lines; empty lines are no documents."""
     array = np.frombuffer(data, np.uint8)
     stops = np.flatnonzero(array == ord("\n"))
@@ -143,7 +145,7 @@ def line_batch(split: Split, data: bytes, offset: int, *, continues: bool) -> Ba
         starts,
         stops,
         n_closed,
-        document_ids(split.url, offset + begun),
+        document_ids(partition.url, offset + begun),
         nothing(n),
         no_labels(n),
         offset,
@@ -193,15 +195,15 @@ def joined(spans: list[Span]) -> Batch:
     )
 
 
-def read_blocks(split: Split, progress: Progress) -> Iterator[Batch]:
+def read_blocks(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text in blocks: blank lines between documents, the title on the first line."""
-    return batched(block_spans(split, progress), piece_bytes=split.piece_bytes)
+    return batched(block_spans(partition, progress), piece_bytes=partition.piece_bytes)
 
 
-def block_spans(split: Split, progress: Progress) -> Iterator[Span]:
-    """Yield the spans of the blocks that begin in a split."""
-    reader = BlockReader(split)
-    for piece in pieces_of(split, progress, lookback=reader.lookback):
+def block_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
+    """Yield the spans of the blocks that begin in a partition."""
+    reader = BlockReader(partition)
+    for piece in pieces_of(partition, progress, lookback=reader.lookback):
         yield from reader.feed(piece.data)
         if reader.finished:
             return
@@ -211,17 +213,17 @@ def block_spans(split: Split, progress: Progress) -> Iterator[Span]:
 class BlockReader:
     """A machine over text in blocks: `state` is what lies before the next byte to be read.
 
-    "unknown": the middle of a block of the split before; "between" blocks; "title"; "text".
+    "unknown": the middle of a block of the partition before; "between" blocks; "title"; "text".
     """
 
-    def __init__(self, split: Split):
-        self.url = split.url
-        self.lookback = min(split.start, LOOKBACK_BYTES)
-        self.offset = split.start - self.lookback
-        self.stop = float("inf") if split.stop is None else split.stop
-        # A file begins as if blank lines came before it; a split in its middle must find some.
+    def __init__(self, partition: Partition):
+        self.url = partition.url
+        self.lookback = min(partition.start, LOOKBACK_BYTES)
+        self.offset = partition.start - self.lookback
+        self.stop = float("inf") if partition.stop is None else partition.stop
+        # A file begins as if blank lines came before it; a partition in its middle must find some.
         self.state = "unknown" if self.offset else "between"
-        self.start = split.start
+        self.start = partition.start
         self.data = b""
         # What lies before `at` has been read. Cutting it off at every step would copy the rest each time.
         self.at = 0
@@ -280,7 +282,7 @@ class BlockReader:
             return None
         self.finished = self.offset >= self.stop
         self.id = f"{self.url.rsplit('/', 1)[-1]}:{self.offset}"
-        # A block that begins in the bytes looked back at belongs to the split before.
+        # A block that begins in the bytes looked back at belongs to the partition before.
         self.state = "title" if self.offset >= self.start else "unknown"
         return NO_SPAN
 
@@ -302,11 +304,11 @@ class BlockReader:
         self.at = place
 
 
-def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, line) of the lines that begin in a split, whole."""
+def json_lines(partition: Partition, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) of the lines that begin in a partition, whole."""
     held: list[bytes] = []
     begin, size = 0, 0
-    for offset, data in owned_lines(split, progress):
+    for offset, data in owned_lines(partition, progress):
         position = 0
         for line in data.split(b"\n"):
             begin = begin if size else offset + position
@@ -316,7 +318,7 @@ def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
                 held.append(line)
             elif held:
                 held = []
-                progress.pass_over(split, json_error(split, begin, TOO_LONG))
+                progress.pass_over(partition, json_error(partition, begin, TOO_LONG))
             if position <= len(data):
                 if size <= MAX_JSON_LINE_BYTES:
                     yield begin, b"".join(held)
@@ -325,60 +327,62 @@ def json_lines(split: Split, progress: Progress) -> Iterator[tuple[int, bytes]]:
         yield begin, b"".join(held)
 
 
-def read_jsonl(split: Split, progress: Progress) -> Iterator[Batch]:
-    """Yield the batches of a split of JSON lines."""
-    return batched(json_spans(split, progress), piece_bytes=split.piece_bytes)
+def read_jsonl(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of a partition of JSON lines."""
+    return batched(json_spans(partition, progress), piece_bytes=partition.piece_bytes)
 
 
-def json_spans(split: Split, progress: Progress) -> Iterator[Span]:
+def json_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
     """Yield each JSON line's text with its id, title and label."""
-    for offset, line in json_lines(split, progress):
+    for offset, line in json_lines(partition, progress):
         if not line.strip():
             continue
         try:
-            span = json_span(split, offset, parsed(split, offset, line.removeprefix(codecs.BOM_UTF8)))
+            span = json_span(partition, offset, parsed(partition, offset, line.removeprefix(codecs.BOM_UTF8)))
         except RecordError as error:
-            progress.pass_over(split, error)
+            progress.pass_over(partition, error)
         else:
             yield span
 
 
-def json_span(split: Split, offset: int, record: dict[str, Any]) -> Span:
+def json_span(partition: Partition, offset: int, record: dict[str, Any]) -> Span:
     """Return the text of a record with its id, title and label; a text that is null is empty."""
-    text_fields, id_field, title_field, label_field = split.fields
+    text_fields, id_field, title_field, label_field = partition.fields
     found = [record[field] for field in text_fields if field in record]
     texts = [text for text in found if text is not None]
     if not found or not all(isinstance(text, str) for text in texts):
-        raise json_error(split, offset, missing_text(record, text_fields))
+        raise json_error(partition, offset, missing_text(record, text_fields))
     return Span(
-        encoded(split, offset, "\n".join(texts)),
+        encoded(partition, offset, "\n".join(texts)),
         closes=True,
-        id=optional(split, offset, record, id_field) or f"{split.url.rsplit('/', 1)[-1]}:{offset}",
-        title=optional(split, offset, record, title_field) or "",
-        label=optional(split, offset, record, label_field),
+        id=optional(partition, offset, record, id_field) or f"{partition.url.rsplit('/', 1)[-1]}:{offset}",
+        title=optional(partition, offset, record, title_field) or "",
+        label=optional(partition, offset, record, label_field),
     )
 
 
-def parsed(split: Split, offset: int, line: bytes) -> dict[str, Any]:
+def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
     """Return one JSON line as a record."""
     try:
-        record = json.loads(line.decode("utf-8", split.errors))
+        record = json.loads(line.decode("utf-8", partition.errors))
     except UnicodeDecodeError as error:
         what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at column {error.start + 1})"
-        raise json_error(split, offset, f'{what}; give its encoding=, or errors="replace"') from error
+        raise json_error(partition, offset, f'{what}; give its encoding=, or errors="replace"') from error
     except json.JSONDecodeError as error:
         raise json_error(
-            split, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
+            partition, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
         ) from error
     except RecursionError as error:
-        raise json_error(split, offset, "is nested too deeply; mend the line") from error
+        raise json_error(partition, offset, "is nested too deeply; mend the line") from error
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
         raise json_error(
-            split, offset, f"holds an integer of over {digits} digits; write it as text"
+            partition, offset, f"holds an integer of over {digits} digits; write it as text"
         ) from error
     if not isinstance(record, dict):
-        raise json_error(split, offset, f"is a JSON {type(record).__name__}, not an object; mend the line")
+        raise json_error(
+            partition, offset, f"is a JSON {type(record).__name__}, not an object; mend the line"
+        )
     return record
 
 
@@ -391,54 +395,54 @@ def missing_text(record: dict[str, Any], text_fields: tuple[str, ...]) -> str:
     return f"has no field {fields} (it has {', '.join(sorted(record)) or 'none'}); give text_field="
 
 
-def optional(split: Split, offset: int, record: dict[str, Any], field: str | None) -> str | None:
+def optional(partition: Partition, offset: int, record: dict[str, Any], field: str | None) -> str | None:
     """Return a field as text, None where there is none."""
     value = record.get(field) if field else None
-    return None if value is None else encoded(split, offset, str(value)).decode()
+    return None if value is None else encoded(partition, offset, str(value)).decode()
 
 
-def encoded(split: Split, offset: int, text: str) -> bytes:
+def encoded(partition: Partition, offset: int, text: str) -> bytes:
     """Return text as UTF-8; a lone surrogate is no character."""
     try:
-        return text.encode("utf-8", "strict" if split.errors == "strict" else "replace")
+        return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(text[error.start]):04x}"
         what = f'holds {escape}, half of a character; mend the line, or give errors="replace"'
-        raise json_error(split, offset, what) from error
+        raise json_error(partition, offset, what) from error
 
 
-def json_error(split: Split, offset: int, what: str) -> RecordError:
+def json_error(partition: Partition, offset: int, what: str) -> RecordError:
     """Return an error that names the line; its number is counted only for an error that ends the reading."""
-    if split.bad_records == "skip":
-        return RecordError(BadRecord(split.url, f"byte {offset}", what))
-    before = replace(split, start=0, stop=None)
+    if partition.bad_records == "skip":
+        return RecordError(BadRecord(partition.url, f"byte {offset}", what))
+    before = replace(partition, start=0, stop=None)
     n_lines, left = 1, offset
     for piece in pieces_of(before, Progress()):
         n_lines += piece.data[:left].count(b"\n")
         left -= len(piece.data)
         if left <= 0:
             break
-    return RecordError(BadRecord(split.url, f"line {n_lines}", what))
+    return RecordError(BadRecord(partition.url, f"line {n_lines}", what))
 
 
-def read_parquet(split: Split, progress: Progress) -> Iterator[Batch]:
+def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
-    with closing(open_url(split.url, split.storage_options)) as raw:
+    with closing(open_url(partition.url, partition.storage_options)) as raw:
         file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
-        check_columns(split, file.schema_arrow)
-        stop = file.num_row_groups if split.stop is None else split.stop
+        check_columns(partition, file.schema_arrow)
+        stop = file.num_row_groups if partition.stop is None else partition.stop
         sizes = [file.metadata.row_group(group).num_rows for group in range(stop)]
-        for group in range(split.start, stop):
+        for group in range(partition.start, stop):
             metadata = file.metadata.row_group(group)
             before, n_bytes = progress.n_bytes_read, _stored_bytes(metadata)
             mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
-            n_rows = int(np.clip(4 * split.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
-            columns = sorted({*split.fields[0], *(field for field in split.fields[1:] if field)})
+            n_rows = int(np.clip(4 * partition.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
+            columns = sorted({*partition.fields[0], *(field for field in partition.fields[1:] if field)})
             place = RowPlace(group, row=0, n_before=sum(sizes[:group]))
             for records in file.iter_batches(n_rows, row_groups=[group], columns=columns):
                 n_read = place.row + records.num_rows
                 progress.n_bytes_read = before + n_bytes * n_read // metadata.num_rows
-                yield parquet_batch(split, records, place, progress)
+                yield parquet_batch(partition, records, place, progress)
                 place = place._replace(row=n_read)
             progress.n_bytes_read = before + n_bytes
 
@@ -456,35 +460,37 @@ class RowPlace(NamedTuple):
     n_before: int
 
 
-def check_columns(split: Split, schema: pa.Schema) -> None:
+def check_columns(partition: Partition, schema: pa.Schema) -> None:
     """Refuse a Parquet file without the columns asked for, or whose text is something else."""
     options = ("id_field", "title_field", "label_field")
-    asked = [("text_field", field) for field in split.fields[0]]
-    for option, field in [*asked, *zip(options, split.fields[1:], strict=True)]:
+    asked = [("text_field", field) for field in partition.fields[0]]
+    for option, field in [*asked, *zip(options, partition.fields[1:], strict=True)]:
         if field and field not in schema.names:
             raise CorpusError(
-                f'{split.url} has no column "{field}" (it has {", ".join(schema.names)}); give {option}=.'
+                f'{partition.url} has no column "{field}" (it has {", ".join(schema.names)}); give {option}=.'
             )
         kind = schema.field(field).type if field else pa.string()
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         if pa.types.is_nested(kind) or (option == "text_field" and not is_text):
-            raise CorpusError(f'{split.url}: column "{field}" is {kind}, not text; give {option}=.')
+            raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {option}=.')
 
 
-def parquet_batch(split: Split, records: pa.RecordBatch, place: RowPlace, progress: Progress) -> Batch:
+def parquet_batch(
+    partition: Partition, records: pa.RecordBatch, place: RowPlace, progress: Progress
+) -> Batch:
     """Return the batch of some rows; a text or title that is null is empty."""
     columns = {field: as_text(records.column(field)) for field in records.schema.names}
-    bad = bad_rows(columns) if split.errors == "strict" else {}
+    bad = bad_rows(columns) if partition.errors == "strict" else {}
     for row, field in bad.items():
         reason = f'is not UTF-8 in column "{field}"; mend the row, or give errors="replace"'
         number = f"row {place.n_before + place.row + row + 1}"
-        progress.pass_over(split, RecordError(BadRecord(split.url, number, reason)))
+        progress.pass_over(partition, RecordError(BadRecord(partition.url, number, reason)))
     rows = np.delete(np.arange(records.num_rows), list(bad))
     columns = {field: column.take(pa.array(rows)) for field, column in columns.items()} if bad else columns
-    n, text = len(rows), joined_columns([columns[field] for field in split.fields[0]])
-    ids, titles, labels = (repaired(columns[field]) if field else None for field in split.fields[1:])
+    n, text = len(rows), joined_columns([columns[field] for field in partition.fields[0]])
+    ids, titles, labels = (repaired(columns[field]) if field else None for field in partition.fields[1:])
     numbers = pa.array(place.row + rows).cast(pa.string())
-    name = f"{split.url.rsplit('/', 1)[-1]}:{place.group}."
+    name = f"{partition.url.rsplit('/', 1)[-1]}:{place.group}."
     places = pc.binary_join_element_wise(name, numbers, "")
     _, offsets, data = text.buffers()
     bounds = (

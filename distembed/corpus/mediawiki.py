@@ -24,7 +24,15 @@ import numpy as np
 
 from distembed.corpus import markup
 from distembed.corpus.documents import Span, batched
-from distembed.corpus.streams import BadRecord, Batch, CorpusError, Progress, RecordError, Split, pieces_of
+from distembed.corpus.streams import (
+    BadRecord,
+    Batch,
+    CorpusError,
+    Partition,
+    Progress,
+    RecordError,
+    pieces_of,
+)
 
 # A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
 MAX_PAGE_BYTES = 1 << 24
@@ -138,9 +146,9 @@ def is_plain(data: bytes) -> bool:
     return head_encoding(data) == "utf-8" and b"<!DOCTYPE" not in data
 
 
-def read_mediawiki(split: Split, progress: Progress) -> Iterator[Batch]:
-    """Yield batches of the pages that begin in a split."""
-    return batched(page_spans(split, progress), piece_bytes=split.piece_bytes)
+def read_mediawiki(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield batches of the pages that begin in a partition."""
+    return batched(page_spans(partition, progress), piece_bytes=partition.piece_bytes)
 
 
 def is_inside_markup(data: bytes) -> bool:
@@ -148,39 +156,41 @@ def is_inside_markup(data: bytes) -> bool:
     return data.rfind(b"<![CDATA[") > data.rfind(b"]]>") or data.rfind(b"<!--") > data.rfind(b"-->")
 
 
-def is_wanted(page: Page, split: Split, progress: Progress) -> bool:
+def is_wanted(page: Page, partition: Partition, progress: Progress) -> bool:
     """Return whether a page is a document, and count it where it is not."""
-    if split.namespaces is not None and page.namespace not in split.namespaces:
+    if partition.namespaces is not None and page.namespace not in partition.namespaces:
         progress.n_skipped_namespace += 1
         return False
-    if page.redirect and not split.redirects:
+    if page.redirect and not partition.redirects:
         progress.n_skipped_redirect += 1
         return False
     return True
 
 
-def page_spans(split: Split, progress: Progress) -> Iterator[Span]:
-    """Yield the plain text of the pages that begin in a split."""
-    stripper = Stripper(split.namespace_names)
+def page_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
+    """Yield the plain text of the pages that begin in a partition."""
+    stripper = Stripper(partition.namespace_names)
     wanted = True
-    for piece in page_pieces(split, progress) if split.layout == "pages" else expat_pieces(split, progress):
+    for piece in (
+        page_pieces(partition, progress) if partition.layout == "pages" else expat_pieces(partition, progress)
+    ):
         if piece.begins:
-            wanted = is_wanted(piece.page, split, progress)
+            wanted = is_wanted(piece.page, partition, progress)
         if wanted:
             page_id = piece.page.id if piece.begins else None
             yield Span(stripper(piece.text), piece.closes, page_id, piece.page.title)
 
 
 class PageSource:
-    """The bytes of a split, read from page to page."""
+    """The bytes of a partition, read from page to page."""
 
-    def __init__(self, split: Split, progress: Progress):
-        self.split = split
-        self.pieces = pieces_of(split, progress)
+    def __init__(self, partition: Partition, progress: Progress):
+        self.partition = partition
+        self.pieces = pieces_of(partition, progress)
         self.data = b""
         self.position = 0
-        self.n_dropped = 0  # bytes of the split before data[0]
-        self.owned: float = 0  # bytes of the split in which pages begin
+        self.n_dropped = 0  # bytes of the partition before data[0]
+        self.owned: float = 0  # bytes of the partition in which pages begin
         self.export_ended = False
 
     def close(self) -> None:
@@ -200,7 +210,7 @@ class PageSource:
         return True
 
     def seek_page(self) -> bool:
-        """Go behind the next <page> tag that begins in the split; return False where there is none."""
+        """Go behind the next <page> tag that begins in the partition; return False where there is none."""
         while (found := self.data.find(PAGE, self.position)) < 0:
             self.export_ended = self.export_ended or self.data.find(EXPORT_END, self.position) >= 0
             # The last bytes may be the beginning of a tag.
@@ -222,11 +232,11 @@ class PageSource:
         ------
         CorpusError : the last export of the file is not closed.
         """
-        # A split may begin inside the last tag.
-        is_tail = self.n_dropped == 0 and self.split.start > 0 and EXPORT_END.endswith(self.data.strip())
+        # A partition may begin inside the last tag.
+        is_tail = self.n_dropped == 0 and self.partition.start > 0 and EXPORT_END.endswith(self.data.strip())
         if self.owned and not self.export_ended and not is_tail:
             raise CorpusError(
-                f"{self.split.url} is cut off: it has no </mediawiki> at its end; download it again."
+                f"{self.partition.url} is cut off: it has no </mediawiki> at its end; download it again."
             )
 
     def whole_page(self) -> bytes | None:
@@ -247,7 +257,7 @@ class PageSource:
             search = max(self.position, len(self.data) - len(PAGE_END)) - self.position
             if not self.more():
                 raise CorpusError(
-                    f"{self.split.url} is cut off: its last page has no end; download it again."
+                    f"{self.partition.url} is cut off: its last page has no end; download it again."
                 )
 
     def parse(self, data: bytes) -> tuple[Page, bytes]:
@@ -262,27 +272,27 @@ class PageSource:
             wikitext = unescaped(wikitext)
         name = unescape(title.decode("utf-8", "replace"), {"&quot;": '"', "&#039;": "'"})
         redirected = redirect is not None or REDIRECT.match(wikitext) is not None
-        number = namespace_of(name, self.split.namespace_names) if namespace is None else int(namespace)
+        number = namespace_of(name, self.partition.namespace_names) if namespace is None else int(namespace)
         return Page(name, number, page_id.decode(), redirected), wikitext
 
     def parse_slowly(self, data: bytes, head: re.Match[bytes] | None) -> tuple[Page, bytes]:
         """Parse a page with expat, which also says what is wrong with it."""
-        parser = PageParser(self.split)
+        parser = PageParser(self.partition)
         try:
             pieces = list(parser.feed(PAGE + data + PAGE_END))
         except expat.ExpatError as error:
-            if self.split.bad_records == "skip" and head is not None:
-                raise xml_error(self.split, error, f"page {head.group(3).decode()}") from error
-            raise xml_error(self.split, error, f"line {self.line_of(data) + error.lineno - 1}") from error
+            if self.partition.bad_records == "skip" and head is not None:
+                raise xml_error(self.partition, error, f"page {head.group(3).decode()}") from error
+            raise xml_error(self.partition, error, f"line {self.line_of(data) + error.lineno - 1}") from error
         return pieces[0].page, b"".join(piece.text for piece in pieces)
 
     def line_of(self, page: bytes) -> int:
         """Return the line of the file where a page begins, counted only when there is an error to report."""
         place = self.n_dropped + max(self.data.rfind(page, 0, self.position), 0)
-        if self.split.compression and self.split.start:
+        if self.partition.compression and self.partition.start:
             return 1 + self.data[: place - self.n_dropped].count(b"\n")
-        left, n_lines = place + self.split.start, 1
-        for piece in pieces_of(replace(self.split, start=0, stop=None), Progress()):
+        left, n_lines = place + self.partition.start, 1
+        for piece in pieces_of(replace(self.partition, start=0, stop=None), Progress()):
             n_lines += piece.data[:left].count(b"\n")
             left -= len(piece.data)
             if left <= 0:
@@ -320,10 +330,10 @@ def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
     return next((key for key, name in names if colon and name == prefix), 0)
 
 
-def xml_error(split: Split, error: expat.ExpatError, place: str) -> RecordError:
+def xml_error(partition: Partition, error: expat.ExpatError, place: str) -> RecordError:
     """Return an error that names the place."""
     reason = f"is malformed XML ({expat.ErrorString(error.code)}); mend it or download the file again"
-    return RecordError(BadRecord(split.url, place, reason))
+    return RecordError(BadRecord(partition.url, place, reason))
 
 
 class PagePiece(NamedTuple):
@@ -338,8 +348,8 @@ class PagePiece(NamedTuple):
 class PageParser:
     """Finds pages in XML that is fed to it piece by piece; holds at most two pieces of a page's text."""
 
-    def __init__(self, split: Split):
-        self.split = split
+    def __init__(self, partition: Partition):
+        self.partition = partition
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -356,8 +366,8 @@ class PageParser:
 
     def feed(self, data: bytes) -> Iterator[PagePiece]:
         """Yield the pieces of pages that the next bytes complete."""
-        for first in range(0, len(data), self.split.piece_bytes):
-            self.parser.Parse(data[first : first + self.split.piece_bytes], False)
+        for first in range(0, len(data), self.partition.piece_bytes):
+            self.parser.Parse(data[first : first + self.partition.piece_bytes], False)
             found, self.found = self.found, []
             yield from found
 
@@ -381,7 +391,7 @@ class PageParser:
         if self.field == "text":
             self.text.append(data)
             self.size += len(data)
-            if self.size > 2 * self.split.piece_bytes:
+            if self.size > 2 * self.partition.piece_bytes:
                 self._flush(closes=False)
         elif self.field:
             self.head[self.field] = self.head.get(self.field, "") + data
@@ -408,17 +418,17 @@ class PageParser:
         number = self.head.get("ns")
         if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
             reason = f"has the namespace {number[:20]!r}, which is no number; mend the page"
-            raise RecordError(BadRecord(self.split.url, f"page {self.head.get('id', '')}", reason))
+            raise RecordError(BadRecord(self.partition.url, f"page {self.head.get('id', '')}", reason))
         return Page(
             title,
-            namespace_of(title, self.split.namespace_names) if number is None else int(number),
+            namespace_of(title, self.partition.namespace_names) if number is None else int(number),
             self.head.get("id", ""),
             "redirect" in self.head or REDIRECT.match(text[:100].encode("utf-8", "replace")) is not None,
         )
 
     def _refuse_entity(self, name: str, *_: Any) -> None:
         raise CorpusError(
-            f'{self.split.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which '
+            f'{self.partition.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which '
             f"no MediaWiki "
             f"export does; remove the declaration."
         )
@@ -436,7 +446,7 @@ def paragraph_cut(text: str) -> int:
 
 def large_page(source: PageSource) -> Iterator[PagePiece]:
     """Yield a page that is too large to be held, piece by piece."""
-    parser = PageParser(source.split)
+    parser = PageParser(source.partition)
     data = PAGE
     try:
         while True:
@@ -448,25 +458,27 @@ def large_page(source: PageSource) -> Iterator[PagePiece]:
             if end >= 0:
                 return
             if not source.more():
-                raise CorpusError(f"{source.split.url} is cut off inside its last page; download it again.")
+                raise CorpusError(
+                    f"{source.partition.url} is cut off inside its last page; download it again."
+                )
     except expat.ExpatError as error:
-        raise xml_error(source.split, error, f"line {error.lineno}") from error
+        raise xml_error(source.partition, error, f"line {error.lineno}") from error
 
 
-def expat_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
+def expat_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]:
     """Yield the pages of a whole file in any encoding."""
-    parser = PageParser(split)
+    parser = PageParser(partition)
     try:
-        for piece in pieces_of(split, progress):
+        for piece in pieces_of(partition, progress):
             yield from parser.feed(piece.data)
         parser.end()
     except expat.ExpatError as error:
-        raise xml_error(split, error, f"line {error.lineno}") from error
+        raise xml_error(partition, error, f"line {error.lineno}") from error
 
 
-def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
-    """Yield the pages that begin in a split of a UTF-8 file."""
-    with closing(PageSource(split, progress)) as source:
+def page_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]:
+    """Yield the pages that begin in a partition of a UTF-8 file."""
+    with closing(PageSource(partition, progress)) as source:
         while source.seek_page():
             whole = source.whole_page()
             if whole is None:
@@ -475,6 +487,6 @@ def page_pieces(split: Split, progress: Progress) -> Iterator[PagePiece]:
                 try:
                     page, text = source.parse(whole)
                 except RecordError as error:
-                    progress.pass_over(split, error)
+                    progress.pass_over(partition, error)
                 else:
                     yield PagePiece(page, text, begins=True, closes=True)

@@ -1,7 +1,7 @@
-"""A corpus: files of any supported kind, planned into splits that tasks read by themselves.
+"""A corpus: files of any supported kind, planned into partitions that tasks read by themselves.
 
 `read_corpus` looks at names, sizes and first bytes only. `Corpus.documents` yields the documents one by one;
-`Corpus.tokenize` runs one task per split on the current Dask scheduler and keeps its result.
+`Corpus.tokenize` runs one task per partition on the current Dask scheduler and keeps its result.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
-from distembed.corpus.parts import Tokens, read_split, tokenize_split
+from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.streams import (
     COMPRESSIONS,
     CorpusError,
+    Partition,
     Progress,
-    Split,
     decompressed,
     is_utf8,
     open_url,
@@ -49,7 +49,7 @@ EXTENSIONS = {
     ".pq": "parquet",
 }
 # One task: a second of text, some five seconds of compressed XML.
-SPLIT_BYTES = 1 << 25
+PARTITION_BYTES = 1 << 25
 
 
 class Document(NamedTuple):
@@ -67,12 +67,12 @@ class Corpus:
 
     Attributes
     ----------
-    splits : what tasks read, in order.
+    partitions : what tasks read, in order.
     tokenizer : how text becomes tokens.
     scratch : the folder in which `tokenize` makes its temporary one; None is the system's.
     """
 
-    splits: tuple[Split, ...]
+    partitions: tuple[Partition, ...]
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
     scratch: str | None = None
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
@@ -81,31 +81,31 @@ class Corpus:
         return f"Corpus({self._size()}: {first_words(self._files())})"
 
     def _repr_html_(self) -> str:
-        splits = Counter((split.url, split.format) for split in self.splits)
-        rows = [(*file, n) for file, n in splits.items()]
+        partitions = Counter((partition.url, partition.format) for partition in self.partitions)
+        rows = [(*file, n) for file, n in partitions.items()]
         title, n_more = f"Corpus: {self._size()}; {self.tokenizer}", len(rows) - MAX_ROWS
-        return html_view(title, ("file", "format", "splits"), rows[:MAX_ROWS], n_more=n_more)
+        return html_view(title, ("file", "format", "partitions"), rows[:MAX_ROWS], n_more=n_more)
 
     def _files(self) -> list[str]:
-        return list(dict.fromkeys(split.url for split in self.splits))
+        return list(dict.fromkeys(partition.url for partition in self.partitions))
 
     def _size(self) -> str:
-        return f"{plural(len(self._files()), 'file')}, {plural(len(self.splits), 'split')}"
+        return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus, (self.splits, self.tokenizer, self.scratch)
+        return Corpus, (self.partitions, self.tokenizer, self.scratch)
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents one after the other, each whole: for looking at a corpus, and for tests."""
-        for split in self.splits:
-            yield from documents_of(split)
+        for partition in self.partitions:
+            yield from documents_of(partition)
 
     def tokenize(self, folder: str | Path | None = None) -> Tokens:
-        """Tokenize every split into a part, one Dask task each; do it once.
+        """Tokenize every partition, one Dask task per partition; a second call returns the first result.
 
         Parameters
         ----------
-        folder : where the parts go (a path or an fsspec URL that all workers see). By default a temporary
+        folder : where the partitions go (a path or an fsspec URL that all workers see). By default a temporary
         folder that is
             removed when neither the corpus nor its tokens are in use any more.
 
@@ -115,45 +115,48 @@ class Corpus:
         """
         key = None if folder is None else str(folder)
         if key not in self._cache:
-            self._cache[key] = run_splits(self, key)
+            self._cache[key] = tokenize_partitions(self, key)
         return self._cache[key]
 
 
-def run_splits(corpus: Corpus, folder: str | None) -> Tokens:
-    """Run one task for each split and return the parts that hold tokens or documents."""
+def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
+    """Run one task for each partition and return the partitions that hold tokens or documents."""
     temporary = None
     if folder is None:
         temporary = tempfile.TemporaryDirectory(prefix="distembed-", dir=corpus.scratch)
         folder = temporary.name
-    task = delayed(tokenize_split, pure=False)
-    targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.splits))]
+    task = delayed(tokenize_partition, pure=False)
+    targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.partitions))]
     # One collection: Dask's cull is quadratic in the number of collections.
     together = delayed(tuple)(
-        [task(split, corpus.tokenizer, target) for split, target in zip(corpus.splits, targets, strict=True)]
+        [
+            task(partition, corpus.tokenizer, target)
+            for partition, target in zip(corpus.partitions, targets, strict=True)
+        ]
     )
     summaries = compute(together)
     if not any(summary.n_documents for summary in summaries):
         skipped, bad = (sum(getattr(s, name) for s in summaries) for name in ("n_skipped", "n_bad_records"))
         raise CorpusError(
-            f"{name_files(split.url for split in corpus.splits)}: no document found ({skipped} pages were "
+            f"{name_files(partition.url for partition in corpus.partitions)}: no document found ({skipped} pages were "
             f"left out as redirects or of other namespaces, and {bad} bad records); check format=, layout= and "
             f"namespaces=."
         )
     return Tokens(tuple(targets), summaries, folder=temporary)
 
 
-def documents_of(split: Split) -> Iterator[Document]:
-    """Yield the documents of one split."""
+def documents_of(partition: Partition) -> Iterator[Document]:
+    """Yield the documents of one partition."""
     held: list[bytes] = []
     head: tuple[str, str, str | None] = ("", "", None)
-    for batch in read_split(split):
+    for batch in read_batches(partition):
         heads = zip(batch.ids.to_pylist(), batch.titles.to_pylist(), batch.labels.to_pylist(), strict=True)
         for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
             if not held:
                 head = next(heads)
             held.append(batch.data[start:stop].tobytes())
             if span < batch.n_closed:
-                yield Document(*head, b"".join(held).decode("utf-8", split.errors))
+                yield Document(*head, b"".join(held).decode("utf-8", partition.errors))
                 held = []
 
 
@@ -162,7 +165,7 @@ def read_corpus(
     *,
     format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto",  # noqa: A002 - the field's word
     tokenizer: Tokenizer | None = None,
-    split_bytes: PositiveInt = SPLIT_BYTES,
+    partition_bytes: PositiveInt = PARTITION_BYTES,
     namespaces: Iterable[int] | None = (0,),
     redirects: bool = False,
     text_field: str | Sequence[str] = "text",
@@ -184,7 +187,7 @@ def read_corpus(
     format : "auto" goes by the extension before that of the compression (.bz2, .gz, .xz, .zst); unknown ones
     are text.
     tokenizer : default `Tokenizer()`.
-    split_bytes : size of a task's input, bytes of the file as it is stored. gz, xz, zst files, bz2 files
+    partition_bytes : size of a task's input, bytes of the file as it is stored. gz, xz, zst files, bz2 files
     that are not
         MediaWiki exports, and text that is not UTF-8 are one task each.
     namespaces, redirects : which pages of an export are documents; None is all namespaces.
@@ -197,7 +200,7 @@ def read_corpus(
     bad_records : "skip" leaves out JSON lines, Parquet rows and pages of an export that cannot be read; they
     are counted,
         and listed beside the tokens. A text or title that is null is empty; it is not bad.
-    scratch : folder for temporary parts.
+    scratch : folder for temporary partitions.
     storage_options : fsspec's.
 
     Raises
@@ -206,7 +209,7 @@ def read_corpus(
     CorpusError : a file is empty, or not what its format says.
     """
     options = tuple(sorted((storage_options or {}).items()))
-    template = Split(
+    template = Partition(
         url="",
         format=check_choice("format", format, ("auto", *FORMATS)),
         encoding=encoding,
@@ -223,11 +226,11 @@ def read_corpus(
         bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
         storage_options=options,
     )
-    if split_bytes < 1:
-        raise ValueError(f"split_bytes is {split_bytes}; give 1 or more.")
+    if partition_bytes < 1:
+        raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     urls = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
-    splits = tuple(split for url in urls for split in plan_file(url, template, split_bytes))
-    return Corpus(splits, tokenizer or Tokenizer(), None if scratch is None else str(scratch))
+    partitions = tuple(partition for url in urls for partition in plan_file(url, template, partition_bytes))
+    return Corpus(partitions, tokenizer or Tokenizer(), None if scratch is None else str(scratch))
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
@@ -278,8 +281,8 @@ def check_file_name(path: str) -> None:
         ) from error
 
 
-def plan_file(url: str, template: Split, split_bytes: int) -> list[Split]:
-    """Return the splits of one file."""
+def plan_file(url: str, template: Partition, partition_bytes: int) -> list[Partition]:
+    """Return the partitions of one file."""
     stem, compression = url, ""
     for extension, name in COMPRESSIONS.items():
         if url.endswith(extension):
@@ -287,18 +290,18 @@ def plan_file(url: str, template: Split, split_bytes: int) -> list[Split]:
     kind = template.format
     if kind == "auto":
         kind = guess_format(stem)
-    split = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
-    size = file_size(split)
+    partition = replace(template, url=url, format=kind, compression=compression if kind != "parquet" else "")
+    size = file_size(partition)
     if size == 0:
         raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
     if kind == "parquet":
-        return parquet_splits(split, split_bytes)
+        return parquet_partitions(partition, partition_bytes)
     if kind == "mediawiki":
-        split = with_head(split)
-        can_split = split.layout == "pages" and compression in {"", "bz2"}
+        partition = with_head(partition)
+        is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
     else:
-        can_split = not compression and is_utf8(split.encoding)
-    return byte_splits(split, size, split_bytes) if can_split else [split]
+        is_divisible = not compression and is_utf8(partition.encoding)
+    return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
 
 
 def guess_format(stem: str) -> str:
@@ -309,47 +312,51 @@ def guess_format(stem: str) -> str:
     return "mediawiki" if ".xml-p" in stem else "text"
 
 
-def file_size(split: Split) -> int:
+def file_size(partition: Partition) -> int:
     """Return the bytes of a file as it is stored."""
-    filesystem, path = fsspec.core.url_to_fs(split.url, **dict(split.storage_options))
+    filesystem, path = fsspec.core.url_to_fs(partition.url, **dict(partition.storage_options))
     return int(filesystem.size(path))
 
 
-def byte_splits(split: Split, size: int, split_bytes: int) -> list[Split]:
+def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:
     """Cut a file into ranges of nearly equal size."""
-    n_splits = max(1, -(-size // split_bytes))
-    bounds = [size * k // n_splits for k in range(n_splits + 1)]
+    n_partitions = max(1, -(-size // partition_bytes))
+    bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
     stops: list[int | None] = [*bounds[1:-1], None]
-    return [replace(split, start=start, stop=stop) for start, stop in zip(bounds[:-1], stops, strict=True)]
+    return [
+        replace(partition, start=start, stop=stop) for start, stop in zip(bounds[:-1], stops, strict=True)
+    ]
 
 
-def parquet_splits(split: Split, split_bytes: int) -> list[Split]:
-    """Group the row groups of a Parquet file into splits."""
+def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
+    """Group the row groups of a Parquet file into partitions."""
     try:
-        with closing(open_url(split.url, split.storage_options)) as raw:
+        with closing(open_url(partition.url, partition.storage_options)) as raw:
             metadata = pq.ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
-        raise CorpusError(f"{split.url} is not a Parquet file ({error}); give format=.") from error
+        raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give format=.") from error
     if metadata.num_row_groups == 0:
-        return [replace(split, stop=0)]
+        return [replace(partition, stop=0)]
     sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
-    group_of = np.cumsum([0, *sizes])[:-1] // split_bytes
+    group_of = np.cumsum([0, *sizes])[:-1] // partition_bytes
     starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
     stops = [*starts[1:], len(sizes)]
-    return [replace(split, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
+    return [replace(partition, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
 
 
-def with_head(split: Split) -> Split:
-    """Return a MediaWiki split with the encoding and namespaces that the head of its file gives."""
-    with closing(open_url(split.url, split.storage_options)) as raw:
+def with_head(partition: Partition) -> Partition:
+    """Return a MediaWiki partition with the encoding and namespaces that the head of its file gives."""
+    with closing(open_url(partition.url, partition.storage_options)) as raw:
         data = b""
         pieces = (
-            decompressed(raw, split, Progress()) if split.compression else iter([raw.read(MAX_HEAD_BYTES)])
+            decompressed(raw, partition, Progress())
+            if partition.compression
+            else iter([raw.read(MAX_HEAD_BYTES)])
         )
         for piece in pieces:
             data += piece
             if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
                 break
-    encoding, names = read_head(split.url, data)
+    encoding, names = read_head(partition.url, data)
     layout = "pages" if is_plain(data) else "xml"
-    return replace(split, encoding=encoding, namespace_names=names, layout=layout)
+    return replace(partition, encoding=encoding, namespace_names=names, layout=layout)

@@ -1,8 +1,8 @@
 """A sample of a corpus: the words of a few megabytes of it, before all of it is read.
 
-The sample is the same each time: the beginnings of a few splits that lie evenly over the corpus, or the first token
-parts where there are some. It calls no function that a tokenizer names (`module:function`): the words of such a corpus
-are told apart by Unicode's rules here.
+The sample is the same each time: the beginnings of a few partitions that lie evenly over the corpus, or the first
+tokenized partitions where there are some. It calls no function that a tokenizer names (`module:function`): the
+words of such a corpus are told apart by Unicode's rules here.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus.parts import Tokens, read_split
-from distembed.corpus.streams import Progress, Split
+from distembed.corpus.partitions import Tokens, read_batches
+from distembed.corpus.streams import Partition, Progress
 from distembed.corpus.tokenizer import Scanned, Tokenizer, scanner
 
 SAMPLE_BYTES = 8 << 20
 """Bytes of text in a sample, 1.4 million words of English: half a second of plain text, two of a compressed dump."""
 
-SAMPLE_SPLITS = 8
+SAMPLE_PARTITIONS = 8
 """Splits whose beginnings are read: files of one corpus may differ."""
 
 SAMPLE_PIECE = 1 << 17
-"""Bytes of text that are read at a time, few beside the share of a split."""
+"""Bytes of text that are read at a time, few beside the share of a partition."""
 
 SAMPLE_WORDS = 1 << 20
-"""Words of the dictionaries of token parts that are read."""
+"""Words of the dictionaries of token partitions that are read."""
 
 SAMPLE_IDS = 1 << 21
 """Token ids whose segments are measured."""
@@ -46,7 +46,7 @@ class CorpusSample(NamedTuple):
     lengths : int64 array (segments,), the tokens of each stretch of text that a window does not leave.
     n_documents, n_tokens : int
     n_bytes : int
-        Bytes of the files, as they are stored, that were read for it; 0 where token parts were.
+        Bytes of the files, as they are stored, that were read for it; 0 where token partitions were.
     is_whole : bool
         Whether nothing of the corpus was left out.
     """
@@ -62,39 +62,41 @@ class CorpusSample(NamedTuple):
 
 
 def sample_splits(
-    splits: Sequence[Split], tokenizer: Tokenizer, *, max_bytes: int = SAMPLE_BYTES
+    partitions: Sequence[Partition], tokenizer: Tokenizer, *, max_bytes: int = SAMPLE_BYTES
 ) -> CorpusSample:
-    """Read the beginnings of some splits of a corpus.
+    """Read the beginnings of some partitions of a corpus.
 
     Parameters
     ----------
-    splits : sequence of Split
-        All splits of the corpus.
+    partitions : sequence of Split
+        All partitions of the corpus.
     tokenizer : Tokenizer
     max_bytes : int
-        Bytes of text to read in all, in equal shares of the splits that are read.
+        Bytes of text to read in all, in equal shares of the partitions that are read.
 
     Raises
     ------
     CorpusError
-        A split cannot be read.
+        A partition cannot be read.
     """
-    numbers = np.unique(np.linspace(0, len(splits) - 1, min(SAMPLE_SPLITS, len(splits))).round().astype(int))
+    numbers = np.unique(
+        np.linspace(0, len(partitions) - 1, min(SAMPLE_PARTITIONS, len(partitions))).round().astype(int)
+    )
     named = tokenizer.pattern in {"unicode", "ascii"}
     rules = tokenizer if named else replace(tokenizer, pattern="unicode")
-    found = [_beginning(splits[number], rules, max_bytes // len(numbers)) for number in numbers.tolist()]
-    # A range of a compressed file in which no stream begins holds nothing: another split reads its documents.
-    parts = [part for part in found if part.n_tokens] or found
-    whole = named and len(numbers) == len(splits) and all(part.is_whole for part in found)
-    return _together(parts, is_whole=whole)
+    found = [_beginning(partitions[number], rules, max_bytes // len(numbers)) for number in numbers.tolist()]
+    # A range of a compressed file in which no stream begins holds nothing: another partition reads its documents.
+    samples = [sample for sample in found if sample.n_tokens] or found
+    whole = named and len(numbers) == len(partitions) and all(sample.is_whole for sample in found)
+    return _together(samples, is_whole=whole)
 
 
-def _beginning(split: Split, tokenizer: Tokenizer, max_bytes: int) -> CorpusSample:
-    """Read the beginning of a split, up to a place where the bytes read are those of the text that came."""
-    words, progress = scanner(tokenizer, url=split.url, errors=split.errors), Progress()
+def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int) -> CorpusSample:
+    """Read the beginning of a partition, up to a place where the bytes read are those of the text that came."""
+    words, progress = scanner(tokenizer, url=partition.url, errors=partition.errors), Progress()
     n_bytes = n_text = n_documents = 0
     segments, is_whole = [np.zeros(0, np.int64)], True
-    for batch in read_split(replace(split, piece_bytes=SAMPLE_PIECE), progress):
+    for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
         if n_text >= max_bytes and progress.n_bytes_read > n_bytes:
             is_whole = False
             break
@@ -110,16 +112,16 @@ def _beginning(split: Split, tokenizer: Tokenizer, max_bytes: int) -> CorpusSamp
         np.concatenate(segments),
         max(n_documents, int(n_text > 0)),
         sum(int(each.counts.sum()) for each in slices),
-        min(progress.n_bytes_read if is_whole else n_bytes, _own_bytes(split)),
+        min(progress.n_bytes_read if is_whole else n_bytes, _own_bytes(partition)),
         is_whole,
     )
 
 
-def _own_bytes(split: Split) -> int:
-    """Return the bytes of the range of a split, beyond which only the end of its last document is read."""
-    if split.stop is None or split.format == "parquet":  # whose ranges are of row groups
+def _own_bytes(partition: Partition) -> int:
+    """Return the bytes of the range of a partition, beyond which only the end of its last document is read."""
+    if partition.stop is None or partition.format == "parquet":  # whose ranges are of row groups
         return sys.maxsize
-    return split.stop - split.start
+    return partition.stop - partition.start
 
 
 def _segments(scanned: Scanned) -> NDArray[np.int64]:
@@ -131,20 +133,20 @@ def _segments(scanned: Scanned) -> NDArray[np.int64]:
     return lengths[lengths > 0].astype(np.int64)
 
 
-def _together(parts: Sequence[CorpusSample], *, is_whole: bool) -> CorpusSample:
+def _together(partitions: Sequence[CorpusSample], *, is_whole: bool) -> CorpusSample:
     """Return several samples as one, with each word once."""
     columns = ("words", "counts", "document_counts")
-    tables = [pa.table({name: getattr(part, name) for name in columns}) for part in parts]
+    tables = [pa.table({name: getattr(partition, name) for name in columns}) for partition in partitions]
     added = [("counts", "sum"), ("document_counts", "sum")]
     table = pa.concat_tables(tables).group_by("words", use_threads=False).aggregate(added)
     return CorpusSample(
         table["words"].combine_chunks(),
         table["counts_sum"].to_numpy(),
         table["document_counts_sum"].to_numpy(),
-        np.concatenate([part.lengths for part in parts]),
-        sum(part.n_documents for part in parts),
-        sum(part.n_tokens for part in parts),
-        sum(part.n_bytes for part in parts),
+        np.concatenate([partition.lengths for partition in partitions]),
+        sum(partition.n_documents for partition in partitions),
+        sum(partition.n_tokens for partition in partitions),
+        sum(partition.n_bytes for partition in partitions),
         is_whole,
     )
 
@@ -152,12 +154,12 @@ def _together(parts: Sequence[CorpusSample], *, is_whole: bool) -> CorpusSample:
 def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSample:
     """Read the first dictionaries of a tokenized corpus, as many as hold so many words, and one at least."""
     found: list[CorpusSample] = []
-    for part in tokens.parts:
+    for partition in tokens.partitions:
         if found and sum(len(each.words) for each in found) >= max_words:
             break
-        words, documents = tokens.words(part), tokens.documents(part)
+        words, documents = tokens.words(partition), tokens.documents(partition)
         counts, document_counts = (words[name].to_numpy() for name in ("count", "document_count"))
-        lengths = np.concatenate([np.zeros(0, np.int64), *_part_segments(tokens, part)])
+        lengths = np.concatenate([np.zeros(0, np.int64), *_part_segments(tokens, partition)])
         n_tokens = int(counts.sum())
         found.append(
             CorpusSample(
@@ -171,13 +173,13 @@ def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSamp
                 is_whole=True,
             )
         )
-    return _together(found, is_whole=len(found) == len(tokens.parts))
+    return _together(found, is_whole=len(found) == len(tokens.partitions))
 
 
-def _part_segments(tokens: Tokens, part: str) -> Iterator[NDArray[np.int64]]:
-    """Yield the tokens of the segments at the beginning of a part."""
+def _part_segments(tokens: Tokens, partition: str) -> Iterator[NDArray[np.int64]]:
+    """Yield the tokens of the segments at the beginning of a partition."""
     n_ids = 0
-    for batch in tokens.iter_part(part):
+    for batch in tokens.iter_partition(partition):
         stops = np.flatnonzero(np.diff(batch.document)) + 1
         yield _segments(Scanned(batch.ids, stops, stops))
         n_ids += len(batch.ids)

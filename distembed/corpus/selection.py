@@ -1,7 +1,7 @@
-"""Parts to parts with fewer documents: those of some labels, each text once.
+"""Parts to partitions with fewer documents: those of some labels, each text once.
 
 A collection names its classes and holds its duplicates only once it is read; so documents are left out of the
-parts, after reading and before anything is counted.
+partitions, after reading and before anything is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus.parts import MAX_ROW_IDS, TOKENS_SCHEMA, PartFiles, Tokens
+from distembed.corpus.partitions import MAX_ROW_IDS, TOKENS_SCHEMA, PartitionFiles, Tokens
 from distembed.corpus.streams import CorpusError
 
 Mask = NDArray[np.bool_]
@@ -27,7 +27,7 @@ PLACE_FACTOR = np.uint64(6364136223846793005)
 def choose_documents(
     tokens: Tokens, *, labels: Collection[str] = (), drop_duplicates: bool = False
 ) -> list[Mask]:
-    """Return, for each part, which of its documents stay.
+    """Return, for each partition, which of its documents stay.
 
     Parameters
     ----------
@@ -43,12 +43,14 @@ def choose_documents(
     CorpusError
         No document is left.
     """
-    masks = [_labeled(tokens, part, labels) for part in tokens.parts]
+    masks = [_labeled(tokens, partition, labels) for partition in tokens.partitions]
     if drop_duplicates:
-        digests = [document_digests(tokens, part) for part in tokens.parts]
+        digests = [document_digests(tokens, partition) for partition in tokens.partitions]
         masks = first_of_equals(masks, digests)
     if not any(mask.any() for mask in masks):
-        names = sorted({label for part in tokens.parts for label in _labels(tokens, part) if label})
+        names = sorted(
+            {label for partition in tokens.partitions for label in _labels(tokens, partition) if label}
+        )
         raise CorpusError(
             f"no document is left of those labeled {', '.join(sorted(labels)) or 'anything'}; the labels of the "
             f"collection are {', '.join(names[:20]) or 'none (see corpus.label_field)'}."
@@ -56,26 +58,26 @@ def choose_documents(
     return masks
 
 
-def _labels(tokens: Tokens, part: str) -> list[str | None]:
-    return tokens.documents(part)["label"].to_pylist()
+def _labels(tokens: Tokens, partition: str) -> list[str | None]:
+    return tokens.documents(partition)["label"].to_pylist()
 
 
-def _labeled(tokens: Tokens, part: str, labels: Collection[str]) -> Mask:
-    found = _labels(tokens, part)
+def _labeled(tokens: Tokens, partition: str, labels: Collection[str]) -> Mask:
+    found = _labels(tokens, partition)
     wanted = set(labels)
     return np.array([not wanted or label in wanted for label in found], dtype=bool)
 
 
-def document_digests(tokens: Tokens, part: str) -> NDArray[np.uint64]:
-    """Return 64 bits for each document of a part, from its tokens in their order; 0 for none.
+def document_digests(tokens: Tokens, partition: str) -> NDArray[np.uint64]:
+    """Return 64 bits for each document of a partition, from its tokens in their order; 0 for none.
 
-    ``sum_p hash(word_p) · a^p  mod 2^64``: equal for equal texts, whatever the part's dictionary.
+    ``sum_p hash(word_p) · a^p  mod 2^64``: equal for equal texts, whatever the partition's dictionary.
     """
-    words = tokens.words(part)["word"].to_pylist()
+    words = tokens.words(partition)["word"].to_pylist()
     hashes = np.array([_word_hash(word) for word in words], np.uint64)
-    n_documents = tokens.documents(part).num_rows
+    n_documents = tokens.documents(partition).num_rows
     digests, places = np.zeros(n_documents, np.uint64), np.zeros(n_documents, np.int64)
-    for batch in tokens.iter_part(part):
+    for batch in tokens.iter_partition(partition):
         known = batch.ids >= 0
         documents, ids = batch.document[known], batch.ids[known]
         sizes = np.bincount(documents, minlength=n_documents)
@@ -101,17 +103,17 @@ def first_of_equals(masks: Sequence[Mask], digests: Sequence[NDArray[np.uint64]]
     return np.split(chosen, np.cumsum([len(mask) for mask in masks])[:-1])
 
 
-def select_documents(tokens: Tokens, part: str, keep: Mask, target: str) -> dict[str, int]:
-    """Write the documents of a part that stay as a part at the prefix `target`; return its totals.
+def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) -> dict[str, int]:
+    """Write the documents of a partition that stay as a partition at the prefix `target`; return its totals.
 
     The dictionary keeps its ids; a word of no document that stays has count 0.
     """
     number = np.cumsum(keep) - 1
-    words, documents = tokens.words(part), tokens.documents(part).filter(pa.array(keep))
+    words, documents = tokens.words(partition), tokens.documents(partition).filter(pa.array(keep))
     counts = np.zeros(words.num_rows, np.int64)
     seen: list[NDArray[np.int64]] = []
-    with PartFiles(target, {}) as files:
-        for batch in tokens.iter_part(part):
+    with PartitionFiles(target, {}) as files:
+        for batch in tokens.iter_partition(partition):
             stays = keep[batch.document]
             document, ids = number[batch.document[stays]], batch.ids[stays]
             if len(ids):

@@ -1,8 +1,8 @@
-"""Bytes in: splits of files, whatever their compression, read in pieces of bounded size.
+"""Bytes in: partitions of files, whatever their compression, read in pieces of bounded size.
 
-A `Split` is what one task reads. Uncompressed files are split by byte range and bz2 files by stream; a `gz`,
+A `Partition` is what one task reads. Uncompressed files are split by byte range and bz2 files by stream; a `gz`,
 `xz` or
-`zst` file is one split. Every reader of a split follows one rule: it owns the documents that *begin* inside
+`zst` file is one partition. Every reader of a partition follows one rule: it owns the documents that *begin* inside
 it, and reads on past its end to finish the last of them.
 """
 
@@ -56,7 +56,7 @@ class RecordError(CorpusError):
 
 
 @dataclass(frozen=True)
-class Split:
+class Partition:
     """A piece of a corpus that one task reads by itself.
 
     Attributes
@@ -134,9 +134,9 @@ class Progress:
         self.n_bad_records = 0
         self.note = note
 
-    def pass_over(self, split: Split, error: RecordError) -> None:
-        """Count and note a bad record; raise its error where the split does not skip any."""
-        if split.bad_records != "skip":
+    def pass_over(self, partition: Partition, error: RecordError) -> None:
+        """Count and note a bad record; raise its error where the partition does not skip any."""
+        if partition.bad_records != "skip":
             raise error
         self.n_bad_records += 1
         if self.note is not None:
@@ -144,7 +144,7 @@ class Progress:
 
 
 class Piece(NamedTuple):
-    """Bytes in a row, and whether a document that begins in them belongs to the split."""
+    """Bytes in a row, and whether a document that begins in them belongs to the partition."""
 
     data: bytes
     owned: bool
@@ -161,20 +161,20 @@ def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
         raise FileNotFoundError(f"{url} does not exist; check the path.") from error
 
 
-def pieces_of(split: Split, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
-    """Yield the bytes of a split, decompressed, and those after it for as long as the caller asks.
+def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
+    """Yield the bytes of a partition, decompressed, and those after it for as long as the caller asks.
 
-    An uncompressed split begins `lookback` bytes early (where the file has them). Text that is not UTF-8 is
+    An uncompressed partition begins `lookback` bytes early (where the file has them). Text that is not UTF-8 is
     recoded.
     """
-    with closing(open_url(split.url, split.storage_options)) as raw:
-        if split.compression == "bz2" and (split.start or split.stop):
-            pieces = bz2_range(raw, split, progress)
-        elif split.compression:
-            pieces = (Piece(data, owned=True) for data in decompressed(raw, split, progress))
+    with closing(open_url(partition.url, partition.storage_options)) as raw:
+        if partition.compression == "bz2" and (partition.start or partition.stop):
+            pieces = bz2_range(raw, partition, progress)
+        elif partition.compression:
+            pieces = (Piece(data, owned=True) for data in decompressed(raw, partition, progress))
         else:
-            pieces = byte_range(raw, split, progress, lookback)
-        yield from pieces if is_utf8(split.encoding) else recoded(pieces, split)
+            pieces = byte_range(raw, partition, progress, lookback)
+        yield from pieces if is_utf8(partition.encoding) else recoded(pieces, partition)
 
 
 def is_utf8(encoding: str) -> bool:
@@ -182,14 +182,14 @@ def is_utf8(encoding: str) -> bool:
     return codecs.lookup(encoding).name in {"utf-8", "ascii"}
 
 
-def byte_range(raw: BinaryIO, split: Split, progress: Progress, lookback: int) -> Iterator[Piece]:
-    """Yield the bytes from the start of a split on; pieces break at its stop."""
-    position = max(0, split.start - lookback)
+def byte_range(raw: BinaryIO, partition: Partition, progress: Progress, lookback: int) -> Iterator[Piece]:
+    """Yield the bytes from the start of a partition on; pieces break at its stop."""
+    position = max(0, partition.start - lookback)
     raw.seek(position)
     while True:
-        left = split.piece_bytes if split.stop is None else split.stop - position
+        left = partition.piece_bytes if partition.stop is None else partition.stop - position
         owned = left > 0
-        data = raw.read(min(split.piece_bytes, left) if owned else split.piece_bytes)
+        data = raw.read(min(partition.piece_bytes, left) if owned else partition.piece_bytes)
         if not data:
             return
         progress.n_bytes_read += len(data)
@@ -197,9 +197,9 @@ def byte_range(raw: BinaryIO, split: Split, progress: Progress, lookback: int) -
         yield Piece(data, owned)
 
 
-def recoded(pieces: Iterator[Piece], split: Split) -> Iterator[Piece]:
+def recoded(pieces: Iterator[Piece], partition: Partition) -> Iterator[Piece]:
     """Turn text of another encoding into UTF-8."""
-    decoder = codecs.getincrementaldecoder(split.encoding)(split.errors)
+    decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
     n_before = 0
     try:
         for data, owned in pieces:
@@ -208,7 +208,7 @@ def recoded(pieces: Iterator[Piece], split: Split) -> Iterator[Piece]:
         yield Piece(decoder.decode(b"", True).encode(), owned=True)
     except UnicodeDecodeError as error:
         raise CorpusError(
-            f"{split.url} is not {split.encoding}: {error.reason} near byte {n_before + error.start}; "
+            f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
             f'give its encoding=, or errors="replace".'
         ) from error
 
@@ -220,17 +220,17 @@ def new_decompressor(compression: str) -> Any:
     return lzma.LZMADecompressor() if compression == "xz" else zlib.decompressobj(wbits=31)
 
 
-def decompressed(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[bytes]:
+def decompressed(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:
     """Yield the whole of a compressed file, stream after stream."""
-    if split.compression == "zst":
-        yield from zst_pieces(raw, split, progress)
+    if partition.compression == "zst":
+        yield from zst_pieces(raw, partition, progress)
         return
-    for data, _ in stream_pieces(raw, b"", split, progress):
+    for data, _ in stream_pieces(raw, b"", partition, progress):
         yield data
 
 
 def stream_pieces(
-    raw: BinaryIO, data: bytes, split: Split, progress: Progress
+    raw: BinaryIO, data: bytes, partition: Partition, progress: Progress
 ) -> Iterator[tuple[bytes, int]]:
     """Yield decompressed pieces, each with the compressed bytes consumed before its stream began.
 
@@ -241,22 +241,24 @@ def stream_pieces(
     consumed = 0
     data = data or read_more(raw, progress)
     if not data:
-        raise CorpusError(f"{split.url} is empty: no {split.compression} data in it; download it again.")
+        raise CorpusError(
+            f"{partition.url} is empty: no {partition.compression} data in it; download it again."
+        )
     while data:
-        stream, start = new_decompressor(split.compression), consumed
+        stream, start = new_decompressor(partition.compression), consumed
         while not stream.eof:
             if not data and not (data := read_more(raw, progress)):
                 raise CorpusError(
-                    f"{split.url} is truncated: it ends inside a {split.compression} stream, at "
+                    f"{partition.url} is truncated: it ends inside a {partition.compression} stream, at "
                     f"compressed byte "
                     f"{raw.tell()}; download it again."
                 )
             consumed += len(data)
-            yield from ((piece, start) for piece in inflate(stream, data, split, raw))
+            yield from ((piece, start) for piece in inflate(stream, data, partition, raw))
             data = stream.unused_data
         consumed -= len(data)
         # Zero bytes after a gzip or xz stream are padding.
-        padding = b"\0" if split.compression in {"gz", "xz"} else b""
+        padding = b"\0" if partition.compression in {"gz", "xz"} else b""
         while not data.lstrip(padding) and (more := read_more(raw, progress)):
             consumed += len(data)
             data = more
@@ -272,62 +274,62 @@ def read_more(raw: BinaryIO, progress: Progress) -> bytes:
     return data
 
 
-def inflate(stream: Any, data: bytes, split: Split, raw: BinaryIO) -> Iterator[bytes]:
+def inflate(stream: Any, data: bytes, partition: Partition, raw: BinaryIO) -> Iterator[bytes]:
     """Yield what compressed data expands to, never more than a piece at a time."""
     try:
-        if split.compression == "gz":
+        if partition.compression == "gz":
             while data and not stream.eof:
-                yield stream.decompress(data, split.piece_bytes)
+                yield stream.decompress(data, partition.piece_bytes)
                 data = stream.unconsumed_tail
             return
-        yield stream.decompress(data, split.piece_bytes)
+        yield stream.decompress(data, partition.piece_bytes)
         while not stream.needs_input and not stream.eof:
-            yield stream.decompress(b"", split.piece_bytes)
+            yield stream.decompress(b"", partition.piece_bytes)
     except (OSError, zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
         raise CorpusError(
-            f"{split.url} is damaged near compressed byte {raw.tell()}: {error}; download it again."
+            f"{partition.url} is damaged near compressed byte {raw.tell()}: {error}; download it again."
         ) from error
 
 
-def zst_pieces(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[bytes]:
+def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:
     """Yield the whole of a Zstandard file, through Arrow's codec."""
     before = progress.n_bytes_read
     try:
         with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd") as stream:
-            while data := stream.read(split.piece_bytes):
+            while data := stream.read(partition.piece_bytes):
                 progress.n_bytes_read = before + raw.tell()
                 yield data
             progress.n_bytes_read = before + raw.tell()
     except OSError as error:
-        raise CorpusError(f"{split.url} is damaged or truncated: {error}; download it again.") from error
+        raise CorpusError(f"{partition.url} is damaged or truncated: {error}; download it again.") from error
 
 
-def bz2_range(raw: BinaryIO, split: Split, progress: Progress) -> Iterator[Piece]:
-    """Yield the streams of a multistream bz2 file that begin in the split, then those after it.
+def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
+    """Yield the streams of a multistream bz2 file that begin in the partition, then those after it.
 
     A stream is found by its magic number (``BZh1``..``BZh9`` and the first block's, 80 bits together), so
-    that the splits of a file need no index.
+    that the partitions of a file need no index.
     """
-    start = 0 if split.start == 0 else find_stream(raw, split, progress)
+    start = 0 if partition.start == 0 else find_stream(raw, partition, progress)
     if start is None:
         return
     raw.seek(start)
-    stop = float("inf") if split.stop is None else split.stop
-    for data, consumed in stream_pieces(raw, b"", split, progress):
+    stop = float("inf") if partition.stop is None else partition.stop
+    for data, consumed in stream_pieces(raw, b"", partition, progress):
         yield Piece(data, owned=start + consumed < stop)
 
 
-def find_stream(raw: BinaryIO, split: Split, progress: Progress) -> int | None:
-    """Return where the first bz2 stream of a split begins."""
-    position, tail = split.start, b""
+def find_stream(raw: BinaryIO, partition: Partition, progress: Progress) -> int | None:
+    """Return where the first bz2 stream of a partition begins."""
+    position, tail = partition.start, b""
     raw.seek(position)
-    stop = float("inf") if split.stop is None else split.stop + BZ2_STREAM_BYTES - 1
+    stop = float("inf") if partition.stop is None else partition.stop + BZ2_STREAM_BYTES - 1
     while position < stop and (data := read_more(raw, progress)):
         window = tail + data
         found = BZ2_STREAM.search(window)
         if found:
             start = position - len(tail) + found.start()
-            return start if split.stop is None or start < split.stop else None
+            return start if partition.stop is None or start < partition.stop else None
         tail = window[-BZ2_STREAM_BYTES + 1 :]
         position += len(data)
     return None

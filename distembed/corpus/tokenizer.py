@@ -14,7 +14,7 @@ pieces);
 - format characters (category Cf) cut no word, as in Unicode Standard Annex 29. Those that shape what is written
 stay in it like marks (the joiners of Persian, Sinhala and Malayalam); those that nobody sees are left out of it
 (soft hyphens, direction marks, word joiners), so that a word with a soft hyphen is the word without. The zero
-width space, which parts words, and the signs before Arabic numbers separate;
+width space, which partitions words, and the signs before Arabic numbers separate;
 - a middle dot between two letters belongs to the word (Catalan "col·legi"), and so does the hyphenation point;
 - Hebrew: a geresh belongs to the word, gershayim between two letters, and so do the quotation marks that are
 typed for them between two Hebrew letters;
@@ -131,8 +131,8 @@ class Scanned(NamedTuple):
     n_tokens: NDArray[np.int64]
 
 
-class PartWords(NamedTuple):
-    """Words of a part in order of first appearance; int64 counts of tokens and of documents."""
+class DictionarySlice(NamedTuple):
+    """Words of a partition in order of first appearance; int64 counts of tokens and of documents."""
 
     words: pa.Array
     counts: NDArray[np.int64]
@@ -140,7 +140,7 @@ class PartWords(NamedTuple):
 
 
 class Scanner(Protocol):
-    """What turns batches of text into ids, and keeps the dictionary of its part."""
+    """What turns batches of text into ids, and keeps the dictionary of its partition."""
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""
@@ -151,7 +151,7 @@ class Scanner(Protocol):
         """Return the number of words in the dictionary."""
         ...
 
-    def words(self) -> Iterator[PartWords]:
+    def words(self) -> Iterator[DictionarySlice]:
         """Yield the dictionary in slices of bounded size."""
         ...
 
@@ -165,7 +165,7 @@ class Scanner(Protocol):
 
 
 def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> Scanner:
-    """Return a new scanner for one part."""
+    """Return a new scanner for one partition."""
     if tokenizer.pattern in {"unicode", "ascii"}:
         return WordScanner(tokenizer, url=url, errors=errors)
     return CallableScanner(tokenizer, url=url, errors=errors)
@@ -266,7 +266,7 @@ class WordScanner:
         self.state.slots.fill(0)
         self.state.fields[blocks.N_WORDS] = 0
 
-    def words(self) -> Iterator[PartWords]:
+    def words(self) -> Iterator[DictionarySlice]:
         """Yield the dictionary in slices of 2^20 words."""
         n_words = self.n_words
         for first in range(0, max(n_words, 1), 1 << 20):
@@ -274,7 +274,7 @@ class WordScanner:
             lengths = self.state.lengths[first:last].astype(np.int64)
             units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
             stats = self.state.stats[first:last]
-            yield PartWords(
+            yield DictionarySlice(
                 unpadded(units, lengths), np.ascontiguousarray(stats[:, 0]), np.ascontiguousarray(stats[:, 1])
             )
 
@@ -334,10 +334,10 @@ class CallableScanner:
         """Empty the dictionary, at the end of a document; ids begin at 0 again."""
         self.index, self.stats = {}, []
 
-    def words(self) -> Iterator[PartWords]:
+    def words(self) -> Iterator[DictionarySlice]:
         """Yield the dictionary, in one slice."""
         stats = np.array(self.stats, np.int64).reshape(-1, 3)
-        yield PartWords(pa.array(list(self.index), pa.string()), stats[:, 0].copy(), stats[:, 1].copy())
+        yield DictionarySlice(pa.array(list(self.index), pa.string()), stats[:, 0].copy(), stats[:, 1].copy())
 
     def skipped(self) -> tuple[int, int, int]:
         """Return the number of short segments left out; the other two do not happen here."""

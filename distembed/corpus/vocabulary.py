@@ -1,6 +1,6 @@
 """Part dictionaries to a vocabulary: exact counts of every word, in bounded memory.
 
-Counts of parts only have to be added. Where the parts' dictionaries together hold more than
+Counts of partitions only have to be added. Where the partitions' dictionaries together hold more than
 `words_in_memory` entries, they are first dealt out by a hash of the word into buckets on disk, and a bucket
 that is still too large is dealt out again; every bucket then has the complete counts of its words, and drops
 those that the vocabulary will not take. What is exact: all counts, of all words. What is held at a time: one
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.dictionary_blocks import word_buckets
-from distembed.corpus.parts import WORDS_SCHEMA, Tokens, open_part
+from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import CorpusError
 from distembed.display import MAX_ROWS, first_words, html_view, plural
@@ -37,7 +37,7 @@ WORDS_IN_MEMORY = 4_000_000
 MAX_BUCKETS = 256
 # Entries dealt out at a time, so that a bucket's row groups hold thousands of words.
 SLICE_WORDS = 1 << 20
-# 256^3 buckets: what is still too large then is one word in very many parts.
+# 256^3 buckets: what is still too large then is one word in very many partitions.
 MAX_DEALS = 3
 UNKNOWN_COUNT = -1
 
@@ -187,8 +187,8 @@ def build_vocabulary(
     tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
     kept = pa.array(sorted(set(keep)), pa.string())
     rules = Selection(min_count, max_size, kept)
-    n_entries = sum(n_words_of(tokens, part) for part in tokens.parts)
-    slices = (table for part in tokens.parts for table in word_slices(tokens, part))
+    n_entries = sum(n_words_of(tokens, partition) for partition in tokens.partitions)
+    slices = (table for partition in tokens.partitions for table in word_slices(tokens, partition))
     with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
         tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
         return vocabulary_of([rules.of(table) for table in tables], rules)
@@ -233,15 +233,15 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     return Vocabulary(table.column("word").combine_chunks(), counts, document_counts)
 
 
-def n_words_of(tokens: Tokens, part: str) -> int:
-    """Return the number of words in the dictionary of a part."""
-    with open_part(part, "words", dict(tokens.storage_options)) as file:
+def n_words_of(tokens: Tokens, partition: str) -> int:
+    """Return the number of words in the dictionary of a partition."""
+    with open_partition(partition, "words", dict(tokens.storage_options)) as file:
         return int(file.metadata.num_rows)
 
 
-def word_slices(tokens: Tokens, part: str) -> Iterator[pa.Table]:
-    """Yield the dictionary of a part in slices of at most 2^20 words."""
-    with open_part(part, "words", dict(tokens.storage_options)) as file:
+def word_slices(tokens: Tokens, partition: str) -> Iterator[pa.Table]:
+    """Yield the dictionary of a partition in slices of at most 2^20 words."""
+    with open_partition(partition, "words", dict(tokens.storage_options)) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group)
 

@@ -5,7 +5,7 @@ from distembed.counting.cooccurrence import (
     PartialCounts,
     cooccurrence_row_blocks,
     count_cooccurrences,
-    count_part,
+    count_partition,
     merge_partials,
     merge_row_block,
 )
@@ -20,7 +20,7 @@ __all__ = [
     "count_cooccurrences",
     "count_document_block",
     "count_document_terms",
-    "count_part",
+    "count_partition",
     "document_row_blocks",
     "merge_partials",
     "merge_row_block",

@@ -108,7 +108,7 @@ class TokenRows(NamedTuple):
 
 
 class StreamRules(NamedTuple):
-    """How tokens become a stream: part id -> word, what is dropped, and the keys of the random numbers."""
+    """How tokens become a stream: partition id -> word, what is dropped, and the keys of the random numbers."""
 
     lookup: NDArray[np.int32]
     close: bool
@@ -119,12 +119,12 @@ class StreamRules(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A piece of a part's stream, and where the next piece goes on."""
+    """A piece of a partition's stream, and where the next piece goes on."""
 
     words: NDArray[np.int32]
     reach: NDArray[np.int32]  # drawn window of each position; empty where none is drawn
     document: int  # of the last row
-    position: int  # tokens seen in the part
+    position: int  # tokens seen in the partition
 
 
 @_jit
@@ -157,7 +157,7 @@ def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position:
 
     A row whose document differs from `document` (the one before) begins with a border, and so does every -1
     among
-    the ids. `position` counts the part's tokens and is all that random numbers depend on, so the cutting into
+    the ids. `position` counts the partition's tokens and is all that random numbers depend on, so the cutting into
     pieces leaves no trace.
     """
     size = int(rows.offsets[-1] - rows.offsets[0]) + len(rows.documents)

@@ -1,8 +1,8 @@
-"""Count word pairs over many parts: partial counts part by part, then merged row block by row block.
+"""Count word pairs over many partitions: partial counts partition by partition, then merged row block by row block.
 
 The stages are functions of their own, so that a job can run, record and resume them one by one:
-`cooccurrence_row_blocks` lays the grid, `count_part` counts one part into a file of sorted runs, and
-`merge_row_block` adds all parts' runs of one row block. `count_cooccurrences` is the three together.
+`cooccurrence_row_blocks` lays the grid, `count_partition` counts one partition into a file of sorted runs, and
+`merge_row_block` adds all partitions' runs of one row block. `count_cooccurrences` is the three together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
-from distembed.corpus.parts import open_part
+from distembed.corpus.partitions import open_partition
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
 from distembed.counting.runs import RunWriter, read_runs
@@ -70,13 +70,13 @@ class CooccurrenceOptions:
 
 
 class PartialCounts(NamedTuple):
-    """What `count_part` has written: the file, and what the merge must know; all of it JSON."""
+    """What `count_partition` has written: the file, and what the merge must know; all of it JSON."""
 
     url: str
     n_words: int
     row_blocks: tuple[int, ...]
     denominator: int
-    largest_cell: int  # no cell of this part holds more, in units of 1 / denominator
+    largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
     n_tokens: int
     n_runs: int
 
@@ -115,8 +115,8 @@ def cooccurrence_row_blocks(
     return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
 
 
-def count_part(
-    part: str,
+def count_partition(
+    partition: str,
     vocabulary: Vocabulary,
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
@@ -125,28 +125,28 @@ def count_part(
     number: int = 0,
     storage_options: dict[str, Any] | None = None,
 ) -> PartialCounts:
-    """Count the co-occurrences of one part into one file of sorted runs, split by row block.
+    """Count the co-occurrences of one partition into one file of sorted runs, split by row block.
 
-    Memory stays under `options.block_memory`, besides the part's dictionary: keys are sorted and summed an
+    Memory stays under `options.block_memory`, besides the partition's dictionary: keys are sorted and summed an
     eighth of it at a time, and sums that outgrow a quarter of it go to the file as a run of their own.
 
     Parameters
     ----------
-    part
-        URL prefix of the part's three files.
+    partition
+        URL prefix of the partition's three files.
     row_blocks
         Row boundaries, of `cooccurrence_row_blocks`.
     target
         URL of the file to write; it appears only when complete.
     number
-        Place of the part in the corpus: the key of its random numbers, with `options.seed`.
+        Place of the partition in the corpus: the key of its random numbers, with `options.seed`.
     storage_options
-        How to reach `part`, as fsspec takes them.
+        How to reach `partition`, as fsspec takes them.
     """
-    lookup, known_counts = part_lookup(part, vocabulary, storage_options)
-    largest = _largest_cell(options, int(known_counts.max(initial=0)), part)
+    lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
+    largest = _largest_cell(options, int(known_counts.max(initial=0)), partition)
     rules = _stream_rules(options, vocabulary, lookup, number)
-    rows = token_rows(part, options.block_memory // 64, storage_options)
+    rows = token_rows(partition, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
     with RunWriter(target) as writer:
         for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
@@ -156,11 +156,11 @@ def count_part(
     return PartialCounts(target, n_words, tuple(row_blocks), denominator, largest, n_tokens, n_runs)
 
 
-def _largest_cell(options: CooccurrenceOptions, largest_count: int, part: str) -> int:
+def _largest_cell(options: CooccurrenceOptions, largest_count: int, partition: str) -> int:
     """Return what no cell can exceed: each token of the rarer word meets `window` others on either side."""
     sides = 2 if options.direction == "symmetric" else 1
     bound = sides * int(options.units.weights.sum()) * largest_count
-    return _checked(bound, f"{part}: a count")
+    return _checked(bound, f"{partition}: a count")
 
 
 def _checked(bound: int, what: str) -> int:
@@ -174,34 +174,34 @@ def _checked(bound: int, what: str) -> int:
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
     """Return the tokens of a corpus, tokenizing it if that has not been done."""
     tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
-    if not tokens.parts:
-        raise ValueError("There are no tokens to count: the corpus has no parts.")
+    if not tokens.partitions:
+        raise ValueError("There are no tokens to count: the corpus has no partitions.")
     return tokens
 
 
-class PartLookup(NamedTuple):
-    """What the token ids of a part mean: the row of each in the vocabulary, int32, -1 for words it does not have.
+class PartitionLookup(NamedTuple):
+    """What the token ids of a partition mean: the row of each in the vocabulary, int32, -1 for words it does not have.
 
-    `counts` int64 (n_words,) are the tokens that each word of the vocabulary has in the part.
+    `counts` int64 (n_words,) are the tokens that each word of the vocabulary has in the partition.
     """
 
     rows: NDArray[np.int32]
     counts: NDArray[np.int64]
 
 
-def part_lookup(
-    part: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
-) -> PartLookup:
-    """Look up the words of a part's dictionary in the vocabulary, a slice at a time."""
+def partition_lookup(
+    partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
+) -> PartitionLookup:
+    """Look up the words of a partition's dictionary in the vocabulary, a slice at a time."""
     rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
-    with open_part(part, "words", storage_options) as file:
+    with open_partition(partition, "words", storage_options) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["word", "count"])
             found = vocabulary.index(table["word"])
             rows.append(found)
-            # A part with very many words lists a word more than once, but never twice in one row group.
+            # A partition with very many words lists a word more than once, but never twice in one row group.
             counts[found[found >= 0]] += table["count"].to_numpy()[found >= 0]
-    return PartLookup(np.concatenate(rows), counts)
+    return PartitionLookup(np.concatenate(rows), counts)
 
 
 def _stream_rules(
@@ -251,7 +251,7 @@ def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> 
 def _windowed_stream(
     batches: Iterable[TokenRows], rules: StreamRules, window: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the part's stream in pieces, each led by the last `window` positions of the piece before."""
+    """Yield the partition's stream in pieces, each led by the last `window` positions of the piece before."""
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
     document, position = -1, 0
@@ -264,10 +264,10 @@ def _windowed_stream(
 
 
 def token_rows(
-    part: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
+    partition: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
 ) -> Iterator[TokenRows]:
-    """Yield the token rows of a part, about `batch_bytes` at a time."""
-    with open_part(part, "tokens", storage_options) as table:
+    """Yield the token rows of a partition, about `batch_bytes` at a time."""
+    with open_partition(partition, "tokens", storage_options) as table:
         for group in range(table.num_row_groups):
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)
             for batch in table.iter_batches(rows, row_groups=[group], columns=["document", "ids"]):
@@ -304,14 +304,14 @@ def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirror
     step = -(-len(numbered) // 8)
     for group in (numbered[start : start + step] for start in range(0, len(numbered), step)):
         first, last = group[0][1][0], group[-1][1][1]
-        part = rows(run, first, last)
+        partition = rows(run, first, last)
         for block, (begin, end) in group:
-            writer.append(block, blocks.slice_rows(part, begin - first, end - first))
+            writer.append(block, blocks.slice_rows(partition, begin - first, end - first))
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
     """Return the type of merged counts: float32 for fractions, else int32 where no cell outgrows it."""
-    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all parts")
+    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all partitions")
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
@@ -320,7 +320,7 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
 def merge_row_block(
     partials: Sequence[PartialCounts], block: int, *, block_memory: int = BLOCK_MEMORY
 ) -> csr_array:
-    """Add all parts' counts of one row block.
+    """Add all partitions' counts of one row block.
 
     Returns
     -------
@@ -334,12 +334,12 @@ def merge_row_block(
     total = _folded(runs, n_words, last - first, block_memory // 4)
     values = total.values / partials[0].denominator if partials[0].denominator > 1 else total.values
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
-    parts = (
+    partitions = (
         values.astype(count_type(partials)),
         total.indices.astype(index, copy=False),
         total.indptr.astype(index),
     )
-    return csr_array(parts, shape=(last - first, n_words))
+    return csr_array(partitions, shape=(last - first, n_words))
 
 
 def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
@@ -405,7 +405,7 @@ def count_cooccurrences(
     subsample
         word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
         dropped
-        token is treated as one outside the vocabulary. The draw hangs on `seed`, the part and the token's
+        token is treated as one outside the vocabulary. The draw hangs on `seed`, the partition and the token's
         place.
     seed
         The key of the random numbers of `subsample`.
@@ -443,22 +443,22 @@ def count_cooccurrences(
     )
     tokens = tokens_of(docs)
     folder = _Scratch(scratch)
-    partials = _count_parts(tokens, vocabulary, options, row_blocks, folder.url)
+    partials = _count_partitions(tokens, vocabulary, options, row_blocks, folder.url)
     return merge_partials(partials, block_memory=block_memory, keep_alive=folder)
 
 
-def _count_parts(
+def _count_partitions(
     tokens: Tokens,
     vocabulary: Vocabulary,
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
     folder: str,
 ) -> list[PartialCounts]:
-    shared, task = delayed(vocabulary), delayed(count_part, pure=False)
+    shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     reach = dict(tokens.storage_options)
     tasks = [
         task(
-            part,
+            partition,
             shared,
             options,
             row_blocks,
@@ -466,7 +466,7 @@ def _count_parts(
             number=number,
             storage_options=reach,
         )
-        for number, part in enumerate(tokens.parts)
+        for number, partition in enumerate(tokens.partitions)
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
     partials: list[PartialCounts] = compute(delayed(list)(tasks))

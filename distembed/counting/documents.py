@@ -1,4 +1,4 @@
-"""Count terms by document: a lazy document-term matrix straight from the token parts."""
+"""Count terms by document: a lazy document-term matrix straight from the token partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
-from distembed.counting.cooccurrence import part_lookup, token_rows, tokens_of
+from distembed.counting.cooccurrence import partition_lookup, token_rows, tokens_of
 from distembed.execution import map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
 
@@ -19,27 +19,27 @@ _BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as retu
 
 
 class DocumentBlock(NamedTuple):
-    """A block of rows: documents first..last-1 of one part."""
+    """A block of rows: documents first..last-1 of one partition."""
 
-    part: str
+    partition: str
     first: int
     last: int
 
 
 def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> list[DocumentBlock]:
-    """Return the row blocks of the document-term matrix: a part each, cut where it outgrows memory."""
+    """Return the row blocks of the document-term matrix: a partition each, cut where it outgrows memory."""
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
-    return [block for part in tokens.parts for block in _part_blocks(tokens, part, limit)]
+    return [block for partition in tokens.partitions for block in _partition_blocks(tokens, partition, limit)]
 
 
-def _part_blocks(tokens: Tokens, part: str, limit: int) -> Iterator[DocumentBlock]:
-    lengths = tokens.documents(part)["n_tokens"].to_numpy()
+def _partition_blocks(tokens: Tokens, partition: str, limit: int) -> Iterator[DocumentBlock]:
+    lengths = tokens.documents(partition)["n_tokens"].to_numpy()
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):
         before = ends[first - 1] if first else 0
         last = max(first + 1, int(np.searchsorted(ends, before + limit, side="right")))
-        yield DocumentBlock(part, first, last)
+        yield DocumentBlock(partition, first, last)
         first = last
 
 
@@ -59,9 +59,9 @@ def count_document_block(
         with no
         known word is an empty row.
     """
-    lookup = part_lookup(block.part, vocabulary, storage_options).rows
+    lookup = partition_lookup(block.partition, vocabulary, storage_options).rows
     counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
-    for rows in token_rows(block.part, block_memory // 64, storage_options):
+    for rows in token_rows(block.partition, block_memory // 64, storage_options):
         counter.add(rows)
     counts = counter.result()
     arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr.astype(np.int32))
@@ -78,7 +78,7 @@ def count_document_terms(
     docs
         The corpus, or its tokens.
     block_memory
-        Bytes a task may use; parts with more tokens than fit are cut into several row blocks.
+        Bytes a task may use; partitions with more tokens than fit are cut into several row blocks.
 
     Returns
     -------

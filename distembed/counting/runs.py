@@ -1,4 +1,4 @@
-"""Partial counts on disk: sorted runs split by row block, in one file a part.
+"""Partial counts on disk: sorted runs split by row block, in one file a partition.
 
 The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices, values; little
 endian, in two bytes where a segment's numbers fit them: most do, and writing is what counting waits for), then a JSON
@@ -32,11 +32,11 @@ class DamagedRunsError(OSError):
     """A file of partial counts is not what was written."""
 
     def __init__(self, url: str, what: str) -> None:
-        super().__init__(f"{url}: {what}; delete the file and run the counting of this part again.")
+        super().__init__(f"{url}: {what}; delete the file and run the counting of this partition again.")
 
 
 class RunWriter:
-    """Write the segments of one part; the file appears when the `with` block ends without an error."""
+    """Write the segments of one partition; the file appears when the `with` block ends without an error."""
 
     def __init__(self, url: str) -> None:
         self._fs, self._path = url_to_fs(url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +18,17 @@ Space = WordVectors | SparseSpace
 
 Unknown = Literal["skip", "zero"]
 
+Case = Literal["auto", "lower", "keep", "ignore"]
+"""Which spellings of a word of a set are looked up; see `SPELLINGS`."""
+
+SPELLINGS: dict[Case, tuple[str, ...]] = {
+    "auto": ("as written", "lower case"),
+    "lower": ("lower case",),
+    "keep": ("as written",),
+    "ignore": ("as written", "lower case", "any case"),
+}
+"""The spellings that are tried for each word of a set, in their order; the first that is known counts."""
+
 N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of its width
 MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
 
@@ -25,12 +36,17 @@ MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is und
 class Policy(NamedTuple):
     """How words are looked up, what happens to unknown ones, and the seed of what is random."""
 
-    lowercase: bool = True
+    case: Case = "auto"
     unknown: Unknown = "skip"
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"{'lower case' if self.lowercase else 'case kept'}, unknown {self.unknown}"
+        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}"
+
+    def for_words(self, words: Iterable[str]) -> Policy:
+        """Return the policy as it acts on a vocabulary: only lower case can be known where all its words are."""
+        is_lower = self.case == "auto" and all(word == word.lower() for word in words)
+        return self._replace(case="lower") if is_lower else self
 
 
 class Score(NamedTuple):
@@ -47,11 +63,18 @@ class Score(NamedTuple):
 
 
 def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
-    """Return the row of each word, -1 where it is unknown."""
-    forms = [word.lower() if policy.lowercase else word for word in words]
-    rows = vectors.index(forms)
-    for i in np.flatnonzero(rows < 0):
-        rows[i] = vectors.index([forms[i].replace(" ", "_")])[0]
+    """Return the row of each word, -1 where it is unknown: each spelling is tried as it is, then with underscores."""
+    rows = np.full(len(words), -1, dtype=np.int64)
+    for spelling in SPELLINGS[policy.case]:
+        for blank in (" ", "_"):
+            unknown = np.flatnonzero(rows < 0).tolist()
+            forms = [words[place].replace(" ", blank) for place in unknown]
+            if spelling == "any case":
+                rows[unknown] = vectors.index(forms, ignore_case=True)
+            else:
+                rows[unknown] = vectors.index(
+                    form.lower() if spelling == "lower case" else form for form in forms
+                )
     return rows
 
 

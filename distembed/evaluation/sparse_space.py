@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import dask.array as da
 import numpy as np
@@ -17,6 +18,7 @@ from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread
 from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.vectors.word_vectors import lowered_rows
 
 
 class SparseSpace:
@@ -54,9 +56,15 @@ class SparseSpace:
     def __contains__(self, word: object) -> bool:
         return word in self._places
 
-    def index(self, words: Iterable[str]) -> NDArray[np.int64]:
+    def index(self, words: Iterable[str], *, ignore_case: bool = False) -> NDArray[np.int64]:
         """Return the row of each word, int64; -1 where there is none."""
+        if ignore_case:
+            return np.array([self._lowered.get(word.lower(), -1) for word in words], dtype=np.int64)
         return np.array([self._places.get(word, -1) for word in words], dtype=np.int64)
+
+    @cached_property
+    def _lowered(self) -> dict[str, int]:
+        return lowered_rows(self.words)
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (p, 2), in float64; 0 for a row of zeros."""

@@ -4,7 +4,10 @@ Sets of associations, priming and relations are scored by `distembed.evaluation.
 
 Conventions, the same for every set:
 
-- A word of a set is looked up in lower case (`lowercase=False`: as written), then with blanks as underscores.
+- A word of a set is looked up as it is written, then in lower case, each also with underscores for blanks, so
+  that a vocabulary that keeps capitals and one in lower case are both answered (`case="auto"`). `case="lower"` and
+  `case="keep"` try one of the two; `case="ignore"` takes, after both, the first word of the vocabulary that has
+  the same lower-case form.
 - `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
   0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector. Every score
   tells known and total items, because scores of different vocabularies compare only on the same items: see
@@ -19,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +31,8 @@ from sklearn.cluster import KMeans
 from distembed.evaluation import blocks
 from distembed.evaluation.priming import evaluate_associations, evaluate_priming, evaluate_relations
 from distembed.evaluation.scoring import (
+    SPELLINGS,
+    Case,
     Policy,
     Score,
     Space,
@@ -53,6 +58,7 @@ from distembed.evaluation.wordsets import (
     SynonymSet,
     WordSet,
     find_word_sets,
+    words_of,
 )
 from distembed.execution import compute, delayed, one_blas_thread
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -66,7 +72,7 @@ def evaluate(
     vectors: WordVectors | str | Path,
     sets: str | Path | Iterable[str | Path],
     *,
-    lowercase: bool = True,
+    case: Case = "auto",
     unknown: Unknown = "skip",
     restrict: Iterable[str] | None = None,
     max_words: int | None = None,
@@ -80,7 +86,7 @@ def evaluate(
         Word vectors or a file of them.
     sets
         A folder, a file, or several of either; see `distembed.evaluation.wordsets` for the formats.
-    lowercase, unknown, seed
+    case, unknown, seed
         See the conventions of this module.
     restrict
         Only these words count as known and may answer.
@@ -96,20 +102,92 @@ def evaluate(
     Raises
     ------
     ValueError
-        A file is not what it should be, no word of `restrict` is known, or `unknown` is neither skip nor
-        zero.
+        A file is not what it should be, no word of `restrict` is known, `case` or `unknown` is not one of its
+        choices, or no item of any set is known.
     """
-    return evaluate_sets(
-        _limited(vectors, restrict, max_words), find_word_sets(sets), Policy(lowercase, unknown, seed)
-    )
+    limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
+    return known_scores(limited, read, Policy(case, unknown, seed))
 
 
 def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
     """Score word vectors, or a sparse space, on sets already read; analogies need word vectors."""
     policy = policy or Policy()
-    if policy.unknown not in ("skip", "zero"):
-        raise ValueError(f'unknown is {policy.unknown!r}; give "skip" or "zero"')
+    for option, value, choices in (
+        ("case", policy.case, get_args(Case)),
+        ("unknown", policy.unknown, get_args(Unknown)),
+    ):
+        if value not in choices:
+            raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
+    policy = policy.for_words(vectors.words)
     return [score for word_set in sets for score in _EVALUATORS[type(word_set)](vectors, word_set, policy)]
+
+
+def known_scores(
+    vectors: Space,
+    sets: Sequence[WordSet],
+    policy: Policy | None = None,
+    *,
+    name: str = "",
+    vocabulary: Sequence[str] | None = None,
+) -> list[Score]:
+    """Score word vectors on sets already read, and refuse scores of which none rests on a known word.
+
+    Parameters
+    ----------
+    vectors : WordVectors or SparseSpace
+    sets : sequence of word sets
+    policy : Policy, optional
+    name : str
+        The name of the vectors for the error, where there are several.
+    vocabulary : sequence of str, optional
+        The words that have a vector, where `vectors` holds only those of the sets.
+
+    Raises
+    ------
+    ValueError
+        No item of any set is known; the message says why.
+    """
+    scores = evaluate_sets(vectors, sets, policy)
+    if sets and not any(score.known for score in scores):
+        reason = why_unknown(vocabulary or vectors.words, sets, policy or Policy())
+        raise ValueError(f"{f'{name}: ' if name else ''}{_none_known(scores)}: {reason}")
+    return scores
+
+
+def _none_known(scores: Sequence[Score]) -> str:
+    totals = {score.set: score.total for score in scores}
+    items = "pairs" if {score.task for score in scores} == {"similarity"} else "items"
+    names = ", ".join([*list(totals)[:3], *(["..."] if len(totals) > 3 else [])])
+    return f"0 of {sum(totals.values())} {items} known ({names})"
+
+
+def why_unknown(vocabulary: Sequence[str], sets: Iterable[WordSet], policy: Policy) -> str:
+    """Return why a vocabulary knows nothing of some sets, and what to do about it."""
+    words = sorted(set().union(*map(words_of, sets)))
+    policy = policy.for_words(vocabulary)
+    for case in ("auto", "ignore"):
+        n_known = _n_known(words, vocabulary, case)
+        if n_known > _n_known(words, vocabulary, policy.case):
+            return (
+                f"the sets' words are looked up {' and '.join(SPELLINGS[policy.case])}, and the vocabulary keeps "
+                f'capitals; with case = "{case}" {n_known} of their {len(words)} words are known'
+            )
+    return (
+        f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words of "
+        f"the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
+    )
+
+
+def _n_known(words: Sequence[str], vocabulary: Iterable[str], case: Case) -> int:
+    """Return how many words a vocabulary knows in one of the spellings of a case policy."""
+    exact = set(vocabulary)
+    lowered = {word.lower() for word in exact}
+    known = {
+        "as written": lambda word: word in exact,
+        "lower case": lambda word: word.lower() in exact,
+        "any case": lambda word: word.lower() in lowered,
+    }
+    return sum(any(known[spelling](word) for spelling in SPELLINGS[case]) for word in words)
 
 
 def compare(
@@ -117,7 +195,7 @@ def compare(
     sets: str | Path | Iterable[str | Path],
     *,
     same_words: bool = True,
-    lowercase: bool = True,
+    case: Case = "auto",
     unknown: Unknown = "skip",
     max_words: int | None = None,
     seed: int = 0,
@@ -125,9 +203,12 @@ def compare(
     """Score several word vectors on the same items: by default, on the words that all of them have."""
     loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
-    read, policy = find_word_sets(sets), Policy(lowercase, unknown, seed)
+    read, policy = find_word_sets(sets), Policy(case, unknown, seed)
     return {
-        name: evaluate_sets(_limited(vectors, common, None), read, policy) for name, vectors in loaded.items()
+        name: known_scores(
+            _limited(vectors, common, None), read, policy, name=name if len(loaded) > 1 else ""
+        )
+        for name, vectors in loaded.items()
     }
 
 

@@ -1,7 +1,9 @@
 """Files of word-level evaluation sets, plain or `.xz`, recognized by what stands in them.
 
-- similarity: `word1 word2 score`, tabs or blanks, `#` comments (gensim's wordsim353.tsv); CSV
-  `,word1,word2,similarity`
+`docs/evaluation_files.md` shows each format with an example.
+
+- similarity: two words and a score, separated by tabs, semicolons, commas or blanks, with or without a header, the
+  score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
 - analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
   `,type,word1,word2,word3,target`
 - synonym: `question | answer | distractor | ...`, the answer first
@@ -28,6 +30,12 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from distembed.corpus.encodings import detect_encoding
+from distembed.evaluation.similarity_files import PairsError, parse_number, read_scored_pairs
+
+FORMATS_PAGE = "docs/evaluation_files.md"
+SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
 
 class WordSetError(ValueError):
@@ -117,11 +125,19 @@ Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
 
 
+class FoundSets(NamedTuple):
+    """The evaluation sets at some paths, and the files that were passed over, each with the reason."""
+
+    sets: list[WordSet]
+    passed_over: list[str]
+
+
 def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
     """Read evaluation sets from a folder and all below it, from a file, or from several of either.
 
     In a folder, files of other formats are passed over and so is everything in a folder named
     `crosslingual`, whose pairs need one space for two languages; a file given by name must be a set.
+    `look_for_word_sets` lists what was passed over.
 
     Raises
     ------
@@ -130,14 +146,28 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
     FileNotFoundError
         There is no such file or folder.
     """
+    return look_for_word_sets(sets).sets
+
+
+def look_for_word_sets(sets: str | Path | Iterable[str | Path]) -> FoundSets:
+    """Read evaluation sets as `find_word_sets`, and list the files of folders that are no sets.
+
+    Raises
+    ------
+    WordSetError, FileNotFoundError
+        As `find_word_sets`.
+    """
     paths = [sets] if isinstance(sets, str | Path) else list(sets)
-    return [word_set for path in paths for word_set in _sets_at(Path(path))]
+    found = [_sets_at(Path(path)) for path in paths]
+    return FoundSets(
+        [s for each in found for s in each.sets], [f for each in found for f in each.passed_over]
+    )
 
 
 def words_of(word_set: WordSet) -> set[str]:
-    """Return all words of a set in lower case, blanks as underscores, as they are looked up."""
+    """Return all words of a set as they are written, with underscores for blanks."""
     fields = [field for name, field in word_set._asdict().items() if name in _WORD_FIELDS]
-    return {word.lower().replace(" ", "_") for field in fields for word in _flat(field)}
+    return {word.replace(" ", "_") for field in fields for word in _flat(field)}
 
 
 def _flat(field: Iterable[str | tuple[str, ...]]) -> list[str]:
@@ -165,24 +195,32 @@ def read_word_set(path: str | Path) -> WordSet:
     path = Path(path)
     word_set = _recognized(path)
     if word_set is None:
+        first = next((line for _, line in _content_lines(path)), "")
         raise WordSetError(
-            f"{path} is no evaluation set of a known format; distembed.evaluation.wordsets lists them"
+            f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
+            f"has two words and a score per line, separated by tabs, semicolons, commas or blanks; the other formats "
+            f"are in {FORMATS_PAGE}"
         )
     return word_set
 
 
-def _sets_at(path: Path) -> list[WordSet]:
+def _sets_at(path: Path) -> FoundSets:
     if not path.is_dir():
-        return [read_word_set(path)]
-    files = sorted(
-        file
-        for file in path.rglob("*")
-        if file.name.removesuffix(".xz").endswith((".txt", ".csv", ".tsv"))
-        and "crosslingual" not in file.relative_to(path).parts
-    )
-    found = [word_set for file in files if (word_set := _recognized(file)) is not None]
-    if not found:
-        raise WordSetError(f"{path} holds no evaluation set; give a folder of .txt, .csv or .tsv word sets")
+        return FoundSets([read_word_set(path)], [])
+    found = FoundSets([], [])
+    for file in sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != "."):
+        name = file.relative_to(path)
+        if "crosslingual" in name.parts:
+            found.passed_over.append(f"{name} (its pairs need one space for two languages)")
+        elif not file.name.removesuffix(".xz").endswith(SET_SUFFIXES):
+            found.passed_over.append(f"{name} (not {', '.join(SET_SUFFIXES)})")
+        elif (word_set := _recognized(file)) is None:
+            found.passed_over.append(f"{name} (of no known format)")
+        else:
+            found.sets.append(word_set)
+    if not found.sets:
+        passed = f", only {', '.join(found.passed_over[:3])}" if found.passed_over else ""
+        raise WordSetError(f"{path} holds no evaluation set{passed}; the formats are in {FORMATS_PAGE}")
     return found
 
 
@@ -197,13 +235,28 @@ def _recognized(path: Path) -> WordSet | None:
     header = tuple(field.strip() for field in next(csv.reader([lines[0][1]])))
     if header in _CSV_READERS:
         return _CSV_READERS[header](path, _csv_rows(path, len(header)))
+    return _scored_pairs(path, lines) or _recognized_by_line(path, lines)
+
+
+def _recognized_by_line(path: Path, lines: Lines) -> WordSet | None:
+    """Read a set whose lines are words between blanks or bars, or return None."""
     first = lines[0][1]
     if "|" in first:
         return _read_synonyms(path, lines)
     n_fields = len(first.split())
     if first.startswith(":") or n_fields == 4:
         return _read_analogies(path, lines)
-    return _read_similarities(path, lines) if n_fields >= 3 and _is_number(_fields(first)[-1]) else None
+    is_pair = n_fields >= 3 and parse_number(_fields(first)[-1]) is not None
+    return _read_similarities(path, lines) if is_pair else None
+
+
+def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
+    """Read a list of pairs whose columns are delimited by more than blanks, or return None."""
+    try:
+        found = read_scored_pairs(lines)
+    except PairsError as error:
+        raise _bad_line(path, error.line, error.text, error.expected) from error
+    return None if found is None else SimilaritySet(_stem(path), found.pairs, np.array(found.scores))
 
 
 def _read_table(path: Path, first_line: str) -> WordSet | None:
@@ -220,20 +273,20 @@ def _content_lines(path: Path) -> Lines:
         text = _text(path)
     except UnicodeDecodeError as error:
         raise WordSetError(
-            f"{path}: byte {error.start} is not UTF-8; convert it: iconv -f LATIN1 -t UTF-8 {path}"
+            f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
         ) from error
     numbered = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
     return [(number, line) for number, line in numbered if line and not line.startswith("#")]
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file, unpacked where its name ends in .xz."""
-    if path.suffix != ".xz":
-        return path.read_text(encoding="utf-8-sig")
+    """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz."""
+    data = path.read_bytes()
     try:
-        return lzma.decompress(path.read_bytes()).decode("utf-8-sig")
+        data = lzma.decompress(data) if path.suffix == ".xz" else data
     except lzma.LZMAError as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
+    return data.decode(detect_encoding(data)).removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def _fields(line: str) -> list[str]:
@@ -257,10 +310,11 @@ def _read_similarities(path: Path, lines: Lines) -> SimilaritySet:
     pairs, scores = [], []
     for number, line in lines:
         fields = _fields(line)
-        if len(fields) != 3 or not _is_number(fields[2]):
+        score = parse_number(fields[2]) if len(fields) == 3 else None
+        if score is None:
             raise _bad_line(path, number, line, "two words and a score")
         pairs.append((fields[0], fields[1]))
-        scores.append(float(fields[2]))
+        scores.append(score)
     return SimilaritySet(_stem(path), pairs, np.array(scores))
 
 
@@ -314,15 +368,6 @@ def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
             raise _bad_line(path, reader.line_num, delimiter.join(row), f"{len(header)} columns")
         rows.append((reader.line_num, [row[place].strip() for place in places]))
     return rows
-
-
-def _csv_similarities(path: Path, rows: CsvRows) -> SimilaritySet:
-    for number, row in rows:
-        if not _is_number(row[2]):
-            raise _bad_line(path, number, ",".join(row), "two words and a score")
-    return SimilaritySet(
-        _stem(path), [(r[0], r[1]) for _, r in rows], np.array([float(r[2]) for _, r in rows])
-    )
 
 
 def _csv_analogies(path: Path, rows: CsvRows) -> AnalogySet:
@@ -411,7 +456,6 @@ _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], Word
 }
 
 _CSV_READERS: dict[tuple[str, ...], Callable[[Path, CsvRows], WordSet]] = {
-    ("", "word1", "word2", "similarity"): _csv_similarities,
     ("", "type", "word1", "word2", "word3", "target"): _csv_analogies,
     ("", "category", "word"): _csv_categories,
     ("", "category", "outliers", "words"): _csv_outliers,

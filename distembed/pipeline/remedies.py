@@ -58,7 +58,7 @@ Series = Callable[[int | None], Iterator[int]]
 
 LESS_MEMORY: tuple[tuple[str, Series], ...] = (
     ("resources.block_memory", _halves),
-    ("corpus.split_bytes", _halves),
+    ("corpus.partition_bytes", _halves),
     ("vocabulary.min_documents", _more),
     ("vocabulary.min_count", _more),
     ("vocabulary.max_size", _fewer),
@@ -69,7 +69,7 @@ LESS_MEMORY: tuple[tuple[str, Series], ...] = (
 
 FEWER_TASKS: tuple[tuple[str, Series], ...] = (
     ("resources.block_memory", _doubles),
-    ("corpus.split_bytes", _doubles),
+    ("corpus.partition_bytes", _doubles),
 )
 """Options that may lower the number of tasks."""
 

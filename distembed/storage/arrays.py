@@ -107,12 +107,12 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
     DamagedError
         If a file of it is missing or does not decode.
     """
-    with _damage_told(folder, output, index):
+    with _naming_damage(folder, output, index):
         return _read(folder, output, index, rows)
 
 
 @contextmanager
-def _damage_told(folder: Folder, output: Output, index: int) -> Iterator[None]:
+def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, KeyError) as error:
@@ -198,7 +198,7 @@ def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
 
 def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Array:
     index, _ = number.flat[0]
-    with _damage_told(folder, stored, index):
+    with _naming_damage(folder, stored, index):
         store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
         return np.diff(_read_values(store, f"{stored.name}/{index:06d}/indptr")).astype(np.int64)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
@@ -130,14 +131,23 @@ class WordVectors:
         return self._vectors[[self._known_row(one) for one in word]]
 
     @overload
-    def index(self, words: str) -> int: ...  # type: ignore[overload-overlap]
+    def index(self, words: str, *, ignore_case: bool = False) -> int: ...  # type: ignore[overload-overlap]
     @overload
-    def index(self, words: Iterable[str]) -> NDArray[np.int64]: ...
-    def index(self, words: str | Iterable[str]) -> int | NDArray[np.int64]:
-        """Return the row of a word, or of each of several, int64; -1 where there is none."""
+    def index(self, words: Iterable[str], *, ignore_case: bool = False) -> NDArray[np.int64]: ...
+    def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
+        """Return the row of a word, or of each of several, int64; -1 where there is none.
+
+        With `ignore_case`, it is the row of the first word that has the same lower-case form.
+        """
         if isinstance(words, str):
-            return self._rows.get(words, -1)
+            return int(self.index([words], ignore_case=ignore_case)[0])
+        if ignore_case:
+            return np.array([self._lowered.get(word.lower(), -1) for word in words], dtype=np.int64)
         return np.array([self._rows.get(word, -1) for word in words], dtype=np.int64)
+
+    @cached_property
+    def _lowered(self) -> dict[str, int]:
+        return lowered_rows(self._words)
 
     def head(self, n_words: int) -> WordVectors:
         """Return the first words, which are the most frequent ones in most files."""
@@ -316,6 +326,11 @@ class WordVectors:
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
         return list(cases | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS])))[:3]
+
+
+def lowered_rows(words: Sequence[str]) -> dict[str, int]:
+    """Return the row of the first word for each lower-case form."""
+    return {words[row].lower(): row for row in reversed(range(len(words)))}
 
 
 def _first_duplicate(words: Sequence[str]) -> str:

@@ -15,9 +15,9 @@ import time
 import numpy as np
 import pytest
 
-from distembed.corpus import Tokenizer, read_corpus, tokenize_split
+from distembed.corpus import Tokenizer, read_corpus, tokenize_partition
 from distembed.corpus.mediawiki import Stripper, page_pieces
-from distembed.corpus.parts import read_split
+from distembed.corpus.partitions import read_batches
 from distembed.corpus.streams import Progress, pieces_of
 from distembed.corpus.tokenizer import scanner
 
@@ -46,9 +46,9 @@ def count_words(text):
     return [index[word] for word in re.findall("[a-z]+", text.lower())]
 
 
-def scan_all(split, tokenizer):
+def scan_all(partition, tokenizer):
     machine = scanner(tokenizer, errors="replace")
-    for batch in read_split(split):
+    for batch in read_batches(partition):
         machine.scan(batch)
 
 
@@ -56,15 +56,15 @@ def scan_all(split, tokenizer):
 @pytest.mark.parametrize("border", ["document", "sentence"])
 def test_plain_text(text_file, tmp_path, pattern, border):
     tokenizer = Tokenizer(pattern=pattern, border=border)
-    (split,) = read_corpus(text_file, split_bytes=1 << 30, tokenizer=tokenizer).splits
-    tokenize_split(split, tokenizer, str(tmp_path / "part"))
-    whole, summary = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
-    reading, _ = seconds(lambda: [None for _ in read_split(split)])
-    scanning, _ = seconds(lambda: scan_all(split, tokenizer))
+    (partition,) = read_corpus(text_file, partition_bytes=1 << 30, tokenizer=tokenizer).partitions
+    tokenize_partition(partition, tokenizer, str(tmp_path / "part"))
+    whole, summary = seconds(lambda: tokenize_partition(partition, tokenizer, str(tmp_path / "part")))
+    reading, _ = seconds(lambda: [None for _ in read_batches(partition)])
+    scanning, _ = seconds(lambda: scan_all(partition, tokenizer))
     plain, _ = seconds(lambda: count_words(text_file.read_text(encoding="utf-8")), rounds=1)
     print(
         f"\n{pattern}, border {border}: "
-        f"{summary.n_tokens / whole / 1e6:.1f} M tokens/s from text file to part "
+        f"{summary.n_tokens / whole / 1e6:.1f} M tokens/s from text file to partition "
         f"({summary.n_bytes_text / whole / 1e6:.0f} MB/s); read {reading / whole:.0%}, tokenize "
         f"{(scanning - reading) / whole:.0%}, write {(whole - scanning) / whole:.0%}; "
         f"{plain / whole:.1f} times re.findall + dict"
@@ -74,16 +74,16 @@ def test_plain_text(text_file, tmp_path, pattern, border):
 
 def test_mediawiki(shared, tmp_path):
     path = next((shared / "data/dumps").glob("enwiki-latest*.bz2"))
-    (split,) = read_corpus(path, format="mediawiki").splits
+    (partition,) = read_corpus(path, format="mediawiki").partitions
     data = bz2.decompress(path.read_bytes())
     tokenizer = Tokenizer(pattern="ascii")
-    tokenize_split(split, tokenizer, str(tmp_path / "part"))
-    whole, summary = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
-    decompress, _ = seconds(lambda: [None for _ in pieces_of(split, Progress())])
-    pages, found = seconds(lambda: list(page_pieces(split, Progress())))
-    stripper = Stripper(split.namespace_names)
+    tokenize_partition(partition, tokenizer, str(tmp_path / "part"))
+    whole, summary = seconds(lambda: tokenize_partition(partition, tokenizer, str(tmp_path / "part")))
+    decompress, _ = seconds(lambda: [None for _ in pieces_of(partition, Progress())])
+    pages, found = seconds(lambda: list(page_pieces(partition, Progress())))
+    stripper = Stripper(partition.namespace_names)
     strip, _ = seconds(lambda: [stripper(piece.text) for piece in found if not piece.page.redirect])
-    scan, _ = seconds(lambda: scan_all(split, tokenizer))
+    scan, _ = seconds(lambda: scan_all(partition, tokenizer))
     print(
         f"\nMediaWiki bz2: {len(data) / whole / 1e6:.1f} MB/s of XML, "
         f"{summary.n_tokens / whole / 1e6:.2f} M tokens/s; "
@@ -93,8 +93,8 @@ def test_mediawiki(shared, tmp_path):
     )
     plain = tmp_path / "dump.xml"
     plain.write_bytes(data)
-    (split,) = read_corpus(plain).splits
-    whole, _ = seconds(lambda: tokenize_split(split, tokenizer, str(tmp_path / "part")))
+    (partition,) = read_corpus(plain).partitions
+    whole, _ = seconds(lambda: tokenize_partition(partition, tokenizer, str(tmp_path / "part")))
     rate = summary.n_tokens / whole / 1e6
     print(f"MediaWiki without compression: {len(data) / whole / 1e6:.0f} MB/s, {rate:.1f} M tokens/s")
     assert summary.n_documents == 106

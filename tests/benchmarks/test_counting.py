@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.counting import CooccurrenceOptions, cooccurrence_row_blocks, count_part, merge_row_block
-from tests.counting.parts import vocabulary_of, write_tables
+from distembed.counting import CooccurrenceOptions, cooccurrence_row_blocks, count_partition, merge_row_block
+from tests.counting.partitions import vocabulary_of, write_tables
 
 N_WORDS = 20_000
 SETTINGS = {
@@ -57,10 +57,12 @@ def test_speed(articles, tmp_path):
         blocks = cooccurrence_row_blocks(
             vocabulary.counts, window=options.window, direction=options.direction
         )
-        count_part(f"{tmp_path}/1", vocabulary, options, blocks, f"{tmp_path}/warm")  # compiles
+        count_partition(f"{tmp_path}/1", vocabulary, options, blocks, f"{tmp_path}/warm")  # compiles
         for millions, n_tokens in zip((1, 3, 9), sizes, strict=True):
             start, cpu = time.perf_counter(), time.process_time()
-            partial = count_part(f"{tmp_path}/{millions}", vocabulary, options, blocks, f"{tmp_path}/out")
+            partial = count_partition(
+                f"{tmp_path}/{millions}", vocabulary, options, blocks, f"{tmp_path}/out"
+            )
             wall, cpu = time.perf_counter() - start, time.process_time() - cpu
             start = time.perf_counter()
             nnz = sum(merge_row_block([partial], block).nnz for block in range(len(blocks) - 1))
@@ -70,7 +72,7 @@ def test_speed(articles, tmp_path):
                 f"merge {time.perf_counter() - start:.2f} s, {nnz:,} non-zeros, {len(blocks) - 1} blocks"
             )
         tracemalloc.start()
-        count_part(f"{tmp_path}/9", vocabulary, options, blocks, f"{tmp_path}/out")
+        count_partition(f"{tmp_path}/9", vocabulary, options, blocks, f"{tmp_path}/out")
         peak = tracemalloc.get_traced_memory()[1]
         print(f"{name}: peak {peak / 2**20:.0f} MiB of {options.block_memory >> 20}")
         tracemalloc.stop()

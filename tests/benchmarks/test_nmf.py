@@ -184,7 +184,7 @@ def test_the_plan_of_a_billion_non_zeros(tmp_path):
     job = load_job(tmp_path / "job.toml")
     corpus = CorpusSizes(
         input_bytes=20 * 2**30,
-        n_splits=160,
+        n_partitions=160,
         n_tokens=3_300_000_000,
         n_entries=10**7,
         n_documents=7_000_000,

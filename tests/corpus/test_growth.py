@@ -26,7 +26,7 @@ def zipf_text(n_tokens: int, exponent: float, *, n_words: int = 200_000) -> np.n
 @pytest.mark.parametrize("least", [1, 5, 40])
 def test_a_tenth_of_a_text_tells_the_words_of_all_of_it(exponent: float, least: int) -> None:
     text = zipf_text(400_000, exponent)
-    sample, whole = (np.bincount(part) for part in (text[:40_000], text))
+    sample, whole = (np.bincount(partition) for partition in (text[:40_000], text))
     found = n_types_at_least(sample, least, 10.0)
     assert np.count_nonzero(whole >= least) == pytest.approx(found, rel=0.2)
     if least > 1:  # the shuffled control of an estimate: taking the sample for the whole

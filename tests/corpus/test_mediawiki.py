@@ -16,8 +16,8 @@ from xml.etree import ElementTree as ET
 import mwparserfromhell
 import pytest
 
-from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_split
-from distembed.corpus.parts import read_part, total
+from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_partition
+from distembed.corpus.partitions import read_partition, total
 from distembed.corpus.readers import documents_of
 
 
@@ -39,12 +39,12 @@ def test_pages_redirects_and_namespaces(tmp_path, dump):
     assert (summary.n_documents, summary.n_skipped_namespace, summary.n_skipped_redirect) == (24, 3, 3)
 
 
-@pytest.mark.parametrize("split_bytes", [37, 150, 400, 1000, 5000])
-def test_plain_export_split_anywhere(tmp_path, dump, split_bytes):
+@pytest.mark.parametrize("partition_bytes", [37, 150, 400, 1000, 5000])
+def test_plain_export_split_anywhere(tmp_path, dump, partition_bytes):
     path = tmp_path / "dewiki.xml"
     path.write_text(dump, encoding="utf-8")
-    corpus = read_corpus(path, split_bytes=split_bytes)
-    assert len(corpus.splits) > 1
+    corpus = read_corpus(path, partition_bytes=partition_bytes)
+    assert len(corpus.partitions) > 1
     assert [(d.id, d.title, d.text) for d in corpus.documents()] == texts(path)
 
 
@@ -56,8 +56,8 @@ def test_multistream_with_pages_across_streams(tmp_path, dump, stream_bytes):
         b"".join(bz2.compress(data[k : k + stream_bytes]) for k in range(0, len(data), stream_bytes))
     )
     plain.write_bytes(data)
-    corpus = read_corpus(path, split_bytes=300)
-    assert len(corpus.splits) > 3
+    corpus = read_corpus(path, partition_bytes=300)
+    assert len(corpus.partitions) > 3
     assert [(d.id, d.title, d.text) for d in corpus.documents()] == texts(plain)
     assert total(corpus.tokenize().summaries).n_documents == 24
 
@@ -75,7 +75,7 @@ def multistream(data: bytes, n_pages: int) -> list[bytes]:
     pages[-1] = pages[-1].removeprefix(b"  <page>")
     groups = [pages[k : k + n_pages] for k in range(0, len(pages) - 1, n_pages)]
     groups[-1] = [page for page in groups[-1] if page is not pages[-1]]
-    return [bz2.compress(part) for part in (head, *map(b"".join, groups), pages[-1])]
+    return [bz2.compress(partition) for partition in (head, *map(b"".join, groups), pages[-1])]
 
 
 JOINS = {
@@ -96,8 +96,8 @@ def test_malformed_pages_are_skipped_and_listed(tmp_path, dump):
     with pytest.raises(CorpusError, match=r"x\.xml, (line \d+|byte \d+), is malformed XML"):
         read_corpus(path).tokenize()
     tokens = read_corpus(path, bad_records="skip").tokenize()
-    assert tokens.documents(tokens.parts[0])["id"].to_pylist()[:2] == ["4", "5"]
-    skipped = read_part(tokens.parts[0], "skipped").to_pylist()
+    assert tokens.documents(tokens.partitions[0])["id"].to_pylist()[:2] == ["4", "5"]
+    skipped = read_partition(tokens.partitions[0], "skipped").to_pylist()
     assert [record["place"] for record in skipped][1:] == ["page 1", "page 2"]
     assert "namespace '99999999999999999999', which is no number" in skipped[1]["reason"]
 
@@ -111,14 +111,14 @@ def test_joined_exports_lose_no_page(tmp_path, dump, name):
     numbers = [k for k in range(30) if k % 10 not in {3, 7}]
     whole = texts(path)
     assert [page for page, _, _ in whole] == [*map(str, numbers), *(f"10{k}" for k in numbers)]
-    assert texts(path, split_bytes=1000) == texts(path, split_bytes=90) == whole
+    assert texts(path, partition_bytes=1000) == texts(path, partition_bytes=90) == whole
 
 
 def pages_between(path, bounds):
-    """Return the ids of the pages of each split of a file that is cut at `bounds`."""
-    (split,) = read_corpus(path, split_bytes=1 << 30).splits
+    """Return the ids of the pages of each partition of a file that is cut at `bounds`."""
+    (partition,) = read_corpus(path, partition_bytes=1 << 30).partitions
     ranges = zip([0, *bounds], [*bounds, None], strict=True)
-    return [[d.id for d in documents_of(replace(split, start=a, stop=b))] for a, b in ranges]
+    return [[d.id for d in documents_of(replace(partition, start=a, stop=b))] for a, b in ranges]
 
 
 def test_export_cut_in_two_anywhere_around_its_end(tmp_path, dump):
@@ -141,7 +141,7 @@ def test_bz2_streams_belong_to_the_split_they_begin_in(tmp_path, dump, shift):
     found = pages_between(path, [bound + shift for bound in bounds])
     whole = pages_between(path, [])[0]
     assert [page for pages in found for page in pages] == whole
-    # A stream that begins before the border, if only by a byte, is read by the split before.
+    # A stream that begins before the border, if only by a byte, is read by the partition before.
     assert found[1] == [str(k) for k in (range(4, 8) if shift > 0 else range(4)) if k % 10 not in {3, 7}]
 
 
@@ -197,9 +197,9 @@ def test_large_page_in_bounded_memory(tmp_path, head, make_page):
         for _ in range(500):
             file.write(unit)
         file.write(after + make_page(2, "zwei") + "</mediawiki>")
-    corpus = read_corpus(path, split_bytes=1 << 30)
+    corpus = read_corpus(path, partition_bytes=1 << 30)
     tracemalloc.start()
-    summary = tokenize_split(corpus.splits[0], Tokenizer(), str(tmp_path / "part"))
+    summary = tokenize_partition(corpus.partitions[0], Tokenizer(), str(tmp_path / "part"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (summary.n_documents, summary.n_tokens, summary.n_words) == (2, 500 * 2000 * 5 + 1, 6)

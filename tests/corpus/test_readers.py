@@ -28,11 +28,11 @@ from distembed.corpus import (
     build_vocabulary,
     documents,
     read_corpus,
-    tokenize_split,
+    tokenize_partition,
 )
-from distembed.corpus.parts import read_part, total
+from distembed.corpus.partitions import read_partition, total
 from distembed.corpus.readers import documents_of
-from distembed.corpus.streams import Split
+from distembed.corpus.streams import Partition
 from tests.references.tokens import ids_of
 
 
@@ -47,7 +47,7 @@ def documents_by_split(path: str, bounds: list[int], **options: object) -> list[
     return [
         (document.id, document.title, document.text)
         for start, stop in zip([0, *bounds], stops, strict=True)
-        for document in documents_of(Split(url=path, start=start, stop=stop, **options))
+        for document in documents_of(Partition(url=path, start=start, stop=stop, **options))
     ]
 
 
@@ -126,8 +126,8 @@ def test_json_lines(tmp_path):
     options = {"id_field": "key", "title_field": "name", "label_field": "class"}
     whole = list(read_corpus(path, **options).documents())
     assert [tuple(d) for d in whole] == [(str(r["key"]), r["name"], r["class"], r["text"]) for r in records]
-    corpus = read_corpus(path, split_bytes=300, **options)
-    assert len(corpus.splits) > 5
+    corpus = read_corpus(path, partition_bytes=300, **options)
+    assert len(corpus.partitions) > 5
     assert list(corpus.documents()) == whole
 
 
@@ -136,12 +136,12 @@ def test_parquet(tmp_path):
     table = pa.table({"body": pa.array([*texts, None]), "id": list(range(51)), "label": ["x"] * 51})
     path = str(tmp_path / "d.parquet")
     pq.write_table(table, path, row_group_size=7)
-    corpus = read_corpus(path, text_field="body", id_field="id", label_field="label", split_bytes=200)
-    assert len(corpus.splits) > 1
+    corpus = read_corpus(path, text_field="body", id_field="id", label_field="label", partition_bytes=200)
+    assert len(corpus.partitions) > 1
     found = list(corpus.documents())
     assert [d.text for d in found] == [*texts, ""]
     assert [d.id for d in found] == [str(k) for k in range(51)]
-    assert corpus.tokenize().parts
+    assert corpus.tokenize().partitions
 
 
 def test_other_encoding(tmp_path):
@@ -162,23 +162,23 @@ def test_remote_url():
 
     filesystem = fsspec.filesystem("memory")
     filesystem.pipe("/corpus/x.txt", b"one two\nthree\n")
-    corpus = read_corpus("memory://corpus/*.txt", split_bytes=4)
+    corpus = read_corpus("memory://corpus/*.txt", partition_bytes=4)
     assert [d.text for d in corpus.documents()] == ["one two", "three"]
-    summary = tokenize_split(corpus.splits[0], corpus.tokenizer, "memory://parts/part-0")
+    summary = tokenize_partition(corpus.partitions[0], corpus.tokenizer, "memory://parts/part-0")
     assert summary.n_tokens == 2
     assert filesystem.exists("/parts/part-0.tokens.parquet")
     assert not [name for name in filesystem.ls("/parts", detail=False) if "partial" in name]
 
 
 def ids_and_words(corpus: Corpus) -> tuple[list[list[int]], list[str]]:
-    """Return the ids of all documents of a corpus of one split, and its words."""
+    """Return the ids of all documents of a corpus of one partition, and its words."""
     tokens = corpus.tokenize()
-    (part,) = tokens.parts
-    rows = [(batch.document, batch.ids) for batch in tokens.iter_part(part, n_ids=100)]
+    (partition,) = tokens.partitions
+    rows = [(batch.document, batch.ids) for batch in tokens.iter_partition(partition, n_ids=100)]
     document = np.concatenate([d for d, _ in rows])
     ids = np.concatenate([i for _, i in rows])
-    n = tokens.documents(part).num_rows
-    return [ids[document == k].tolist() for k in range(n)], tokens.words(part).column("word").to_pylist()
+    n = tokens.documents(partition).num_rows
+    return [ids[document == k].tolist() for k in range(n)], tokens.words(partition).column("word").to_pylist()
 
 
 def test_parts_hold_what_the_oracle_gives(tmp_path):
@@ -190,12 +190,14 @@ def test_parts_hold_what_the_oracle_gives(tmp_path):
     expected, words, counts, document_counts = ids_of(lines, pattern="ascii")
     assert ids_and_words(corpus) == (expected, words)
     tokens = corpus.tokenize()
-    table = tokens.words(tokens.parts[0])
+    table = tokens.words(tokens.partitions[0])
     assert table.column("count").to_pylist() == counts
     assert table.column("document_count").to_pylist() == document_counts
-    assert tokens.documents(tokens.parts[0]).column("n_tokens").to_pylist() == [len(ids) for ids in expected]
+    assert tokens.documents(tokens.partitions[0]).column("n_tokens").to_pylist() == [
+        len(ids) for ids in expected
+    ]
     lengths = (
-        pq.read_table(tokens.parts[0] + ".tokens.parquet").column("ids").combine_chunks().value_lengths()
+        pq.read_table(tokens.partitions[0] + ".tokens.parquet").column("ids").combine_chunks().value_lengths()
     )
     assert max(lengths.to_pylist()) == 1 << 16
 
@@ -203,15 +205,16 @@ def test_parts_hold_what_the_oracle_gives(tmp_path):
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "synchronous"])
 def test_same_bytes_on_any_scheduler(tmp_path, scheduler):
     path = write(tmp_path / "t.txt", "\n".join(f"line {k} of words" for k in range(400)).encode())
-    corpus = read_corpus(path, split_bytes=3000)
+    corpus = read_corpus(path, partition_bytes=3000)
     with dask.config.set(scheduler=scheduler, num_workers=2):
         tokens = corpus.tokenize(tmp_path / "parts")
     target = tmp_path / "again"
-    for split, part in zip(corpus.splits, tokens.parts, strict=True):
-        tokenize_split(split, corpus.tokenizer, str(target))
+    for source, partition in zip(corpus.partitions, tokens.partitions, strict=True):
+        tokenize_partition(source, corpus.tokenizer, str(target))
         for kind in ("tokens", "words", "documents"):
             assert (
-                Path(f"{part}.{kind}.parquet").read_bytes() == Path(f"{target}.{kind}.parquet").read_bytes()
+                Path(f"{partition}.{kind}.parquet").read_bytes()
+                == Path(f"{target}.{kind}.parquet").read_bytes()
             )
     assert total(tokens.summaries).n_tokens == 400 * 3
     assert not list(tmp_path.glob("parts/*partial*"))
@@ -222,11 +225,11 @@ def test_result_is_kept_and_removed_with_its_last_user(tmp_path):
     corpus = read_corpus(path, scratch=tmp_path)
     tokens = corpus.tokenize()
     assert corpus.tokenize() is tokens
-    part = Path(tokens.parts[0] + ".tokens.parquet")
+    partition = Path(tokens.partitions[0] + ".tokens.parquet")
     del corpus
-    assert part.exists()
+    assert partition.exists()
     del tokens
-    assert not part.exists()
+    assert not partition.exists()
     assert list(tmp_path.iterdir()) == [tmp_path / "t.txt"]
 
 
@@ -238,11 +241,12 @@ def test_memory_does_not_grow_with_a_line(tmp_path, name):
         for _ in range(60):
             file.write(unit * 1024)
     layout = "blocks" if name.startswith("blocks") else "line"
-    corpus = read_corpus(path, layout=layout, split_bytes=1 << 22)
-    tokenize_split(corpus.splits[0], corpus.tokenizer, str(tmp_path / "warm"))
+    corpus = read_corpus(path, layout=layout, partition_bytes=1 << 22)
+    tokenize_partition(corpus.partitions[0], corpus.tokenizer, str(tmp_path / "warm"))
     tracemalloc.start()
     summaries = [
-        tokenize_split(split, corpus.tokenizer, str(tmp_path / "part")) for split in corpus.splits[:3]
+        tokenize_partition(partition, corpus.tokenizer, str(tmp_path / "part"))
+        for partition in corpus.partitions[:3]
     ]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -253,8 +257,8 @@ def test_memory_does_not_grow_with_a_line(tmp_path, name):
 
 def test_split_inside_a_line_reads_no_further_than_itself(tmp_path):
     path = write(tmp_path / "t.txt", b"x" * 100_000)
-    split = read_corpus(path, split_bytes=1000).splits[5]
-    summary = tokenize_split(split, Tokenizer(), str(tmp_path / "part"))
+    partition = read_corpus(path, partition_bytes=1000).partitions[5]
+    summary = tokenize_partition(partition, Tokenizer(), str(tmp_path / "part"))
     assert (summary.n_documents, summary.n_tokens) == (0, 0)
     assert summary.n_bytes_read == 1001
     assert summary.n_bytes_text == 0
@@ -334,12 +338,12 @@ def test_glob_without_files(tmp_path):
 def test_bad_json(tmp_path, line, message):
     path = write(tmp_path / "t.jsonl", b'{"text": "a b"}\n{"text": "c"}\n' + line + b"\n")
     options = {"id_field": "key", "title_field": "name", "label_field": "class"}
-    for split_bytes in (1 << 20, 20):
+    for partition_bytes in (1 << 20, 20):
         with pytest.raises(CorpusError, match=message):
-            read_corpus(path, split_bytes=max(split_bytes, len(line)), **options).tokenize()
+            read_corpus(path, partition_bytes=max(partition_bytes, len(line)), **options).tokenize()
     tokens = read_corpus(path, bad_records="skip", **options).tokenize()
     assert (total(tokens.summaries).n_documents, total(tokens.summaries).n_bad_records) == (2, 1)
-    (skipped,) = read_part(tokens.parts[0], "skipped").to_pylist()
+    (skipped,) = read_partition(tokens.partitions[0], "skipped").to_pylist()
     assert (skipped["file"], skipped["place"]) == (path, "byte 30")
     assert re.search(message.partition(", ")[2], skipped["reason"])
 
@@ -357,10 +361,10 @@ def test_json_line_too_long_to_be_held(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "MAX_JSON_LINE_BYTES", 50)
     lines = [b'{"text": "one"}', b'{"text": "' + b"long " * 40 + b'"}', b'{"text": "two"}']
     path = write(tmp_path / "t.jsonl", b"\n".join(lines))
-    split = replace(read_corpus(path, bad_records="skip").splits[0], piece_bytes=16)
-    assert [document.text for document in documents_of(split)] == ["one", "two"]
+    partition = replace(read_corpus(path, bad_records="skip").partitions[0], piece_bytes=16)
+    assert [document.text for document in documents_of(partition)] == ["one", "two"]
     with pytest.raises(CorpusError, match="line 2, has over"):
-        list(documents_of(replace(split, bad_records="error")))
+        list(documents_of(replace(partition, bad_records="error")))
 
 
 def test_parquet_rows_that_are_not_utf_8(tmp_path):
@@ -377,7 +381,7 @@ def test_parquet_rows_that_are_not_utf_8(tmp_path):
         ("t.parquet:2.0", "five"),
     ]
     tokens = corpus.tokenize()
-    places = read_part(tokens.parts[0], "skipped")["place"].to_pylist()
+    places = read_partition(tokens.partitions[0], "skipped")["place"].to_pylist()
     assert places == ["row 2", "row 4"]
     replaced = read_corpus(path, errors="replace", title_field="name")
     assert [d.title for d in replaced.documents()] == ["one", "tw\ufffd", "", "\ufffd", "five"]
@@ -416,7 +420,7 @@ def test_parquet_without_the_column(tmp_path):
         ("layout", "page"),
         ("errors", "ignore"),
         ("bad_records", "drop"),
-        ("split_bytes", 0),
+        ("partition_bytes", 0),
     ],
 )
 def test_options(tmp_path, option, value):

@@ -40,14 +40,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sampled(path: Path, *, max_bytes: int, split_bytes: int = 1 << 14) -> CorpusSample:
-    corpus = de.read_corpus(path, split_bytes=split_bytes)
-    return sample_splits(corpus.splits, corpus.tokenizer, max_bytes=max_bytes)
+def sampled(path: Path, *, max_bytes: int, partition_bytes: int = 1 << 14) -> CorpusSample:
+    corpus = de.read_corpus(path, partition_bytes=partition_bytes)
+    return sample_splits(corpus.partitions, corpus.tokenizer, max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz", "a.parquet"])
 def test_a_small_corpus_is_counted_whole(files: Path, name: str) -> None:
-    sample = sampled(files / name, max_bytes=1 << 24, split_bytes=1 << 24)
+    sample = sampled(files / name, max_bytes=1 << 24, partition_bytes=1 << 24)
     assert sample.is_whole
     assert (sample.n_documents, sample.n_tokens) == (N_DOCUMENTS, 10 * N_DOCUMENTS)
     counts = dict(zip(sample.words.to_pylist(), sample.counts.tolist(), strict=True))
@@ -73,7 +73,7 @@ def test_a_part_of_a_corpus_stands_for_its_share_of_the_bytes(
 def test_a_named_function_is_not_called(files: Path) -> None:
     tokenizer = de.Tokenizer(pattern="no.such.module:function")
     corpus = de.read_corpus(files / "a.txt", tokenizer=tokenizer)
-    sample = sample_splits(corpus.splits, tokenizer)
+    sample = sample_splits(corpus.partitions, tokenizer)
     assert sample.n_tokens == 10 * N_DOCUMENTS
     assert not sample.is_whole  # what the function finds is not known
 
@@ -82,14 +82,14 @@ def test_segments_end_where_a_window_does(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One two three. Four five! Six\nseven\n")
     for border, lengths in (("document", [6, 1]), ("sentence", [3, 2, 1, 1])):
         corpus = de.read_corpus(tmp_path / "a.txt", tokenizer=de.Tokenizer(border=border))
-        sample = sample_splits(corpus.splits, corpus.tokenizer)
+        sample = sample_splits(corpus.partitions, corpus.tokenizer)
         assert sorted(sample.lengths.tolist()) == sorted(lengths)
         tokens = corpus.tokenize()
         assert sorted(sample_parts(tokens).lengths.tolist()) == sorted(lengths)
 
 
 def test_token_parts_say_what_the_text_does(files: Path) -> None:
-    corpus = de.read_corpus(files / "a.txt", split_bytes=1 << 16)
+    corpus = de.read_corpus(files / "a.txt", partition_bytes=1 << 16)
     tokens = corpus.tokenize()
     whole = sample_parts(tokens)
     assert whole.is_whole

@@ -1,4 +1,4 @@
-"""Documents left out of token parts: by label, by content; what stays is as if the others had never been."""
+"""Documents left out of token partitions: by label, by content; what stays is as if the others had never been."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def tokens_of(folder: Path, *files: list[dict[str, str | None]]) -> Tokens:
 def selected(tokens: Tokens, folder: Path, **options: object) -> Tokens:
     masks = choose_documents(tokens, **options)
     targets = [str(folder / f"chosen-{number}") for number in range(len(masks))]
-    for part, mask, target in zip(tokens.parts, masks, targets, strict=True):
-        select_documents(tokens, part, mask, target)
+    for partition, mask, target in zip(tokens.partitions, masks, targets, strict=True):
+        select_documents(tokens, partition, mask, target)
     return Tokens(tuple(targets))
 
 
@@ -67,7 +67,9 @@ def test_what_stays_counts_as_if_the_others_had_never_been(tmp_path: Path) -> No
     for count in (count_document_terms, lambda t, v: de.count_cooccurrences(t, v, window=2)):
         found, there = (count(t, expected).compute().toarray() for t in (chosen, alone))
         np.testing.assert_array_equal(found, there)
-    assert chosen.documents(chosen.parts[0]).to_pylist() == alone.documents(alone.parts[0]).to_pylist()
+    assert (
+        chosen.documents(chosen.partitions[0]).to_pylist() == alone.documents(alone.partitions[0]).to_pylist()
+    )
 
 
 def test_a_part_of_which_nothing_stays(tmp_path: Path) -> None:
@@ -82,31 +84,33 @@ def test_digests_tell_texts_apart_in_batches_of_any_size(tmp_path_factory, docum
     folder = tmp_path_factory.mktemp("digests")
     records = [{"text": " ".join(words) or ".", "kind": "k"} for words in documents]
     tokens = tokens_of(folder, records)
-    small = Tokens(tokens.parts)
-    digests = document_digests(tokens, tokens.parts[0])
+    small = Tokens(tokens.partitions)
+    digests = document_digests(tokens, tokens.partitions[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tokens, "iter_part", lambda self, part: module_iter(part, n_ids))
-        np.testing.assert_array_equal(document_digests(small, tokens.parts[0]), digests)
+        patch.setattr(Tokens, "iter_partition", lambda self, partition: module_iter(partition, n_ids))
+        np.testing.assert_array_equal(document_digests(small, tokens.partitions[0]), digests)
     for i, one in enumerate(documents):
         assert (digests[i] == 0) == (not one)
         for j, other in enumerate(documents):
             assert (digests[i] == digests[j]) == (one == other)
 
 
-def module_iter(part: str, n_ids: int):
-    """Yield the ids of a part `n_ids` at a time, also within a document."""
-    from distembed.corpus.parts import TokenBatch, iter_part
+def module_iter(partition: str, n_ids: int):
+    """Yield the ids of a partition `n_ids` at a time, also within a document."""
+    from distembed.corpus.partitions import TokenBatch, iter_partition
 
-    for batch in iter_part(part):
+    for batch in iter_partition(partition):
         for start in range(0, len(batch.ids), n_ids):
             yield TokenBatch(batch.document[start : start + n_ids], batch.ids[start : start + n_ids])
 
 
 def test_a_document_over_many_batches_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = tokens_of(tmp_path, RECORDS)
-    monkeypatch.setattr(Tokens, "iter_part", lambda self, part: module_iter(part, 2))
+    monkeypatch.setattr(Tokens, "iter_partition", lambda self, partition: module_iter(partition, 2))
     monkeypatch.setattr(module, "MAX_ROW_IDS", 2)
-    select_documents(tokens, tokens.parts[0], np.array([1, 0, 0, 0, 1], dtype=bool), str(tmp_path / "chosen"))
+    select_documents(
+        tokens, tokens.partitions[0], np.array([1, 0, 0, 0, 1], dtype=bool), str(tmp_path / "chosen")
+    )
     monkeypatch.undo()
     chosen = Tokens((str(tmp_path / "chosen"),))
     vocabulary = de.build_vocabulary(chosen)

@@ -64,9 +64,9 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
     words = list(machine.words())
     return (
         result,
-        [word for part in words for word in part.words.to_pylist()],
-        [n for part in words for n in part.counts.tolist()],
-        [n for part in words for n in part.document_counts.tolist()],
+        [word for partition in words for word in partition.words.to_pylist()],
+        [n for partition in words for n in partition.counts.tolist()],
+        [n for partition in words for n in partition.document_counts.tolist()],
     )
 
 

@@ -1,4 +1,4 @@
-"""Vocabularies: exact counts whatever the number of parts and the memory given."""
+"""Vocabularies: exact counts whatever the number of partitions and the memory given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.corpus import CorpusError, Tokenizer, Tokens, Vocabulary, build_vocabulary, parts, read_corpus
+from distembed.corpus import (
+    CorpusError,
+    Tokenizer,
+    Tokens,
+    Vocabulary,
+    build_vocabulary,
+    partitions,
+    read_corpus,
+)
 from distembed.corpus import vocabulary as module
 from distembed.counting import count_cooccurrences, count_document_terms
 
@@ -38,10 +46,10 @@ def rows(vocabulary):
     )
 
 
-@pytest.mark.parametrize("split_bytes", [1 << 20, 3000])
+@pytest.mark.parametrize("partition_bytes", [1 << 20, 3000])
 @pytest.mark.parametrize("words_in_memory", [1 << 20, 1000, 300])
-def test_counts_are_exact(corpus, split_bytes, words_in_memory):
-    docs = read_corpus(corpus, split_bytes=split_bytes)
+def test_counts_are_exact(corpus, partition_bytes, words_in_memory):
+    docs = read_corpus(corpus, partition_bytes=partition_bytes)
     everything = expected(corpus)
     build = lambda **options: rows(build_vocabulary(docs, words_in_memory=words_in_memory, **options))  # noqa: E731
     assert build() == everything
@@ -53,7 +61,7 @@ def test_counts_are_exact(corpus, split_bytes, words_in_memory):
 
 
 def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeypatch):
-    docs = read_corpus(corpus, split_bytes=3000)
+    docs = read_corpus(corpus, partition_bytes=3000)
     most = []
     deal_out = module.deal_out
 
@@ -83,15 +91,17 @@ def test_words_of_one_bucket_are_dealt_out_evenly_by_another_seed():
 def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern):
     options = {"border": "line", "min_border_tokens": 2}
     docs = read_corpus(corpus, tokenizer=Tokenizer(pattern=pattern, **options))
-    split = replace(docs.splits[0], piece_bytes=2000)
+    partition = replace(docs.partitions[0], piece_bytes=2000)
     summaries = []
     for limit in (10**6, 64):
-        monkeypatch.setattr(parts, "DICTIONARY_WORDS", limit)
-        summaries.append(parts.tokenize_split(split, docs.tokenizer, str(tmp_path / f"part-{limit}")))
-    whole, many = (Tokens((summary.part,)) for summary in summaries)
+        monkeypatch.setattr(partitions, "DICTIONARY_WORDS", limit)
+        summaries.append(
+            partitions.tokenize_partition(partition, docs.tokenizer, str(tmp_path / f"part-{limit}"))
+        )
+    whole, many = (Tokens((summary.partition,)) for summary in summaries)
     assert summaries[1].n_words > 2 * summaries[0].n_words
-    assert summaries[1]._replace(part="", n_words=0) == summaries[0]._replace(part="", n_words=0)
-    assert many.documents(many.parts[0]) == whole.documents(whole.parts[0])
+    assert summaries[1]._replace(partition="", n_words=0) == summaries[0]._replace(partition="", n_words=0)
+    assert many.documents(many.partitions[0]) == whole.documents(whole.partitions[0])
     vocabulary = build_vocabulary(many)
     assert rows(vocabulary) == rows(build_vocabulary(whole))
     for count in (count_cooccurrences, count_document_terms):

@@ -1,4 +1,4 @@
-"""Pair counts equal the plain double loop, whatever the batches, parts, blocks and schedulers."""
+"""Pair counts equal the plain double loop, whatever the batches, partitions, blocks and schedulers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from distembed.counting import (
     cooccurrence_row_blocks,
     count_cooccurrences,
     count_document_terms,
-    count_part,
+    count_partition,
     merge_row_block,
 )
 from distembed.counting import cooccurrence as module
 from distembed.counting.blocks import Run
 from distembed.counting.runs import RunWriter, read_runs
-from tests.counting.parts import vocabulary_of, write_part, write_tables
+from tests.counting.partitions import vocabulary_of, write_partition, write_tables
 from tests.references import counting as plain
 
 WORDS = ["the", "of", "cat", "mat", "sat"]
@@ -45,8 +45,11 @@ words = st.sampled_from([*WORDS, "unknown", None])
 documents = st.lists(st.lists(words, max_size=30), min_size=1, max_size=5)
 
 
-def count(folder: Path, parts, vocabulary=None, *, row_tokens=2**16, **options) -> csr_array:
-    prefixes = [write_part(f"{folder}/p{i}", part, row_tokens=row_tokens) for i, part in enumerate(parts)]
+def count(folder: Path, partitions, vocabulary=None, *, row_tokens=2**16, **options) -> csr_array:
+    prefixes = [
+        write_partition(f"{folder}/p{i}", partition, row_tokens=row_tokens)
+        for i, partition in enumerate(partitions)
+    ]
     counts = count_cooccurrences(Tokens(tuple(prefixes)), vocabulary or vocabulary_of(WORDS), **options)
     with dask.config.set(scheduler="sync"):
         return counts.compute()
@@ -83,16 +86,20 @@ def test_equals_the_plain_loop(tmp_path, direction, weighting, oov):
     n_keys=st.integers(5, 60),
 )
 def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_keys):
-    """Rows, batches, buffers, spilled runs and parts may be cut anywhere."""
+    """Rows, batches, buffers, spilled runs and partitions may be cut anywhere."""
     folder = tmp_path_factory.mktemp("cut")
-    parts = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
+    partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
     whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_key_buffer", lambda options, key_type: np.empty(n_keys, key_type))
         patch.setattr(module, "_nbytes", lambda runs: 2**40)  # every buffer spills
         patch.setattr(module, "_row_batch", lambda about, batch_bytes: 1)
         found = count(
-            folder, [part for part in parts if part], window=4, weighting="harmonic", row_tokens=row_tokens
+            folder,
+            [partition for partition in partitions if partition],
+            window=4,
+            weighting="harmonic",
+            row_tokens=row_tokens,
         )
     np.testing.assert_array_equal(found.toarray(), whole.astype(np.float32))
 
@@ -113,12 +120,14 @@ def test_random_choices_do_not_depend_on_cutting(tmp_path):
 
 @pytest.mark.parametrize("options", [{"draw": 3}, {"subsample": 0.05}])
 def test_each_part_draws_numbers_of_its_own(tmp_path, options):
-    """Two parts of one text are thinned out, and have their windows drawn, independently."""
+    """Two partitions of one text are thinned out, and have their windows drawn, independently."""
     text = [list(np.random.default_rng(0).choice(WORDS, 300))]
-    part, vocabulary = write_part(f"{tmp_path}/p", text), vocabulary_of(WORDS, [60, 30, 10, 5, 1])
+    partition, vocabulary = write_partition(f"{tmp_path}/p", text), vocabulary_of(WORDS, [60, 30, 10, 5, 1])
     chosen = CooccurrenceOptions(weighting="dynamic", **options)
     first, second, again = (
-        merge_row_block([count_part(part, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)], 0)
+        merge_row_block(
+            [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)], 0
+        )
         for number in (0, 1, 0)
     )
     assert (first != second).nnz > 0
@@ -157,7 +166,7 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
     whole = count(tmp_path, [DOCUMENTS[:3], DOCUMENTS[3:]], direction=direction)
     options = CooccurrenceOptions(direction=direction)
     partials = [
-        count_part(
+        count_partition(
             f"{tmp_path}/p{i}", vocabulary_of(WORDS), options, row_blocks, f"{tmp_path}/{i}.counts", number=i
         )
         for i in (0, 1)
@@ -169,8 +178,10 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
 
 def test_same_bits_under_threads_and_processes(tmp_path):
     rng = np.random.default_rng(5)
-    parts = [[list(rng.choice(WORDS, 500))] for _ in range(3)]
-    prefixes = Tokens(tuple(write_part(f"{tmp_path}/p{i}", part) for i, part in enumerate(parts)))
+    partitions = [[list(rng.choice(WORDS, 500))] for _ in range(3)]
+    prefixes = Tokens(
+        tuple(write_partition(f"{tmp_path}/p{i}", partition) for i, partition in enumerate(partitions))
+    )
     results = []
     for scheduler in ("sync", "threads", "processes"):
         with dask.config.set(scheduler=scheduler, num_workers=2):
@@ -185,7 +196,7 @@ def test_same_bits_under_threads_and_processes(tmp_path):
 def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
-    prefixes = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    prefixes = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     counts = count_cooccurrences(prefixes, vocabulary_of(WORDS))
     derived = counts.map_blocks(lambda block: block)
     del counts
@@ -197,7 +208,7 @@ def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
 
 
 def test_given_scratch_may_be_a_url_and_is_kept(tmp_path):
-    prefixes = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    prefixes = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     found = count_cooccurrences(prefixes, vocabulary_of(WORDS), scratch=f"file://{tmp_path}/kept").compute(
         scheduler="sync"
     )
@@ -217,25 +228,27 @@ def test_no_known_word_gives_an_empty_matrix(tmp_path):
 
 @pytest.mark.parametrize("spoil", ["flip", "cut", "empty"])
 def test_damaged_partial_counts_are_named(tmp_path, spoil):
-    write_part(f"{tmp_path}/p", DOCUMENTS)
+    write_partition(f"{tmp_path}/p", DOCUMENTS)
     target = tmp_path / "0.counts"
-    partial = count_part(f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), str(target))
+    partial = count_partition(
+        f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), str(target)
+    )
     data = bytearray(target.read_bytes())
     data[25] ^= 4
     target.write_bytes({"flip": bytes(data), "cut": data[:-1], "empty": b""}[spoil])
-    with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this part again"):
+    with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this partition again"):
         merge_row_block([partial], 0)
 
 
 def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
-    write_part(f"{tmp_path}/p", DOCUMENTS)
+    write_partition(f"{tmp_path}/p", DOCUMENTS)
 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr(module, "_write_run", fail)
     with pytest.raises(MemoryError):
-        count_part(
+        count_partition(
             f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
         )
     assert not list((tmp_path / "out").iterdir())
@@ -273,7 +286,7 @@ def test_bad_options_are_named(options, message):
 def test_empty_vocabulary_and_empty_corpus_are_named():
     with pytest.raises(ValueError, match="vocabulary is empty"):
         count_cooccurrences(Tokens(("x",)), vocabulary_of([]))
-    with pytest.raises(ValueError, match="no parts"):
+    with pytest.raises(ValueError, match="no partitions"):
         count_cooccurrences(Tokens(()), vocabulary_of(WORDS))
 
 
@@ -313,9 +326,9 @@ def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, we
     options = CooccurrenceOptions(direction=direction, weighting=weighting)
 
     def partial(count):
-        part = {"documents": [0], "rows": [[0, 1]], "words": ["the", "x"], "lengths": [2]}
-        write_tables(f"{tmp_path}/p", **part, counts=[count, 2**62])
-        return count_part(f"{tmp_path}/p", vocabulary_of(WORDS), options, (0, 5), f"{tmp_path}/c")
+        partition = {"documents": [0], "rows": [[0, 1]], "words": ["the", "x"], "lengths": [2]}
+        write_tables(f"{tmp_path}/p", **partition, counts=[count, 2**62])
+        return count_partition(f"{tmp_path}/p", vocabulary_of(WORDS), options, (0, 5), f"{tmp_path}/c")
 
     sides = 2 if direction == "symmetric" else 1
     assert partial(2**30).largest_cell == weight * sides * 2**30
@@ -328,7 +341,7 @@ def test_counts_that_could_overflow_are_refused():
     assert module.count_type([partial]) == np.int64
     assert module.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
     assert module.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
-    with pytest.raises(OverflowError, match="A count over all parts"):
+    with pytest.raises(OverflowError, match="A count over all partitions"):
         module.count_type([partial, partial])
 
 

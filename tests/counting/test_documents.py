@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distembed.corpus import Tokens
 from distembed.counting import count_document_terms, document_row_blocks
-from tests.counting.parts import vocabulary_of, write_part
+from tests.counting.partitions import vocabulary_of, write_partition
 from tests.counting.test_cooccurrence import DOCUMENTS, WORDS, documents
 from tests.references import counting as plain
 
@@ -19,10 +19,11 @@ from tests.references import counting as plain
 @given(texts=documents, row_tokens=st.integers(1, 40), limit=st.sampled_from([1, 10, 10**6]))
 def test_equals_plain_counting(tmp_path_factory, texts, row_tokens, limit):
     folder = tmp_path_factory.mktemp("documents")
-    parts = [
-        write_part(f"{folder}/{i}", part, row_tokens=row_tokens) for i, part in enumerate((texts, DOCUMENTS))
+    partitions = [
+        write_partition(f"{folder}/{i}", partition, row_tokens=row_tokens)
+        for i, partition in enumerate((texts, DOCUMENTS))
     ]
-    counts = count_document_terms(Tokens(tuple(parts)), vocabulary_of(WORDS), block_memory=32 * limit)
+    counts = count_document_terms(Tokens(tuple(partitions)), vocabulary_of(WORDS), block_memory=32 * limit)
     found = counts.compute(scheduler="sync")
     assert found.dtype == np.int32
     assert found.has_canonical_format
@@ -30,13 +31,13 @@ def test_equals_plain_counting(tmp_path_factory, texts, row_tokens, limit):
 
 
 def test_blocks_are_parts_cut_at_documents(tmp_path):
-    tokens = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     assert [(b.first, b.last) for b in document_row_blocks(tokens)] == [(0, 6)]
     assert [(b.first, b.last) for b in document_row_blocks(tokens, block_memory=32 * 7)][-1] == (5, 6)
 
 
 def test_same_under_threads_and_processes(tmp_path):
-    tokens = Tokens((write_part(f"{tmp_path}/p", DOCUMENTS),))
+    tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     counts = count_document_terms(tokens, vocabulary_of(WORDS), block_memory=32 * 6)
     with dask.config.set(num_workers=2):
         one, other = counts.compute(scheduler="threads"), counts.compute(scheduler="processes")
@@ -47,4 +48,4 @@ def test_empty_input_is_named(tmp_path):
     with pytest.raises(ValueError, match="vocabulary is empty"):
         count_document_terms(Tokens(("x",)), vocabulary_of([]))
     with pytest.raises(ValueError, match="no documents"):
-        count_document_terms(Tokens((write_part(f"{tmp_path}/p", []),)), vocabulary_of(WORDS))
+        count_document_terms(Tokens((write_partition(f"{tmp_path}/p", []),)), vocabulary_of(WORDS))

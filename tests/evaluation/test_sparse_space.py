@@ -94,7 +94,7 @@ def test_nearest_words_equal_those_of_dense_vectors(chunks, kind):
 
 def test_every_word_of_a_set_is_told():
     assert words_of(SETS[0]) == {word for pair in PAIRS for word in pair} | {"unknown"}
-    assert words_of(SynonymSet("s", ["Big Cat"], [("lion", "dog")])) == {"big_cat", "lion", "dog"}
+    assert words_of(SynonymSet("s", ["Big Cat"], [("lion", "dog")])) == {"Big_Cat", "lion", "dog"}
     assert words_of(SETS[2]) == set(WORDS[:9])
     assert words_of(OutlierSet("o", [("a", "b")], [("c",)])) == {"a", "b", "c"}
     assert words_of(AnalogySet("g", [("a", "b", "c", "d")], [""])) == {"a", "b", "c", "d"}

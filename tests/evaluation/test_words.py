@@ -12,8 +12,11 @@ from gensim.test.utils import datapath
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 
 from distembed.evaluation import blocks
+from distembed.evaluation.scoring import row_table
+from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import (
     Policy,
     Score,
@@ -33,6 +36,7 @@ from distembed.evaluation.wordsets import (
     SynonymSet,
     WordSetError,
     find_word_sets,
+    look_for_word_sets,
     read_word_set,
 )
 from distembed.vectors import WordVectors
@@ -230,8 +234,50 @@ def test_nothing_known_is_nan_and_none_in_json(vectors):
 
 
 def test_unknown_policy_is_checked(vectors):
-    with pytest.raises(ValueError, match="unknown is 'drop'; give"):
+    with pytest.raises(ValueError, match="unknown is 'drop'; give one of 'skip', 'zero'"):
         evaluate_sets(vectors, [], Policy(unknown="drop"))
+
+
+# ------------------------------------------------------------------------------------------------- case
+
+CAPITALS = WordVectors(["Haus", "haus", "Hund", "HUND", "katze", "New_York"], np.eye(6) + 0.1)
+GERMAN = SimilaritySet("german", [("Haus", "Hund"), ("Katze", "hund"), ("new york", "haus")], np.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    ("case", "rows"),
+    [
+        ("auto", [[0, 2], [4, -1], [-1, 1]]),
+        ("lower", [[1, -1], [4, -1], [-1, 1]]),
+        ("keep", [[0, 2], [-1, -1], [-1, 1]]),
+        ("ignore", [[0, 2], [4, 2], [5, 1]]),
+    ],
+)
+def test_words_are_looked_up_as_the_case_policy_says(case, rows):
+    assert row_table(CAPITALS, GERMAN.pairs, Policy(case)).tolist() == rows
+    sparse = SparseSpace(CAPITALS.words, csr_array(CAPITALS.vectors))
+    assert row_table(sparse, GERMAN.pairs, Policy(case)).tolist() == rows
+
+
+def test_a_vocabulary_in_lower_case_needs_no_other_spelling():
+    lower = WordVectors(["haus", "hund"], np.eye(2))
+    scores = [one(evaluate_sets(lower, [GERMAN], Policy(case))) for case in ("auto", "lower")]
+    assert scores[0] == scores[1]
+    assert one(evaluate_sets(CAPITALS, [GERMAN])).policy == "as written, then lower case, unknown skip"
+
+
+def test_nothing_known_is_refused_with_the_reason(tmp_path):
+    (tmp_path / "german.txt").write_text("haus\thund\t3\nkatze\thaus\t1\n")
+    capitals = WordVectors(["Haus", "Hund", "Katze"], np.eye(3))
+    message = r"^0 of 2 pairs known \(german\): .*the vocabulary keeps capitals; with case = \"ignore\" 3 of their 3"
+    with pytest.raises(ValueError, match=message):
+        evaluate(capitals, tmp_path)
+    assert one(evaluate(capitals, tmp_path, case="ignore")).known == 2
+    other = WordVectors(["chien", "chat"], np.eye(2))
+    with pytest.raises(ValueError, match=r"^b: 0 of 2 pairs known .*of the same language and spelling"):
+        compare({"a": capitals, "b": other}, tmp_path, case="ignore", same_words=False)
+    with pytest.raises(ValueError, match="case is 'upper'; give one of 'auto', 'lower'"):
+        evaluate(capitals, tmp_path, case="upper")
 
 
 # ------------------------------------------------------------------------------------------ gensim, readers
@@ -293,21 +339,48 @@ BAD_SETS = {
     "columns.csv": (",category,word\n0,x\n", r"line 2: '0,x', expected 3 columns"),
     "score.csv": (
         ",word1,word2,similarity\n0,a,b,high\n",
-        r"line 2: 'a,b,high', expected two words and a score",
+        r"line 2: '0,a,b,high', expected two words and a score",
     ),
     "list.csv": (
         ",category,outliers,words\n0,x,__import__('os'),['a']\n",
         r"line 2: .* expected a Python list",
     ),
-    "other.txt": ("hello world\n", r"other\.txt is no evaluation set of a known format"),
+    "other.txt": ("hello world\n", r"other\.txt is no evaluation set .* its first line is 'hello world'"),
+    "two.csv": (
+        "word1;word2;a;b\nx;y;1;2\n",
+        r"line 1: .* expected one column of scores; rename one of a, b to",
+    ),
+    "comma.csv": ("a;b;7,5\na;b;c;1\n", r"line 2: 'a;b;c;1', expected two words and a score"),
+    "utf-8.txt": ("äü öß 1\n\udcff b 2\n", r"utf-8\.txt: byte 12 is not utf-8 like the rest; correct it"),
     "empty.txt": ("", r"empty\.txt is no evaluation set"),
 }
+
+
+PAIR_FILES = {
+    "comma": ("Hund,Katze,7.5\nÄpfel,Birne,3\n", "utf-8"),
+    "header": ("word1,word2,score\nHund,Katze,7.5\nÄpfel,Birne,3\n", "utf-8"),
+    "decimal comma": ("Wort1;Wort2;Bewertung\nHund;Katze;7,5\nÄpfel;Birne;3,0\n", "cp1252"),
+    "quoted": ('"Hund","Katze","7,5"\n"Äpfel","Birne","3"\n', "utf-8-sig"),
+    "tab": ("erstes\tzweites\twie nah\r\nHund\tKatze\t7.5\r\nÄpfel\tBirne\t3\r\n", "utf-16"),
+    "SimLex": ("word1\tword2\tPOS\tSimLex999\tSD\nHund\tKatze\tN\t7.5\t1\nÄpfel\tBirne\tN\t3\t2\n", "utf-8"),
+    "index": (",word 1,word 2,similarity\n0,Hund,Katze,7.5\n1,Äpfel,Birne,3\n", "utf-8"),
+    "blanks": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "latin-1"),
+}
+
+
+@pytest.mark.parametrize("kind", PAIR_FILES)
+def test_lists_of_pairs_as_people_write_them(tmp_path, kind):
+    text, encoding = PAIR_FILES[kind]
+    (tmp_path / "list.csv").write_bytes(text.encode(encoding))
+    read = read_word_set(tmp_path / "list.csv")
+    assert read.pairs == [("Hund", "Katze"), ("Äpfel", "Birne")]
+    assert read.scores.tolist() == [7.5, 3.0]
 
 
 @pytest.mark.parametrize("name", BAD_SETS)
 def test_bad_sets(tmp_path, name):
     text, message = BAD_SETS[name]
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(WordSetError, match=message):
         find_word_sets(tmp_path / name)
 
@@ -316,11 +389,16 @@ def test_folders(tmp_path, vectors):
     with pytest.raises(WordSetError, match="holds no evaluation set"):
         find_word_sets(tmp_path)
     (tmp_path / "README.txt").write_text("What these files are about, in words.\n")
-    (tmp_path / "latin.txt").write_bytes("naïve b 1\n".encode("latin-1"))
-    with pytest.raises(WordSetError, match="byte 2 is not UTF-8; convert"):
-        evaluate(vectors, tmp_path)
-    (tmp_path / "latin.txt").write_text("w1 w2 1\nw3 w4 2\nw1 w5 3\n")
+    (tmp_path / "pairs.txt").write_text("w1 w2 1\nw3 w4 2\nw1 w5 3\n")
+    (tmp_path / "crosslingual").mkdir()
+    (tmp_path / "crosslingual/de-en.txt").write_text("Haus house 9\n")
+    (tmp_path / "sets.zip").write_bytes(b"PK")
     assert one(evaluate(vectors, tmp_path)).known == 3
+    assert look_for_word_sets(tmp_path).passed_over == [
+        "README.txt (of no known format)",
+        "crosslingual/de-en.txt (its pairs need one space for two languages)",
+        "sets.zip (not .txt, .csv, .tsv)",
+    ]
     with pytest.raises(FileNotFoundError):
         evaluate(vectors, tmp_path / "absent")
 
@@ -336,7 +414,7 @@ def test_evaluate_is_repeatable_and_knows_its_limits(shared):
     limited = evaluate(vectors, sets, max_words=1000)
     assert limited == evaluate(vectors, sets, restrict=vectors.words[:1000])
     assert limited[0].known < first[0].known
-    kept = evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt", lowercase=False)[0]
+    kept = evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt", case="keep")[0]
     assert kept.known < evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt")[0].known
 
 

@@ -27,7 +27,7 @@ title = "a small real job"
 workspace = "w"
 [corpus]
 paths = ["{DUMP}"]
-split_bytes = "256KiB"
+partition_bytes = "256KiB"
 [vocabulary]
 min_count = 40
 [counting]

@@ -103,7 +103,7 @@ def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
     blocks = 'block_memory = "64KiB"\n'
     (folder / "job.toml").write_text(
-        short.replace("label_field", 'split_bytes = "40KiB"\nlabel_field') + blocks
+        short.replace("label_field", 'partition_bytes = "40KiB"\nlabel_field') + blocks
     )
     return folder / "job.toml"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -34,7 +33,7 @@ workspace = "w"
 [corpus]
 paths = ["corpus.txt"]
 numbers = true
-split_bytes = "8KiB"
+partition_bytes = "8KiB"
 [vocabulary]
 min_count = 4
 [wordspaces]
@@ -341,14 +340,19 @@ def test_a_fault_is_one_sentence(job: Path, copy: Path, setting: str, message: s
     assert message in done.output.splitlines()[-1]
 
 
-def test_no_known_pair_is_no_score(job: Path, copy: Path, tmp_path: Path) -> None:
+def test_no_known_pair_is_an_error_that_says_why(job: Path, copy: Path, tmp_path: Path) -> None:
     strange = tmp_path / "strange.txt"
     strange.write_text("nobody nowhere 3\nsomebody somewhere 2\n")
     settings = ["--set", f"evaluation.sets=['{strange}']", "--set", "evaluation.keep_words=false"]
     done = run("run", job, "--workspace", copy, "--replace", *settings)
-    assert done.exit_code == 0, done.output
-    scores = json.loads((copy / "scores_vsm.json").read_text())
-    assert [(row["value"], row["known"], row["total"]) for row in scores] == [(None, 0, 2)]
+    assert done.exit_code == 1, done.output
+    last = done.output.splitlines()[-1]
+    assert last.startswith(
+        "distembed: 0 of 2 pairs known (strange): too few of their 4 words (nobody, nowhere,"
+    )
+    assert (
+        "(the, " in last
+    )  # the whole vocabulary, of which the sparse space holds only the words of the sets
 
 
 def test_words_without_a_value_are_named(job: Path, copy: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
+
+if TYPE_CHECKING:
+    from distembed.evaluation.scoring import Case
 
 
 @click.command()
@@ -23,6 +27,14 @@ from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
 @click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
 @click.option("--max-words", type=click.IntRange(min=1), help="Read only the first N vectors of a file.")
+@click.option(
+    "--case",
+    type=click.Choice(["auto", "lower", "keep", "ignore"]),
+    default="auto",
+    show_default=True,
+    help="How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
+    "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
+)
 @one_sentence
 def evaluate(
     vectors: tuple[str, ...],
@@ -30,16 +42,18 @@ def evaluate(
     json_file: str | None,
     same_words: bool,
     max_words: int | None,
+    case: Case,
 ) -> None:
     """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
 
-    VECTORS are vector files, workspaces or job files.
+    VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
+    message says why.
     """
     from distembed.evaluation import words as evaluation
     from distembed.pipeline.runner import load_vectors
 
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    scores = evaluation.compare(files, sets, same_words=same_words)
+    scores = evaluation.compare(files, sets, same_words=same_words, case=case)
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))

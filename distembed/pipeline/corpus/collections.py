@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus import (
-    Split,
+    Partition,
     Tokenizer,
     Tokens,
     Vocabulary,
     build_vocabulary,
     read_corpus,
-    tokenize_split,
+    tokenize_partition,
 )
 from distembed.corpus.readers import documents_of, find_files
 from distembed.counting.documents import count_document_terms
@@ -72,7 +72,7 @@ class ParallelSizes(NamedTuple):
     input_bytes: int
     n_nonzero: int
     n_words: int
-    n_splits: int
+    n_partitions: int
     exact: bool  # documents and words are counted; non-zeros are estimated always
 
     @property
@@ -95,14 +95,16 @@ def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
     read = _collections_of(job, {} if counted is None else counted.stages)
     nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
     first, second = read.n_documents
-    return ParallelSizes(first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_splits, read.exact)
+    return ParallelSizes(
+        first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_partitions, read.exact
+    )
 
 
 class CollectionSizes(NamedTuple):
-    """Bytes and splits of both collections together, and the documents, tokens and words of each."""
+    """Bytes and partitions of both collections together, and the documents, tokens and words of each."""
 
     n_bytes: int
-    n_splits: int
+    n_partitions: int
     n_documents: list[int]
     n_tokens: list[int]
     n_words: list[int]
@@ -113,20 +115,22 @@ def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSi
     """Return how much there is to read; what committed tokens know needs no file."""
     if "tokens" in done:
         facts, outputs = done["tokens"].facts, done["tokens"].outputs
-        n_splits = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in SIDES)
+        n_partitions = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in SIDES)
         documents = [int(facts[f"{side}_n_documents"]) for side in SIDES]
         tokens = [int(facts[f"{side}_n_tokens"]) for side in SIDES]
         words = [int(facts[f"{side}_n_words"]) for side in SIDES]
-        return CollectionSizes(recorded_bytes(done["tokens"]), n_splits, documents, tokens, words, exact=True)
-    splits = [splits_of(getattr(job, side)) for side in SIDES]
-    sizes = [file_sizes(split.url for split in side) for side in splits]
+        return CollectionSizes(
+            recorded_bytes(done["tokens"]), n_partitions, documents, tokens, words, exact=True
+        )
+    partitions = [partitions_of(getattr(job, side)) for side in SIDES]
+    sizes = [file_sizes(partition.url for partition in side) for side in partitions]
     n_bytes = sum(size for side in sizes for size in side.values())
     # Two texts of one record share the bytes of its file.
     shared = 2 if sizes[0].keys() & sizes[1].keys() else 1
     tokens = [sum(_tokens(url, size) for url, size in side.items()) // shared for side in sizes]
     documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
     words = [int(DISTINCT_WORDS * n**0.5) for n in tokens]
-    return CollectionSizes(n_bytes, sum(map(len, splits)), documents, tokens, words, exact=False)
+    return CollectionSizes(n_bytes, sum(map(len, partitions)), documents, tokens, words, exact=False)
 
 
 def _tokens(url: str, n_bytes: int) -> int:
@@ -142,7 +146,7 @@ def tokenizer_of(section: ParallelSection) -> Tokenizer:
     return Tokenizer(**section.model_dump(include=TOKENIZER_OPTIONS))
 
 
-def splits_of(section: ParallelSection) -> tuple[Split, ...]:
+def partitions_of(section: ParallelSection) -> tuple[Partition, ...]:
     """Return what tasks read of a collection; a table of tab-separated values is one task each.
 
     Raises
@@ -152,30 +156,30 @@ def splits_of(section: ParallelSection) -> tuple[Split, ...]:
     """
     if section.format == "tsv":
         names = ((section.text_field,), section.id_field, section.title_field, section.label_field)
-        return tuple(Split(url, "tsv", fields=names) for url in find_files(list(section.paths), ()))
+        return tuple(Partition(url, "tsv", fields=names) for url in find_files(list(section.paths), ()))
     options = section.model_dump(include=READER_OPTIONS)
-    return read_corpus(section.paths, split_bytes=section.split_bytes, **options).splits
+    return read_corpus(section.paths, partition_bytes=section.partition_bytes, **options).partitions
 
 
-def _tokenize_part(
-    index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer
+def _tokenize_partition(
+    index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Write the tokens of a split and the beginnings of its documents; return how much there was of each."""
-    split = splits[index]
-    if split.format == "tsv":
-        split = _as_parquet(split, f"{prefix}.records.parquet")
-    summary = tokenize_split(split, tokenizer, prefix)._asdict()
-    excerpts = [_excerpt(document.text) for document in documents_of(split)]
+    """Write the tokens of a partition and the beginnings of its documents; return how much there was of each."""
+    partition = partitions[index]
+    if partition.format == "tsv":
+        partition = _as_parquet(partition, f"{prefix}.records.parquet")
+    summary = tokenize_partition(partition, tokenizer, prefix)._asdict()
+    excerpts = [_excerpt(document.text) for document in documents_of(partition)]
     _write_table(f"{prefix}.excerpts.parquet", pa.table({"excerpt": pa.array(excerpts, pa.string())}))
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
 
-def _as_parquet(split: Split, target: str) -> Split:
+def _as_parquet(partition: Partition, target: str) -> Partition:
     """Write the fields of a table of tab-separated values as Parquet, quotes being ordinary characters."""
-    texts, *others = split.fields
+    texts, *others = partition.fields
     wanted = list(dict.fromkeys([*texts, *(name for name in others if name)]))
     try:
-        with fsspec.open(split.url, "rb", compression="infer") as file:
+        with fsspec.open(partition.url, "rb", compression="infer") as file:
             table = pacsv.read_csv(
                 file,
                 parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False),
@@ -186,9 +190,9 @@ def _as_parquet(split: Split, target: str) -> Split:
                 ),
             )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise TableError(f"{split.url} is no table with the columns {wanted}: {error}") from None
+        raise TableError(f"{partition.url} is no table with the columns {wanted}: {error}") from None
     _write_table(target, table)
-    return replace(split, url=target, format="parquet")
+    return replace(partition, url=target, format="parquet")
 
 
 def _write_table(target: str, table: pa.Table) -> None:
@@ -203,7 +207,7 @@ def _excerpt(text: str) -> str:
 
 
 def document_table(prefixes: Sequence[str]) -> pa.Table:
-    """Return id, title, label, n_tokens and excerpt of each document of some token parts."""
+    """Return id, title, label, n_tokens and excerpt of each document of some token partitions."""
     tables = []
     for prefix in prefixes:
         documents, excerpts = (_read_table(f"{prefix}.{kind}.parquet") for kind in ("documents", "excerpts"))
@@ -227,21 +231,21 @@ def side_parameters(job: Any) -> dict[str, Any]:
 
 
 def run_side_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenize each split of both collections."""
+    """Tokenize each partition of both collections."""
     facts: dict[str, Any] = {}
     for side in SIDES:
         section = getattr(ctx.job, side)
-        splits = splits_of(section)
-        make = partial(_tokenize_part, splits=splits, tokenizer=tokenizer_of(section))
+        partitions = partitions_of(section)
+        make = partial(_tokenize_partition, partitions=partitions, tokenizer=tokenizer_of(section))
         name = f"{side}_tokens"
-        parts = ctx.stage.store_files(name, len(splits), make, progress=ctx.progress(name))
+        items = ctx.stage.store_files(name, len(partitions), make, progress=ctx.progress(name))
         for what in ("n_documents", "n_tokens", "n_words"):
-            facts[f"{side}_{what}"] = sum(int(part.summary[what]) for part in parts)
+            facts[f"{side}_{what}"] = sum(int(item.summary[what]) for item in items)
     return facts
 
 
-def token_parts(workspace: Workspace, side: str) -> tuple[str, ...]:
-    """Return the token parts of a collection."""
+def token_partitions(workspace: Workspace, side: str) -> tuple[str, ...]:
+    """Return the token partitions of a collection."""
     suffix = ".documents.parquet"
     return tuple(
         next(path.removesuffix(suffix) for path in item.paths if path.endswith(suffix))
@@ -259,8 +263,8 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     """Choose the words of each collection and weigh its documents by them."""
     facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
     for side in SIDES:
-        tokens = Tokens(token_parts(ctx.workspace, side))
-        documents = document_table(tokens.parts)
+        tokens = Tokens(token_partitions(ctx.workspace, side))
+        documents = document_table(tokens.partitions)
         with local_scratch(ctx.workspace) as scratch:
             every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
         vocabulary = _chosen_words(ctx.job, side, every, documents.num_rows)

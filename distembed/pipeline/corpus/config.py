@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
-from distembed.corpus.readers import SPLIT_BYTES
+from distembed.corpus.readers import PARTITION_BYTES
 from distembed.counting.cooccurrence import CooccurrenceOptions, Direction, count_cooccurrences
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
@@ -45,7 +45,7 @@ class CorpusSection(Section):
     paths : tuple of str
         Files, globs, folders or URLs of the text: plain text, JSON lines, Parquet or MediaWiki exports, also
         compressed (.bz2 .gz .xz .zst).
-    split_bytes : int
+    partition_bytes : int
         The size of one task's input, in bytes of the file as it is stored.
     """
 
@@ -53,7 +53,7 @@ class CorpusSection(Section):
     text_field: str | tuple[str, ...] = OPTION
     bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
-    split_bytes: Bytes = SPLIT_BYTES
+    partition_bytes: Bytes = PARTITION_BYTES
 
 
 NOT_OF_PARALLEL_TEXTS = {
@@ -74,7 +74,7 @@ class ParallelSection(Section):
     ----------
     paths : tuple of str
         Files, globs, folders or URLs of the texts.
-    split_bytes : int
+    partition_bytes : int
         The size of one task's input, in bytes of the file as it is stored.
     """
 
@@ -86,7 +86,7 @@ class ParallelSection(Section):
     label_field: str | None = OPTION
     encoding: str = OPTION
     pattern: TokenPattern = "unicode"
-    split_bytes: Bytes = SPLIT_BYTES
+    partition_bytes: Bytes = PARTITION_BYTES
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.

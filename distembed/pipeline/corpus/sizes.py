@@ -1,7 +1,7 @@
 """How large a corpus is before it is read: tokens, words and pairs.
 
 Sizes that a finished stage knows exactly (tokens, words, pairs) are read from its manifest; before that they are
-estimated from a sample of the text, or of the token parts once there are some.
+estimated from a sample of the text, or of the token partitions once there are some.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from dask.utils import format_bytes
 from numpy.typing import NDArray
 
-from distembed.corpus import Split, Tokenizer, Tokens
+from distembed.corpus import Partition, Tokenizer, Tokens
 from distembed.corpus.growth_blocks import expected_counts, mean_window, n_types, n_types_at_least
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.counting.blocks import keep_probability
@@ -44,7 +44,7 @@ class CorpusSizes(NamedTuple):
     Attributes
     ----------
     n_entries : int
-        Words of the dictionaries of all token parts together.
+        Words of the dictionaries of all token partitions together.
     n_candidates : int
         Words that occur `min_count` times, from which the `n_words` of the vocabulary are chosen.
     n_terms : int
@@ -54,7 +54,7 @@ class CorpusSizes(NamedTuple):
     """
 
     input_bytes: int
-    n_splits: int
+    n_partitions: int
     n_tokens: int
     n_entries: int
     n_documents: int
@@ -69,7 +69,10 @@ class CorpusSizes(NamedTuple):
         """The sizes in words."""
         tokens = _number(self.n_tokens, exact="tokens" in self.counted)
         words = _number(self.n_words, exact="vocabulary" in self.counted)
-        return f"{format_bytes(self.input_bytes)} of input in {self.n_splits} splits; {tokens} tokens, {words} words"
+        return (
+            f"{format_bytes(self.input_bytes)} of input in {self.n_partitions} partitions; "
+            f"{tokens} tokens, {words} words"
+        )
 
 
 class PairSizes(NamedTuple):
@@ -135,7 +138,7 @@ class Sampled(NamedTuple):
 def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
     done = {} if counted is None else counted.stages
-    n_bytes, n_splits, n_tokens = corpus_input(job, done)
+    n_bytes, n_partitions, n_tokens = corpus_input(job, done)
     sample, growth = found = sampled(job, counted)
     if "tokens" not in done:
         n_tokens = round(sample.n_tokens * growth)
@@ -148,9 +151,9 @@ def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     most_spread = np.sort(found.wanted(job.vocabulary).document_counts)[::-1][:n_words]
     return CorpusSizes(
         input_bytes=n_bytes,
-        n_splits=n_splits,
+        n_partitions=n_partitions,
         n_tokens=n_tokens,
-        n_entries=int(facts.get("n_words", n_splits * n_types(sample.counts, growth / n_splits))),
+        n_entries=int(facts.get("n_words", n_partitions * n_types(sample.counts, growth / n_partitions))),
         n_documents=int(facts.get("n_documents", round(sample.n_documents * growth))),
         n_candidates=max(n_words, candidates),
         n_words=n_words,
@@ -169,10 +172,10 @@ def _source(sample: CorpusSample) -> str:
 
 
 class CorpusInput(NamedTuple):
-    """Bytes of the files of a corpus, the splits they are read in, and their tokens where they are counted."""
+    """Bytes of the files of a corpus, the partitions they are read in, and their tokens where they are counted."""
 
     n_bytes: int
-    n_splits: int
+    n_partitions: int
     n_tokens: int
 
 
@@ -180,34 +183,34 @@ def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInp
     """Return how much there is to read; what committed tokens know needs no file of the corpus."""
     if "tokens" in done:
         manifest = done["tokens"]
-        n_splits = len(manifest.outputs["tokens"].spec.row_blocks)
-        return CorpusInput(recorded_bytes(manifest), n_splits, int(manifest.facts["n_tokens"]))
-    splits = corpus_of(job.corpus).splits
-    sizes = file_sizes(split.url for split in splits)
-    return CorpusInput(sum(sizes.values()), len(splits), 0)
+        n_partitions = len(manifest.outputs["tokens"].spec.row_blocks)
+        return CorpusInput(recorded_bytes(manifest), n_partitions, int(manifest.facts["n_tokens"]))
+    partitions = corpus_of(job.corpus).partitions
+    sizes = file_sizes(partition.url for partition in partitions)
+    return CorpusInput(sum(sizes.values()), len(partitions), 0)
 
 
 def sampled(job: CorpusJob, counted: Counted | None) -> Sampled:
-    """Return a sample of a corpus: of its token parts where they are committed, else of its text."""
+    """Return a sample of a corpus: of its token partitions where they are committed, else of its text."""
     if counted is not None and "tokens" in counted.stages:
         manifest, items = counted.stages["tokens"], counted.workspace.files("tokens")
         prefixes = tuple(item.paths[0].removesuffix(".documents.parquet") for item in items)
         sample = _sample_of_parts(prefixes, manifest.digest)
         return Sampled(sample, int(manifest.facts["n_tokens"]) / max(sample.n_tokens, 1))
     corpus = corpus_of(job.corpus)
-    sizes = file_sizes(split.url for split in corpus.splits)
-    sample = _sample_of_text(corpus.splits, corpus.tokenizer, tuple(sizes.values()))
+    sizes = file_sizes(partition.url for partition in corpus.partitions)
+    sample = _sample_of_text(corpus.partitions, corpus.tokenizer, tuple(sizes.values()))
     growth = 1.0 if sample.is_whole else sum(sizes.values()) / max(sample.n_bytes, 1)
     return Sampled(sample, max(1.0, growth))
 
 
 @lru_cache(maxsize=4)
 def _sample_of_text(
-    splits: tuple[Split, ...],
+    partitions: tuple[Partition, ...],
     tokenizer: Tokenizer,
     sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
 ) -> CorpusSample:
-    return sample_splits(splits, tokenizer)
+    return sample_splits(partitions, tokenizer)
 
 
 @lru_cache(maxsize=4)

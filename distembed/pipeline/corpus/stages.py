@@ -17,20 +17,20 @@ from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from distembed.corpus import (
-    Split,
+    Partition,
     Tokenizer,
     Tokens,
     Vocabulary,
     build_vocabulary,
-    tokenize_split,
+    tokenize_partition,
 )
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.parts import SKIPPED_SCHEMA, read_part
+from distembed.corpus.partitions import SKIPPED_SCHEMA, read_partition
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
     cooccurrence_row_blocks,
-    count_part,
+    count_partition,
     merge_partials,
 )
 from distembed.counting.documents import count_document_terms
@@ -42,11 +42,11 @@ from distembed.pipeline.plan import StagePlan
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 
-PART_DICTIONARY_BYTES = 200 * 2**20
-"""Bytes of a part's largest dictionary (`corpus.parts.DICTIONARY_WORDS`): its table, growing, and what is written."""
+DICTIONARY_BYTES = 200 * 2**20
+"""Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
 
 SLICE_ENTRIES, SLICE_ENTRY_BYTES = 2**20, 100
-"""Words of a slice on its way from the dictionaries of parts to the vocabulary, and the bytes of each."""
+"""Words of a slice on its way from the dictionaries of partitions to the vocabulary, and the bytes of each."""
 
 VOCABULARY_BYTES = 240
 """Bytes a word of the vocabulary takes in the stage that makes it, measured on words of six letters and more."""
@@ -58,10 +58,10 @@ Measured 310 to 370; the hash table doubles.
 """
 
 DICTIONARY_SHARE = 60
-"""Bytes of a dictionary a byte of a split may need: texts of nothing but new words, compressed four times."""
+"""Bytes of a dictionary a byte of a partition may need: texts of nothing but new words, compressed four times."""
 
 DOCUMENT_BYTES = 200
-"""Bytes a document takes in the stage of the vocabulary, which joins the tables of documents of all parts."""
+"""Bytes a document takes in the stage of the vocabulary, which joins the tables of documents of all partitions."""
 
 TOKEN_BYTES = 2.2
 """Bytes a stored token takes."""
@@ -96,37 +96,44 @@ class PairBased(CorpusBased, Protocol):
 
 
 def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
-    """Return the plan of tokenizing: a split of text and the dictionary of its part in each task."""
+    """Return the plan of tokenizing: a partition of text and the dictionary of its partition in each task."""
     corpus = sizes.corpus
-    split = min(job.corpus.split_bytes, corpus.input_bytes)
-    dictionary = min(PART_DICTIONARY_BYTES, DICTIONARY_SHARE * split)
+    partition = min(job.corpus.partition_bytes, corpus.input_bytes)
+    dictionary = min(DICTIONARY_BYTES, DICTIONARY_SHARE * partition)
     return StagePlan(
-        corpus.n_splits,
+        corpus.n_partitions,
         corpus.input_bytes,
         int(TOKEN_BYTES * corpus.n_tokens),
-        2 * split + dictionary,
+        2 * partition + dictionary,
         exact="tokens" in corpus.counted,
     )
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenize each split of the corpus into a part with a dictionary of its own."""
+    """Tokenize each partition of the corpus, each with a dictionary of its own."""
     corpus = corpus_of(ctx.job.corpus)
-    make = partial(_tokenize_part, splits=corpus.splits, tokenizer=corpus.tokenizer)
-    parts = ctx.stage.store_files("tokens", len(corpus.splits), make, progress=ctx.progress("tokens"))
+    make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
+    partitions = ctx.stage.store_files(
+        "tokens", len(corpus.partitions), make, progress=ctx.progress("tokens")
+    )
     if ctx.job.corpus.bad_records == "skip":
-        ctx.stage.store_table("bad_records", _bad_records(parts))
-    totals = _totals(part.summary for part in parts)
+        ctx.stage.store_table("bad_records", _bad_records(partitions))
+    totals = _totals(partition.summary for partition in partitions)
     if omitted := left_out(totals):
         ctx.reporter.note(f"tokens: left out {omitted}")
     return totals
 
 
-def _bad_records(parts: Sequence[FileItem]) -> pa.Table:
-    """Return file, place and reason of each bad record that the parts list."""
+def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
+    """Return file, place and reason of each bad record that the partitions list."""
     suffix = ".skipped.parquet"
-    prefixes = (path.removesuffix(suffix) for part in parts for path in part.paths if path.endswith(suffix))
-    return pa.concat_tables([SKIPPED_SCHEMA.empty_table(), *(read_part(p, "skipped") for p in prefixes)])
+    prefixes = (
+        path.removesuffix(suffix)
+        for partition in partitions
+        for path in partition.paths
+        if path.endswith(suffix)
+    )
+    return pa.concat_tables([SKIPPED_SCHEMA.empty_table(), *(read_partition(p, "skipped") for p in prefixes)])
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
@@ -139,15 +146,15 @@ def left_out(tokens: Mapping[str, Any]) -> str:
     return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
 
 
-def _tokenize_part(
-    index: int, prefix: str, *, splits: Sequence[Split], tokenizer: Tokenizer
+def _tokenize_partition(
+    index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    summary = tokenize_split(splits[index], tokenizer, prefix)._asdict()
+    summary = tokenize_partition(partitions[index], tokenizer, prefix)._asdict()
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
 
 def _totals(summaries: Any) -> dict[str, Any]:
-    """Add up the numbers of all parts."""
+    """Add up the numbers of all partitions."""
     totals: dict[str, Any] = {}
     for summary in summaries:
         for name, value in summary.items():
@@ -163,17 +170,17 @@ def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
-    """Return the token parts of a workspace."""
+    """Return the token partitions of a workspace."""
     return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
 
 
 def _prefix(item: FileItem) -> str:
-    """Return what the names of a part's files share, without the dot."""
+    """Return what the names of a partition's files share, without the dot."""
     return item.paths[0].removesuffix(".documents.parquet")
 
 
 def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
-    """Return the plan of merging the dictionaries of all parts, and the documents beside."""
+    """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
     held = VOCABULARY_BYTES * corpus.n_candidates + DOCUMENT_BYTES * corpus.n_documents
@@ -187,13 +194,13 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
 
 
 def merging_bytes(n_entries: int, block_memory: int) -> int:
-    """Return the bytes that merging the dictionaries of all parts takes: a slice, and what is added up at a time."""
+    """Return the bytes that merging the dictionaries of all partitions takes."""
     added = min(n_entries, words_in_memory(block_memory))
     return SLICE_ENTRY_BYTES * min(n_entries, SLICE_ENTRIES) + ENTRY_BYTES * added
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
-    """Merge the dictionaries of all parts; keep the list of documents beside."""
+    """Merge the dictionaries of all partitions; keep the list of documents beside."""
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
     with local_scratch(ctx.workspace) as scratch:
@@ -241,7 +248,7 @@ def words_in_memory(block_memory: int) -> int:
 def documents_of(tokens: Tokens) -> pa.Table:
     """Return id, title, label and tokens of every document."""
     tables = []
-    for prefix in tokens.parts:
+    for prefix in tokens.partitions:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
         tables.append(pq.read_table(path, filesystem=fs, page_checksum_verification=True))
     return pa.concat_tables(tables)
@@ -277,7 +284,7 @@ def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, bloc
 
 def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
     """Return the plan of counting the words of documents, of which there are so many different ones in all."""
-    n_tasks = max(corpus.n_splits, 32 * corpus.n_tokens // block_memory)
+    n_tasks = max(corpus.n_partitions, 32 * corpus.n_tokens // block_memory)
     return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
 
 
@@ -298,9 +305,9 @@ def run_document_terms(ctx: Context) -> dict[str, Any]:
 
 
 def plan_runs(corpus: CorpusSizes, n_pairs: int, block_memory: int) -> StagePlan:
-    """Return the plan of counting so many pairs into the sorted runs of each part."""
+    """Return the plan of counting so many pairs into the sorted runs of each partition."""
     written = int(1.5 * PAIR_BYTES * n_pairs)
-    return plan_counting(corpus, corpus.n_splits, written_bytes=written, block_memory=block_memory)
+    return plan_counting(corpus, corpus.n_partitions, written_bytes=written, block_memory=block_memory)
 
 
 def plan_merging(n_pairs: int, block_memory: int) -> StagePlan:
@@ -315,17 +322,17 @@ def count_blocks(n_pairs: int, block_memory: int) -> int:
 
 
 def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
-    """Return the plan of counting the parts."""
+    """Return the plan of counting the partitions."""
     return plan_runs(sizes.corpus, sizes.n_nonzero, job.resources.block_memory)
 
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
-    """Return the plan of adding up the runs of all parts."""
+    """Return the plan of adding up the runs of all partitions."""
     return plan_merging(sizes.n_nonzero, job.resources.block_memory)
 
 
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
-    """Count each part of the tokens of a name into sorted runs, cut by row block."""
+    """Count each partition of the tokens of a name into sorted runs, cut by row block."""
     return store_runs(ctx, "partial_counts", counting_options(ctx.job), tokens=tokens)
 
 
@@ -337,38 +344,44 @@ def store_runs(
     tokens: str = "tokens",
     task: str = "partial counts",
 ) -> dict[str, Any]:
-    """Count each part of the tokens into sorted runs, cut by row block, and store them under a name."""
+    """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
     blocks = cooccurrence_row_blocks(
         ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
         direction=options.direction,
         block_memory=options.block_memory,
     )
-    parts = tokens_of(ctx.workspace, tokens).parts
+    partitions = tokens_of(ctx.workspace, tokens).partitions
     make = partial(
-        _count_numbered_part, workspace=ctx.workspace.url, parts=parts, options=options, row_blocks=blocks
+        _count_numbered_partition,
+        workspace=ctx.workspace.url,
+        partitions=partitions,
+        options=options,
+        row_blocks=blocks,
     )
-    ctx.stage.store_files(name, len(parts), make, temporary=True, progress=ctx.progress(task))
+    ctx.stage.store_files(name, len(partitions), make, temporary=True, progress=ctx.progress(task))
     return {"n_row_blocks": len(blocks) - 1}
 
 
-def _count_numbered_part(
+def _count_numbered_partition(
     index: int,
     prefix: str,
     *,
     workspace: str,
-    parts: Sequence[str],
+    partitions: Sequence[str],
     options: CooccurrenceOptions,
     row_blocks: Sequence[int],
 ) -> dict[str, Any]:
-    """Count the part of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
     vocabulary = vocabulary_of(Workspace.open(workspace))
-    partials = count_part(parts[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index)
+    partials = count_partition(
+        partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
+    )
     return {**partials._asdict(), "url": "", "row_blocks": list(row_blocks)}
 
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:
-    """Add the runs of all parts, row block by row block."""
+    """Add the runs of all partitions, row block by row block."""
     counts = merged_runs(ctx, "partial_counts")
     stored = ctx.stage.store(
         "cooccurrence",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -32,9 +32,10 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
-    """`[evaluation]`: folders or files of evaluation sets, and what is done to the vectors first."""
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
 
     sets: tuple[InputPath, ...] = ()
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     remove_mean: bool = False
     n_components_removed: int = Field(default=0, ge=0)
 

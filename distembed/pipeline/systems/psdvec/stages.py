@@ -269,7 +269,8 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
     scores = []
     if ctx.job.evaluation.sets:
-        scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), ctx.job.evaluation.sets)
+        section = ctx.job.evaluation
+        scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), section.sets, case=section.case)
     store_scores(ctx, SCORES, scores)
     return {"n_sets": len(scores)}
 

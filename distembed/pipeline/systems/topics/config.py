@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from distembed.corpus import Tokenizer, read_corpus
-from distembed.corpus.readers import SPLIT_BYTES
+from distembed.corpus.readers import PARTITION_BYTES
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
@@ -25,7 +25,7 @@ class CollectionSection(CorpusSection):
     """`[corpus]` of a collection whose documents have names and classes: fields of JSON lines and Parquet."""
 
     pattern: TokenPattern = "unicode"
-    split_bytes: Bytes = SPLIT_BYTES
+    partition_bytes: Bytes = PARTITION_BYTES
 
 
 class DocumentsSection(Section):

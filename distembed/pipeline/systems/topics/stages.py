@@ -89,9 +89,9 @@ def _tokens_name(job: TopicsJob) -> str:
 def plan_selection(job: TopicsJob, sizes: TopicSizes) -> StagePlan:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     tokens = int(corpus_stages.TOKEN_BYTES * sizes.corpus.n_tokens)
-    dictionary = min(corpus_stages.PART_DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
+    dictionary = min(corpus_stages.DICTIONARY_BYTES, corpus_stages.ENTRY_BYTES * sizes.corpus.n_entries)
     return StagePlan(
-        sizes.corpus.n_splits, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
+        sizes.corpus.n_partitions, tokens, tokens, dictionary, exact="tokens" in sizes.corpus.counted
     )
 
 
@@ -104,7 +104,7 @@ def run_selection(ctx: Context) -> dict[str, Any]:
         masks = choose_documents(
             every, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
         )
-        make = partial(_select_part, tokens=every, masks=masks)
+        make = partial(_select_partition, tokens=every, masks=masks)
         items = ctx.stage.store_files("selected_tokens", len(masks), make, progress=ctx.progress("selection"))
         chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
     documents = corpus_stages.documents_of(chosen)
@@ -112,10 +112,10 @@ def run_selection(ctx: Context) -> dict[str, Any]:
     return {"n_documents": documents.num_rows, "n_read": corpus_stages.documents_of(every).num_rows}
 
 
-def _select_part(
+def _select_partition(
     index: int, prefix: str, *, tokens: Tokens, masks: list[NDArray[np.bool_]]
 ) -> dict[str, int]:
-    return select_documents(tokens, tokens.parts[index], masks[index], prefix)
+    return select_documents(tokens, tokens.partitions[index], masks[index], prefix)
 
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 
 
 def _term_blocks(job: TopicsJob, sizes: TopicSizes) -> int:
-    return max(sizes.corpus.n_splits, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
+    return max(sizes.corpus.n_partitions, -(-32 * sizes.corpus.n_tokens // job.resources.block_memory))
 
 
 def plan_documents(job: TopicsJob, sizes: TopicSizes) -> StagePlan:

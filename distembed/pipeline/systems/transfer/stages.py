@@ -46,11 +46,11 @@ from distembed.pipeline.corpus.collections import (
     side_parameters,
     side_vocabulary,
     term_parameters,
-    token_parts,
+    token_partitions,
 )
 from distembed.pipeline.corpus.stages import (
+    DICTIONARY_BYTES,
     LOOKUP_BYTES,
-    PART_DICTIONARY_BYTES,
     VOCABULARY_BYTES,
     merging_bytes,
 )
@@ -127,9 +127,9 @@ def _systems(job: TransferJob) -> int:
 
 def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of tokenizing both collections."""
-    text = min(job.first.split_bytes, sizes.input_bytes)
-    task = 2 * text + PART_DICTIONARY_BYTES
-    return StagePlan(sizes.n_splits, 2 * sizes.input_bytes, 4 * _term_bytes(sizes), task)
+    text = min(job.first.partition_bytes, sizes.input_bytes)
+    task = 2 * text + DICTIONARY_BYTES
+    return StagePlan(sizes.n_partitions, 2 * sizes.input_bytes, 4 * _term_bytes(sizes), task)
 
 
 def plan_terms(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
@@ -291,7 +291,7 @@ def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
     options, block = ctx.job.topics, ctx.job.resources.block_memory
     counts = count_cooccurrences(
-        Tokens(token_parts(ctx.workspace, "first")),
+        Tokens(token_partitions(ctx.workspace, "first")),
         side_vocabulary(ctx.workspace, "first"),
         window=options.window,
         block_memory=block,
@@ -310,7 +310,7 @@ def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
     from sklearn.decomposition import LatentDirichletAllocation  # noqa: PLC0415 - half a second
 
     options = ctx.job.topics
-    tokens = Tokens(token_parts(ctx.workspace, "first"))
+    tokens = Tokens(token_partitions(ctx.workspace, "first"))
     counts = _in_memory(count_document_terms(tokens, side_vocabulary(ctx.workspace, "first")))
     with one_blas_thread():
         model = LatentDirichletAllocation(

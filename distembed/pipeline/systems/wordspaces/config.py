@@ -127,9 +127,10 @@ class WordSpacesSection(Section):
 
 
 class ScoringSection(Section):
-    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
+    """`[evaluation]` of word spaces: the sets, how their words are looked up, and whether all of them are kept."""
 
     sets: tuple[InputPath, ...] = ()
+    case: Literal["auto", "lower", "keep", "ignore"] = "auto"
     keep_words: bool = True
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.counting.cooccurrence import CooccurrenceOptions
-from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import find_word_sets, words_of
 from distembed.execution import Checkpoint, map_blocks
 from distembed.factorization.lsa import LSA
@@ -184,7 +185,7 @@ def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]
 def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
     """Return the sets in their order, and the words whose neighbors are listed."""
     report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
-    return {"report": report, "sets": list(job.evaluation.sets)}
+    return {"report": report, "sets": list(job.evaluation.sets), "case": job.evaluation.case}
 
 
 # --- documents -> counts ---------------------------------------------------------------------------------------
@@ -195,7 +196,8 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     keep = set(job.vocabulary.keep)
     if job.evaluation.keep_words and job.evaluation.sets:
-        keep |= {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
+        tested = {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
+        keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
@@ -475,7 +477,9 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     tested = {word for word_set in sets for word in words_of(word_set)}
     is_sparse = job.recipes[name].method in SPARSE_METHODS
     space = read_space(ctx.workspace, f"spaces/{name}", tested if is_sparse else None)
-    store_scores(ctx, f"scores_{name}.json", evaluate_sets(space, sets) if sets else [])
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    policy = Policy(job.evaluation.case).for_words(words)
+    store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
     store_nearest(ctx, f"nearest_{name}.json", f"spaces/{name}")
     return {"n_sets": len(sets)}
 

@@ -1,4 +1,4 @@
-"""Tiny token parts in the layout of distembed.corpus, written by the tests themselves."""
+"""Tiny token partitions in the layout of distembed.corpus, written by the tests themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def vocabulary_of(words: Sequence[str], counts: Sequence[int] | None = None) -> 
     return Vocabulary(list(words), counts_array, counts_array)
 
 
-def write_part(prefix: str, documents: Sequence[Document], *, row_tokens: int = 2**16) -> str:
+def write_partition(prefix: str, documents: Sequence[Document], *, row_tokens: int = 2**16) -> str:
     words: dict[str, int] = {}
     rows = []
     for number, document in enumerate(documents):

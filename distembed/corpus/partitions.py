@@ -1,19 +1,19 @@
-"""Splits to parts: every split of a corpus is tokenized once, into three Parquet files of its own.
+"""Splits to partitions: every partition of a corpus is tokenized once, into three Parquet files of its own.
 
-A part needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
+A partition needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
 ever has to be dropped before all counts are known, and another `min_count` costs no second reading of the
-text. A part with very many words has several dictionaries, one after the other, so that memory is bounded: a
+text. A partition with very many words has several dictionaries, one after the other, so that memory is bounded: a
 dictionary that has reached `DICTIONARY_WORDS` is written at the next end of a document, and a new one begun. Ids go
 on counting, and a word may then have several; its counts have to be added.
 
 ========================  ==================================================================================
-``<part>.tokens``         document int32 (number in the part), ids list<int32>: at most 2^16 ids a row; rows
+``<partition>.tokens``         document int32 (number in the partition), ids list<int32>: at most 2^16 ids a row; rows
 in a
                           row with one document number are one document; -1 is a border, not a token
-``<part>.words``          word, count int64, document_count int64; row i is the word with id i; no document is
+``<partition>.words``          word, count int64, document_count int64; row i is the word with id i; no document is
                           counted in two rows of one word
-``<part>.documents``      id, title, label (or null), n_tokens int64
-``<part>.skipped``        file, place, reason of each bad record; only where there are any
+``<partition>.documents``      id, title, label (or null), n_tokens int64
+``<partition>.skipped``        file, place, reason of each bad record; only where there are any
 ========================  ==================================================================================
 """
 
@@ -33,12 +33,12 @@ from numpy.typing import NDArray
 
 from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
-from distembed.corpus.streams import BadRecord, Batch, CorpusError, Progress, Split
+from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress
 from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import replacing
 
-READERS: dict[str, Callable[[Split, Progress], Iterator[Batch]]] = {
+READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "mediawiki": read_mediawiki,
     "text": read_text,
     "jsonl": read_jsonl,
@@ -71,7 +71,7 @@ SCHEMAS = {
 }
 
 
-class PartSummary(NamedTuple):
+class PartitionSummary(NamedTuple):
     """What one task read and wrote.
 
     `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the
@@ -79,7 +79,7 @@ class PartSummary(NamedTuple):
     that were not UTF-8, `n_bad_records` the records that could not be read.
     """
 
-    part: str
+    partition: str
     n_documents: int
     n_tokens: int
     n_words: int
@@ -95,40 +95,40 @@ class PartSummary(NamedTuple):
 
 
 class TokenBatch(NamedTuple):
-    """Some ids of a part: `document` int64 and `ids` int32 are equally long, ids[k] stands in document[k]."""
+    """Some ids of a partition: `document` int64 and `ids` int32 are equally long, ids[k] stands in document[k]."""
 
     document: NDArray[np.int64]
     ids: NDArray[np.int32]
 
 
-def read_split(split: Split, progress: Progress | None = None) -> Iterator[Batch]:
-    """Yield the batches of text of a split."""
-    return READERS[split.format](split, progress or Progress())
+def read_batches(partition: Partition, progress: Progress | None = None) -> Iterator[Batch]:
+    """Yield the batches of text of a partition."""
+    return READERS[partition.format](partition, progress or Progress())
 
 
-def tokenize_split(
-    split: Split, tokenizer: Tokenizer, target: str, *, storage_options: dict[str, Any] | None = None
-) -> PartSummary:
-    """Read a split and write its part: the three files appear at the prefix `target` when they are complete.
+def tokenize_partition(
+    partition: Partition, tokenizer: Tokenizer, target: str, *, storage_options: dict[str, Any] | None = None
+) -> PartitionSummary:
+    """Read a partition and write its partition: the three files appear at the prefix `target` when they are complete.
 
     Raises
     ------
-    CorpusError : the split cannot be read; nothing is left at `target`.
+    CorpusError : the partition cannot be read; nothing is left at `target`.
     """
-    words = scanner(tokenizer, url=split.url, errors=split.errors)
-    with PartFiles(target, storage_options or {}) as files:
+    words = scanner(tokenizer, url=partition.url, errors=partition.errors)
+    with PartitionFiles(target, storage_options or {}) as files:
         skipped = SkippedRows(files)
         progress = Progress(skipped.add)
-        rows = PartRows(files)
+        rows = PartitionRows(files)
         n_bytes_text = 0
-        for batch in read_split(split, progress):
+        for batch in read_batches(partition, progress):
             n_bytes_text += int((batch.stops - batch.starts).sum())
             rows.add(batch, words)
         n_words = rows.finish(words)
         skipped.finish()
     short, long, replaced = words.skipped()
-    return PartSummary(
-        part=target,
+    return PartitionSummary(
+        partition=target,
         n_documents=rows.n_documents,
         n_tokens=rows.n_tokens,
         n_words=n_words,
@@ -144,15 +144,15 @@ def tokenize_split(
     )
 
 
-class PartFiles:
-    """The three files of a part under temporary names; they get their own when the block ends well."""
+class PartitionFiles:
+    """The three files of a partition under temporary names; they get their own when the block ends well."""
 
     def __init__(self, target: str, storage_options: dict[str, Any]):
         self.filesystem, self.path = fsspec.core.url_to_fs(target, **storage_options)
         self.writers: dict[str, pq.ParquetWriter] = {}
         self._open = ExitStack()
 
-    def __enter__(self) -> PartFiles:
+    def __enter__(self) -> PartitionFiles:
         parent = self.path.rpartition("/")[0]
         if parent:
             self.filesystem.makedirs(parent, exist_ok=True)
@@ -164,14 +164,14 @@ class PartFiles:
         return self
 
     def add(self, kind: str) -> None:
-        """Open a further file of the part, unless it is open."""
+        """Open a further file of the partition, unless it is open."""
         if kind not in self.writers:
             renamed = replacing(self._name(kind), filesystem=self.filesystem)
             self._open_writer(kind, self._open.enter_context(renamed))
 
     def _open_writer(self, kind: str, partial: str) -> None:
         sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
-        self.writers[kind] = self._open.enter_context(_part_writer(kind, sink))
+        self.writers[kind] = self._open.enter_context(_partition_writer(kind, sink))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -187,7 +187,7 @@ class PartFiles:
         writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=max(len(columns[0]), 1))
 
 
-def _part_writer(kind: str, sink: Any) -> pq.ParquetWriter:
+def _partition_writer(kind: str, sink: Any) -> pq.ParquetWriter:
     # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
     encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
     return pq.ParquetWriter(
@@ -202,9 +202,9 @@ def _part_writer(kind: str, sink: Any) -> pq.ParquetWriter:
 
 
 class SkippedRows:
-    """The bad records of a part on their way to a file, which is made for the first of them."""
+    """The bad records of a partition on their way to a file, which is made for the first of them."""
 
-    def __init__(self, files: PartFiles):
+    def __init__(self, files: PartitionFiles):
         self.files = files
         self.held: list[BadRecord] = []
 
@@ -223,10 +223,10 @@ class SkippedRows:
         self.held = []
 
 
-class PartRows:
-    """The rows of a part on their way to its files: never more than a row group is held."""
+class PartitionRows:
+    """The rows of a partition on their way to its files: never more than a row group is held."""
 
-    def __init__(self, files: PartFiles):
+    def __init__(self, files: PartitionFiles):
         self.files = files
         self.n_tokens = self.n_documents = self.n_words = 0
         self.ids: list[NDArray[np.int32]] = []
@@ -335,82 +335,86 @@ def _spans_of(batch: Batch, spans: slice, heads: slice, n_closed: int) -> Batch:
     return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, batch.offset)
 
 
-def write_words(files: PartFiles, words: Scanner) -> int:
-    """Write the dictionary of a part; return its number of words."""
+def write_words(files: PartitionFiles, words: Scanner) -> int:
+    """Write the dictionary of a partition; return its number of words."""
     n_words = 0
-    for part in words.words():
-        if len(part.words):
-            files.write("words", [part.words, pa.array(part.counts), pa.array(part.document_counts)])
-        n_words += len(part.words)
+    for partition in words.words():
+        if len(partition.words):
+            files.write(
+                "words", [partition.words, pa.array(partition.counts), pa.array(partition.document_counts)]
+            )
+        n_words += len(partition.words)
     return n_words
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A tokenized corpus: its parts, in the corpus's order.
+    """A tokenized corpus: its partitions, in the corpus's order.
 
     Attributes
     ----------
-    parts : URL prefixes of the parts' files.
+    partitions : URL prefixes of the partitions' files.
     summaries : what the tasks that wrote them read, where it is known.
     """
 
-    parts: tuple[str, ...]
-    summaries: tuple[PartSummary, ...] = field(default=(), compare=False, repr=False)
+    partitions: tuple[str, ...]
+    summaries: tuple[PartitionSummary, ...] = field(default=(), compare=False, repr=False)
     storage_options: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
-    # The temporary folder that holds the parts lives as long as anything that reads them.
+    # The temporary folder that holds the partitions lives as long as anything that reads them.
     folder: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        return f"Tokens({plural(len(self.parts), 'part')}: {first_words(self.parts)})"
+        return f"Tokens({plural(len(self.partitions), 'partition')}: {first_words(self.partitions)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokens, (self.parts, self.summaries, self.storage_options)
+        return Tokens, (self.partitions, self.summaries, self.storage_options)
 
-    def iter_part(self, part: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
-        """Yield the ids of a part, at most about `n_ids` at a time; a batch may end inside a document."""
-        return iter_part(part, n_ids=n_ids, storage_options=dict(self.storage_options))
+    def iter_partition(self, partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
+        """Yield the ids of a partition, at most about `n_ids` at a time; a batch may end inside a document."""
+        return iter_partition(partition, n_ids=n_ids, storage_options=dict(self.storage_options))
 
-    def words(self, part: str) -> pa.Table:
-        """Return the dictionary of a part: word, count, document_count."""
-        return read_part(part, "words", dict(self.storage_options))
+    def words(self, partition: str) -> pa.Table:
+        """Return the dictionary of a partition: word, count, document_count."""
+        return read_partition(partition, "words", dict(self.storage_options))
 
-    def documents(self, part: str) -> pa.Table:
-        """Return the documents of a part: id, title, label, n_tokens."""
-        return read_part(part, "documents", dict(self.storage_options))
+    def documents(self, partition: str) -> pa.Table:
+        """Return the documents of a partition: id, title, label, n_tokens."""
+        return read_partition(partition, "documents", dict(self.storage_options))
 
 
-def open_part(part: str, kind: str, storage_options: dict[str, Any] | None = None) -> pq.ParquetFile:
-    """Open one of the three files of a part."""
-    filesystem, path = fsspec.core.url_to_fs(f"{part}.{kind}.parquet", **(storage_options or {}))
+def open_partition(
+    partition: str, kind: str, storage_options: dict[str, Any] | None = None
+) -> pq.ParquetFile:
+    """Open one of the three files of a partition."""
+    filesystem, path = fsspec.core.url_to_fs(f"{partition}.{kind}.parquet", **(storage_options or {}))
     if not filesystem.exists(path):
-        raise FileNotFoundError(f"{part}.{kind}.parquet does not exist; tokenize the corpus again.")
+        raise FileNotFoundError(f"{partition}.{kind}.parquet does not exist; tokenize the corpus again.")
     return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
 
 
 @contextmanager
-def _damage_told(part: str, kind: str) -> Iterator[None]:
+def _naming_damage(partition: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         raise CorpusError(
-            f"{part}.{kind}.parquet is damaged ({error}): delete it and tokenize the corpus again."
+            f"{partition}.{kind}.parquet is damaged ({error}): delete it and tokenize the corpus again."
         ) from error
 
 
-def read_part(part: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
-    """Return the whole of one of the files of a part."""
-    with open_part(part, kind, storage_options) as file, _damage_told(part, kind):
+def read_partition(partition: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
+    """Return the whole of one of the files of a partition."""
+    with open_partition(partition, kind, storage_options) as file, _naming_damage(partition, kind):
         return file.read()
 
 
-def iter_part(
-    part: str, *, n_ids: int = ROW_GROUP_IDS, storage_options: dict[str, Any] | None = None
+def iter_partition(
+    partition: str, *, n_ids: int = ROW_GROUP_IDS, storage_options: dict[str, Any] | None = None
 ) -> Iterator[TokenBatch]:
-    """Yield the ids of a part in order, at most max(n_ids, 2^16) at a time."""
-    with open_part(part, "tokens", storage_options) as file:
+    """Yield the ids of a partition in order, at most max(n_ids, 2^16) at a time."""
+    with open_partition(partition, "tokens", storage_options) as file:
         for group in range(file.num_row_groups):
-            with _damage_told(part, "tokens"):
+            with _naming_damage(partition, "tokens"):
                 table = file.read_row_group(group)
             yield from token_batches(table, n_ids)
 
@@ -429,7 +433,11 @@ def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
         row = stop
 
 
-def total(summaries: Sequence[PartSummary]) -> PartSummary:
-    """Return the sums over all parts."""
+def total(summaries: Sequence[PartitionSummary]) -> PartitionSummary:
+    """Return the sums over all partitions."""
     sums = [sum(column) for column in zip(*(summary[1:] for summary in summaries), strict=True)]
-    return PartSummary("", *sums) if sums else PartSummary("", *([0] * (len(PartSummary._fields) - 1)))
+    return (
+        PartitionSummary("", *sums)
+        if sums
+        else PartitionSummary("", *([0] * (len(PartitionSummary._fields) - 1)))
+    )

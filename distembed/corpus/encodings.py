@@ -1,0 +1,95 @@
+"""The encoding of a text from its first bytes: a byte-order mark, UTF-8, or else Windows-1252.
+
+UTF-8 is recognized by its form: text of another encoding is hardly ever valid UTF-8. Among the encodings of one byte
+per character nothing tells one from another but the language, so that what is not UTF-8 is taken for Windows-1252,
+as browsers do. It has the letters of western European languages; Latin-1 is a part of it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+HEAD_BYTES = 1 << 20
+"""Bytes at the beginning of a file from which its encoding is recognized."""
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte-order marks, the longer ones first where one begins another."""
+
+ONE_BYTE = "cp1252"
+"""What text is taken for that has no byte-order mark and is not UTF-8: Windows-1252."""
+
+MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+CUT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
+"""The beginning of a character at the end of the bytes that were read."""
+
+NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
+
+def detect_encoding(head: bytes) -> str:
+    """Return the encoding of a text from its first bytes.
+
+    Parameters
+    ----------
+    head : bytes
+        The first `HEAD_BYTES` of the text, or all of it where it is shorter.
+
+    Returns
+    -------
+    str
+        The encoding of the byte-order mark; ``"utf-16-le"`` or ``"utf-16-be"`` where every other byte is zero;
+        ``"utf-8"`` where most of what is not ASCII has the form of UTF-8, so that a damaged byte does not turn a
+        whole file into another encoding; else ``"cp1252"``.
+
+    Examples
+    --------
+    >>> detect_encoding("Äpfel".encode("latin-1"))
+    'cp1252'
+    >>> detect_encoding("Äpfel".encode("utf-8"))
+    'utf-8'
+    """
+    for mark, name in MARKS:
+        if head.startswith(mark):
+            return name
+    if head and 3 * head[1::2].count(0) > len(head):
+        return "utf-16-le"
+    if head and 3 * head[0::2].count(0) > len(head):
+        return "utf-16-be"
+    if len(head) >= HEAD_BYTES:
+        head = CUT.sub(b"", head)
+    valid = MULTIBYTE.findall(head)
+    n_other = len(NOT_ASCII.findall(head)) - sum(map(len, valid))
+    return "utf-8" if len(valid) >= n_other else ONE_BYTE
+
+
+def misread_as(head: bytes, encoding: str) -> str | None:
+    """Return an example of text that is valid UTF-8 and is decoded as another encoding of one byte per character.
+
+    Parameters
+    ----------
+    head : bytes
+        The beginning of the text.
+    encoding : str
+        What it is decoded as.
+
+    Returns
+    -------
+    str or None
+        What one of its characters becomes, as ``"ä becomes Ã¤"``; None where the encoding is not in doubt.
+    """
+    found = MULTIBYTE.search(head)
+    if (
+        found is None
+        or detect_encoding(head) != "utf-8"
+        or codecs.lookup(encoding).name in ("utf-8", "ascii")
+    ):
+        return None
+    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+        return None
+    return f"{found[0].decode('utf-8', 'replace')} becomes {found[0].decode(encoding, 'replace')}"
