@@ -11,7 +11,7 @@ import signal
 import click
 
 import distembed
-from distembed.pipeline.commands import export, jobs, vectors
+from distembed.pipeline.commands import export, inference, jobs, vectors
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -46,7 +46,7 @@ def cli() -> None:
     """
 
 
-for command in (*jobs.COMMANDS, *vectors.COMMANDS, *export.COMMANDS):
+for command in (*jobs.COMMANDS, *vectors.COMMANDS, *export.COMMANDS, *inference.COMMANDS):
     cli.add_command(command)
 
 
