@@ -46,6 +46,7 @@ _HOME = {
     "evaluate": "evaluation.words",
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
+    "read_neighbors": "pipeline.graphs",
     "run_job": "pipeline.jobs",
 }
 
@@ -71,6 +72,7 @@ __all__ = [
     "evaluate",
     "ppmi",
     "read_corpus",
+    "read_neighbors",
     "run_job",
     "tf_idf",
 ]
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
+    from distembed.pipeline.graphs import read_neighbors
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors

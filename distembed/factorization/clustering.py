@@ -27,6 +27,7 @@ class Facts(NamedTuple):
     mean: float
     n_empty_rows: int
     column_counts: Floats  # stored values of each column
+    is_counts: bool  # whole numbers throughout, and not only ones
 
 
 def check_nonnegative(matrix: Array, *, name: str) -> Facts:
@@ -37,8 +38,8 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
     ValueError
         If a value is negative, NaN or infinite, or if all are zero and the matrix is called X.
     """
-    found = compute(total(blocks.inspect, matrix, shape=(1, 5 + matrix.shape[1])))[0]
-    negative, not_finite, squares, added, empty = found[:5]
+    found = compute(total(blocks.inspect, matrix, shape=(1, 7 + matrix.shape[1])))[0]
+    negative, not_finite, not_whole, above_one, squares, added, empty = found[:7]
     if not_finite:
         raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
     if negative:
@@ -46,7 +47,7 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
             f"Negative values in data: {name} holds {int(negative)} negative values; give tf-idf or positive PMI."
         )
     mean = float(added / np.prod(matrix.shape, dtype=float))
-    return Facts(float(squares), mean, int(empty), found[5:])
+    return Facts(float(squares), mean, int(empty), found[7:], bool(above_one and not not_whole))
 
 
 def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:

@@ -438,8 +438,9 @@ class SemanticNMF(_Factorization):
         X : matrix (n, d), non-negative
             tf-idf with rows of unit length in the paper.
         M : matrix (d, d), non-negative, symmetric
-            Positive PMI (see `shift`).  Where nothing of it is above log shift, the result is that of `NMF`
-            with the multiplicative solver, and a core of zeros.
+            Positive PMI (see `shift`), not the counts that it is made from, of which a warning is given.  Where
+            nothing of it is above log shift, the result is that of `NMF` with the multiplicative solver, and a core
+            of zeros.
 
         Raises
         ------
@@ -486,7 +487,12 @@ def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
     matrix = row_blocks(checked_matrix(M, name="M", finite=False))
-    check_nonnegative(matrix, name="M")
+    if check_nonnegative(matrix, name="M").is_counts:
+        warnings.warn(
+            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
+            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
+            stacklevel=3,
+        )
     _check_symmetric(matrix)
     if shift == 1:
         return matrix

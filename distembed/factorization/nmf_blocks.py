@@ -221,18 +221,20 @@ def membership(labels: NDArray[np.int64], *, rank: int, floor: float, dtype: Any
 
 
 def inspect(X: csr_array) -> Floats:
-    """Return (1, 5 + d): negative, not finite, sum of squares, sum, empty rows, counts of columns."""
-    facts = np.empty((1, 5 + X.shape[1]))
+    """Return (1, 7 + d): negative, not finite, not whole, above one, squares, sum, empty rows, counts of columns."""
+    facts = np.empty((1, 7 + X.shape[1]))
     exact = X.data.astype(np.float64, copy=False)
     finite = np.isfinite(exact)
-    facts[0, :5] = (
+    facts[0, :7] = (
         np.count_nonzero(exact < 0),
         np.count_nonzero(~finite),
+        np.count_nonzero(exact != np.floor(exact)),
+        np.count_nonzero(exact > 1),
         np.vdot(exact, exact) if finite.all() else 0.0,
         exact.sum() if finite.all() else 0.0,
         np.count_nonzero(np.diff(X.indptr) == 0),
     )
-    facts[0, 5:] = np.bincount(X.indices, minlength=X.shape[1])
+    facts[0, 7:] = np.bincount(X.indices, minlength=X.shape[1])
     return facts
 
 

@@ -150,5 +150,10 @@ def read_vectors(workspace: Workspace) -> WordVectors:
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
     """Return a stored sparse array, in memory: its rows have few entries."""
-    blocks = compute(workspace.array(name).to_delayed().ravel().tolist())
+    return whole_sparse(workspace.array(name))
+
+
+def whole_sparse(array: da.Array) -> sp.csr_array:
+    """Return an array of CSR chunks, in memory."""
+    blocks = compute(array.to_delayed().ravel().tolist())
     return sp.csr_array(sp.vstack(blocks, format="csr"))

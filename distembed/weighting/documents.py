@@ -56,7 +56,7 @@ def weighted_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array
 
 
 def column_frequencies(block: Any) -> NDArray[np.int64]:
-    """Return (1, words): in how many rows of the block each word stands."""
+    """Return the number of rows of the block that contain each word, (1, words)."""
     return np.bincount(_checked(block).indices, minlength=block.shape[1])[np.newaxis]
 
 
@@ -104,7 +104,7 @@ def stacked_rows(
 
 
 def document_frequencies(counts: Any) -> NDArray[np.int64]:
-    """Return in how many documents each word stands, int64 (words,).
+    """Return the number of documents that contain each word, int64 (words,).
 
     Raises
     ------
@@ -186,33 +186,36 @@ def tf_idf(
     normalize: bool = True,
     dtype: Any = np.float32,
 ) -> Any:
-    """Weigh documents × words by ``tf · idf``, with rows of unit Euclidean length.
+    """Weight documents × words by ``tf · idf``, with rows of unit Euclidean length.
 
     Equal to scikit-learn's `TfidfTransformer` with the same options.
 
     Parameters
     ----------
-    counts : matrix (documents, words), non-negative
+    counts : matrix (documents, words)
+        Non-negative counts.
     frequencies : int64 array (words,), optional
-        Document frequencies to use, such as those of the documents a model was learnt from.
+        The document frequencies to use, for example those of the documents from which a model was learned.
     n_documents : int, optional
         The number of documents that `frequencies` come from.
     smooth : bool
         See `inverse_document_frequencies`.
     sublinear : bool
-        Take 1 + log tf for tf.
+        Use 1 + log tf instead of tf.
     normalize : bool
         Scale rows to unit length; an empty document stays empty.
-    dtype : type of the result
+    dtype : dtype
+        The type of the result.
 
     Returns
     -------
-    csr_array, or Dask array of csr_array row blocks with the chunks of counts
+    csr_array or dask.array.Array
+        The weights; a Dask array has csr_array row blocks with the chunks of `counts`.
 
     Raises
     ------
     ValueError
-        If a count is negative, NaN or infinite, or `frequencies` belong to another number of words.
+        If a count is negative, NaN or infinite, or `frequencies` has another number of words.
     """
     matrix = _lifted(counts)
     if frequencies is None:
@@ -240,14 +243,16 @@ def entropy_weights(counts: Any) -> Floats:
 
 
 def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.float32) -> Any:
-    """Weigh documents × words by ``log(1 + tf) · (1 - H / log n_documents)``: Dumais (1991).
+    """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``: Dumais (1991).
 
     Parameters
     ----------
-    counts : matrix (documents, words), non-negative
+    counts : matrix (documents, words)
+        Non-negative counts.
     weights : float64 array (words,), optional
-        From `entropy_weights`, for documents that were not in the sums.
-    dtype : type of the result
+        The result of `entropy_weights`, for documents that were not in the sums.
+    dtype : dtype
+        The type of the result.
 
     Raises
     ------
