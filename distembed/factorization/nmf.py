@@ -63,12 +63,12 @@ def column_norms(factors: Array) -> NDArray[np.float64]:
 
 
 def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
-    """Return the largest of a document's factors once columns have unit norm, int64 (n, 1), -1 for a zero row."""
+    """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
 
 
 class _Factorization(DocumentClusterer):
-    """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
+    """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
 
     _method: ClassVar[str]
 
@@ -103,7 +103,7 @@ class _Factorization(DocumentClusterer):
             raise ValueError(f"n_iter is {self.n_iter} and n_init is {self.n_init}; both must be 1 or more.")
 
     def _fit(self, X: Array, start: Callable[[tuple[int, ...]], Factors], one_round: Round) -> None:
-        """Carry every start to its end and keep the one of the smallest objective."""
+        """Run every start to its end and keep the one with the smallest objective."""
         seed = seed_of(self.random_state)
         ends = (
             descend(
@@ -141,7 +141,7 @@ class _Factorization(DocumentClusterer):
         self.n_iter_ = fit.objective.size
 
     def _keep_kind(self, X: Any) -> None:
-        """Bring the document factors into memory where X was, though it was cut into blocks."""
+        """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
         self.document_factors_ = like_input(self.document_factors_, X)
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
@@ -234,12 +234,12 @@ class _Factorization(DocumentClusterer):
         return model
 
     def top_words(self, n: int, words: Sequence[str]) -> list[list[str]]:
-        """Return for every component its n words of the largest factors, the largest first.
+        """Return the n words with the largest factors of every component, in falling order.
 
         Raises
         ------
         ValueError
-            If there are not as many words as rows of `word_factors_`.
+            If the number of words is not the number of rows of `word_factors_`.
         """
         check_is_fitted(self, "word_factors_")
         n_words = self.word_factors_.shape[0]
@@ -480,7 +480,7 @@ class SemanticNMF(_Factorization):
 
 
 def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
-    """Return the shifted M as row blocks, refusing one of other words or without symmetry."""
+    """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
     if getattr(M, "shape", None) != (n_words, n_words):
         raise ValueError(
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "

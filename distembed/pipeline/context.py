@@ -35,9 +35,9 @@ class Context(NamedTuple):
     reporter: Reporter
     workers: Workers
 
-    def progress(self, task: str) -> Callable[[int, int], None]:
-        """Return a callable that tells how many of all blocks are done."""
-        return partial(self.reporter.advance, task)
+    def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
+        """Return a callable that reports how many of all blocks, or of other units, are done."""
+        return partial(self.reporter.advance, task, unit=unit)
 
 
 class StageSpec(NamedTuple):

@@ -163,6 +163,11 @@ def _marks(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Read]:
         yield from _marks(inner)
 
 
+def is_input(annotation: Any) -> bool:
+    """Return whether the values of a type name files that a stage reads."""
+    return Read.FILES in set(_marks(annotation))
+
+
 def texts_in(value: Any) -> Iterator[str]:
     """Yield every string in nested tables and lists."""
     if isinstance(value, str):

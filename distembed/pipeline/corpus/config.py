@@ -148,7 +148,7 @@ class CorpusJob(Job):
 class CountingJob(CorpusJob):
     """A job that counts the pairs of words of a corpus once."""
 
-    counting: CountingSection = LeftCountingSection()
+    counting: CountingSection = CountingSection()
 
 
 def corpus_of(section: CorpusSection) -> Corpus:
