@@ -90,11 +90,17 @@ class ParallelSection(Section):
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.
+NOT_OF_WORD_VECTORS = dict.fromkeys(
+    ("min_documents", "max_share", "stop_words"), "a word gets its vector whatever documents it is in"
+)
+
+
 @section_of(
     build_vocabulary,
     exclude={
         "words_in_memory": "it follows from resources.block_memory",
         "scratch": "temporary files lie in the workspace",
+        **NOT_OF_WORD_VECTORS,
     },
     defaults={"min_count": 5},
 )

@@ -209,16 +209,17 @@ def run_search(ctx: Context) -> dict[str, Any]:
     rows = _searched_rows(ctx)
     meaning = "Squared distances (-x·y for inner products) and row numbers of the neighbors, nearest first."
     checkpoint = kept_as(ctx, {"neighbors": "neighbor_lists"}, meaning=meaning)
+    choices: dict[str, Any]
     if options.search == "approximate":
-        choices: dict[str, Any] = {"random_state": options.random_state, "n_sampled": options.n_sampled}
+        choices = {"random_state": options.random_state, "n_sampled": options.n_sampled}
         _, recall = approximate_rows(
             rows, options.n_neighbors, metric=row_metric(metric), checkpoint=checkpoint, **choices
         )
         return {"recall": recall, "n_sampled": min(options.n_sampled, rows.shape[0])}
     block = job.resources.block_memory
-    nearest_rows(
-        rows, options.n_neighbors, metric=metric, block_memory=block, checkpoint=checkpoint, reread=True
-    )
+    single = ctx.workspace.array("vectors").dtype == np.float32
+    choices = {"block_memory": block, "checkpoint": checkpoint, "reread": True, "single": single}
+    nearest_rows(rows, options.n_neighbors, metric=metric, **choices)
     return {"recall": 1.0, "n_sampled": 0}
 
 
