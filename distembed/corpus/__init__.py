@@ -1,4 +1,4 @@
-"""DOCUMENTS -> TOKEN IDS: files to documents, documents to ids (once), partitions to a vocabulary."""
+"""DOCUMENTS -> TOKEN IDS: files to documents, documents to token ids (read once), dictionaries to a vocabulary."""
 
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.partitions import (

@@ -1,12 +1,12 @@
-"""Compiled scanners over UTF-8 bytes: text to part-local token ids, and wikitext to plain text.
+"""Compiled scanner of UTF-8 bytes: text to the token ids of a partition.
 
-Both are single passes over bytes and never make a Python object. The word scanner is a resumable machine:
-all it knows between two calls lies in the arrays of `ScanState`, so text may arrive in pieces cut anywhere
-between two code points. It keeps a table of the words seen so far (see `dictionary_blocks`), whose ids count up
-in order of first appearance.
+The scanner is a single pass over the bytes that never creates a Python object, and it can be resumed:
+everything it knows between two calls is in the arrays of `ScanState`, so the text may arrive in pieces cut
+anywhere between two code points. It keeps a table of the words seen so far (see `dictionary_blocks`), whose
+ids count up in order of first appearance.
 
-Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the
-low 21 bits).
+Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low
+21 bits).
 """
 
 from __future__ import annotations
@@ -62,14 +62,22 @@ class ScanState(NamedTuple):
 
     Attributes
     ----------
-    fields : int64 (N_FIELDS,), the counters named above.
-    token : uint64 (TOKEN_WORDS,), bytes of the token under way.
-    slots : uint64 (2**k, 2), key and id + 1 of each table entry; id 0 marks an empty one.
-    arena : uint64, bytes of the words, each padded to whole 8-byte units.
-    starts : int64 (limit + 1,), first arena unit of each word.
-    lengths : int32 (limit,), bytes of each word.
-    stats : int64 (limit, 3), tokens, documents and last document of each word.
-    pending : int32, ids of a segment still shorter than the minimum.
+    fields : int64 array (N_FIELDS,)
+        The counters named above.
+    token : uint64 array (TOKEN_WORDS,)
+        The bytes of the unfinished token.
+    slots : uint64 array (2**k, 2)
+        The key and id + 1 of each table entry; id 0 marks an empty slot.
+    arena : uint64 array
+        The bytes of the words, each padded to whole 8-byte units.
+    starts : int64 array (limit + 1,)
+        The first arena unit of each word.
+    lengths : int32 array (limit,)
+        The number of bytes of each word.
+    stats : int64 array (limit, 3)
+        The number of tokens, the number of documents and the last document of each word.
+    pending : int32 array
+        The ids of a segment that is still shorter than the minimum.
     """
 
     fields: np.ndarray
@@ -114,7 +122,7 @@ def grow_state(state: ScanState) -> ScanState:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def forget_words(state: ScanState, n_words: int) -> None:
-    """Take the newest words out of the table until `n_words` are left: last in, first out, so exact."""
+    """Remove the newest words from the table until `n_words` are left; reverse order keeps the table exact."""
     f = state.fields
     while f[N_WORDS] > n_words:
         word = f[N_WORDS] - 1
@@ -129,7 +137,7 @@ def forget_words(state: ScanState, n_words: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def identify(state: ScanState) -> np.int64:
-    """Return the id of the token under way, entering a new word; -1 where there is no room."""
+    """Return the id of the unfinished token, adding a new word to the table; -1 if there is no room."""
     f, length = state.fields, state.fields[LENGTH]
     key = key_of(state.token, length)
     slot = find_slot(key, state.token, length, state.slots, state.arena, state.starts, state.lengths)
@@ -167,7 +175,7 @@ def commit_id(state: ScanState, word: int, ids: np.ndarray) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def add_to_segment(state: ScanState, word: int, ids: np.ndarray) -> None:
-    """Add an id to the segment; the output gets a segment once it has the minimum number of tokens."""
+    """Add an id to the segment; a segment is written once it has the minimum number of tokens."""
     f, minimum = state.fields, len(state.pending)
     f[SEGMENT_TOKENS] += 1
     n = f[SEGMENT_TOKENS]
@@ -185,7 +193,7 @@ def add_to_segment(state: ScanState, word: int, ids: np.ndarray) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def end_token(state: ScanState, ids: np.ndarray) -> bool:
-    """Finish the token under way, if any; False where the table must grow first."""
+    """Finish the current token, if any; return False if the table must grow first."""
     f = state.fields
     length = f[LENGTH]
     if length > 0:
@@ -206,7 +214,7 @@ def end_token(state: ScanState, ids: np.ndarray) -> bool:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def end_segment(state: ScanState) -> None:
-    """Finish a document, line or sentence; one under the minimum leaves neither tokens nor words."""
+    """Finish a document, line or sentence; one below the minimum length leaves neither tokens nor words."""
     f = state.fields
     if 0 < f[SEGMENT_TOKENS] < len(state.pending):
         f[N_SHORT_SEGMENTS] += 1
@@ -218,7 +226,7 @@ def end_segment(state: ScanState) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def push_byte(state: ScanState, byte: int) -> None:
-    """Append one byte to the token under way; beyond the longest token only its length grows."""
+    """Append one byte to the current token; beyond the maximum length only the length is counted."""
     f = state.fields
     length = f[LENGTH]
     if length < MAX_TOKEN_BYTES:
@@ -228,7 +236,7 @@ def push_byte(state: ScanState, byte: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def push_point(state: ScanState, point: int) -> None:
-    """Append one code point to the token under way, as UTF-8."""
+    """Append one code point to the current token, as UTF-8."""
     if point < 0x80:
         push_byte(state, point)
         return
@@ -246,7 +254,7 @@ def push_point(state: ScanState, point: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def push_letter(state: ScanState, v: int) -> None:
-    """Append a letter or mark to the token under way; a mark leaves the letter before it the last one."""
+    """Append a letter or mark to the current token; after a mark, the letter before it is still the last letter."""
     push_point(state, v & POINT)
     if v & WORD:
         state.fields[LAST_LETTER] = v & POINT
@@ -254,7 +262,7 @@ def push_letter(state: ScanState, v: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def decode(data: np.ndarray, i: int, stop: int) -> tuple[np.int64, int]:
-    """Return the code point at `i` and its width in bytes; width 0 where it is not valid UTF-8 (RFC 3629)."""
+    """Return the code point at `i` and its width in bytes; the width is 0 if it is not valid UTF-8 (RFC 3629)."""
     lead = np.int64(data[i])
     if lead < 0xE0:
         width, point, least = 2, lead & 0x1F, 0x80
@@ -278,7 +286,7 @@ def decode(data: np.ndarray, i: int, stop: int) -> tuple[np.int64, int]:
 def take_letters(state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray) -> int:
     """Append the run of ASCII word characters at `i` to the token; return where the run ends.
 
-    The loop that meets nearly every byte of English text: eight bytes gather in a register before they are
+    This loop reads nearly every byte of English text: eight bytes are collected in a register before they are
     stored.
     """
     length = state.fields[LENGTH]
@@ -309,9 +317,10 @@ def is_hebrew(point: int) -> bool:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def hold(fields: np.ndarray, v: int) -> bool:
-    """Hold a character that belongs to the token if a letter follows; False where it never does.
+    """Hold back a character that belongs to the token if a letter follows; return False if it never does.
 
-    HELD is its code point, negative where the letter must be Hebrew: quotation marks between two Hebrew letters.
+    HELD is its code point, negative where the letter must be Hebrew (quotation marks between two Hebrew
+    letters).
     """
     if fields[LENGTH] == 0 or fields[HELD] != 0:
         return False
@@ -325,9 +334,9 @@ def hold(fields: np.ndarray, v: int) -> bool:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def note_punctuation(fields: np.ndarray, v: int) -> None:
-    """Follow punctuation: 1 after a full stop, 2 after white space behind it, 3 hard stop.
+    """Update the sentence state: 1 after a full stop, 2 after white space following it, 3 after a hard stop.
 
-    A full stop after a single letter is an initial ("J. Smith") and ends nothing.
+    A full stop after a single letter is an initial ("J. Smith") and does not end a sentence.
     """
     if v & HARD_STOP:
         fields[SENTENCE] = 3
@@ -344,7 +353,7 @@ def note_punctuation(fields: np.ndarray, v: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
-    """End the token before a character outside words, and the segment where the border says so."""
+    """End the token before a character that is not part of a word, and the segment if the border requires it."""
     f = state.fields
     if hold(f, v):
         return True
@@ -366,9 +375,9 @@ def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def begin_character(state: ScanState, v: int, ids: np.ndarray) -> bool:
-    """Prepare for a word character: end the sentence before it, or take what is held into the token.
+    """Prepare for a word character: end the sentence before it, or add the held character to the token.
 
-    False where the table must grow first.
+    Return False if the table must grow first.
     """
     f = state.fields
     if f[SENTENCE] != 0:
@@ -388,10 +397,10 @@ def begin_character(state: ScanState, v: int, ids: np.ndarray) -> bool:
 def take_known_words(
     state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, special: int, ids: np.ndarray
 ) -> int:
-    """Take the words at `i` for as long as they are the common case; return where the first other one begins.
+    """Process the words at `i` while they are the common case; return where the first other word begins.
 
-    The common case: ASCII, at most 8 bytes, in the table already, then a character that only separates.
-    Everything stays in registers; what this does is what the general path does, only faster.
+    The common case is an ASCII word of at most 8 bytes that is in the table already, followed by a character
+    that only separates. Everything stays in registers; the result is that of the general path.
     """
     f, slots, stats = state.fields, state.slots, state.stats
     mask, document, first_id = len(slots) - 1, f[DOCUMENT], f[N_IDS]
@@ -476,7 +485,7 @@ def scan_span(  # noqa: C901 - compiled: no keywords
 
 @njit(cache=True, nogil=True, _nrt=False)
 def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_tokens: np.ndarray) -> bool:
-    """Close the document under way; False where the table must grow first."""
+    """Close the current document; return False if the table must grow first."""
     f = state.fields
     if not end_token(state, ids):
         return False
@@ -503,21 +512,34 @@ def scan(
     id_stops: np.ndarray,
     n_tokens: np.ndarray,
 ) -> int:
-    """Scan spans of UTF-8 text, each a document or the next piece of the one before.
+    """Scan spans of UTF-8 text, each a document or the next piece of the previous one.
 
     Parameters
     ----------
-    data : uint8, the text.
-    starts, stops : int64 (n,), the spans; the first goes on with the document under way, if there is one.
-    n_closed : how many of the spans end their document: all, or all but the last.
-    table : uint32 (0x110000,), the class table.
-    ids : int32 (at least data.size + len(pending) + 2,), output: ids, -1 at borders inside a document.
-    id_stops, n_tokens : int64 (n,), output: for each closed document the end of its ids, and its number of
-    tokens.
+    state : ScanState
+        The state of the scanner, changed in place.
+    data : uint8 array
+        The text.
+    starts, stops : int64 array (n,)
+        The spans; the first continues the open document, if there is one.
+    n_closed : int
+        The number of spans that end their document: all, or all but the last.
+    table : uint32 array (0x110000,)
+        The class table.
+    border : int
+        What a window never crosses: BORDER_DOCUMENT, BORDER_LINE or BORDER_SENTENCE.
+    strict : bool
+        Whether bytes that are not UTF-8 end the scan; otherwise they separate words.
+    ids : int32 array
+        Output of at least ``data.size + len(pending) + 2`` entries: ids, and -1 at borders inside a document.
+    id_stops, n_tokens : int64 array (n,)
+        Output: for each closed document the end of its ids, and its number of tokens.
 
     Returns
     -------
-    DONE; GROW (call again with a grown state); INVALID (the POSITION field says where the text is not UTF-8).
+    int
+        DONE; GROW (call again with a grown state); or INVALID (the POSITION field is the place that is not
+        UTF-8).
     """
     f = state.fields
     while f[SPAN] < len(starts):

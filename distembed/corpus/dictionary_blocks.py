@@ -1,7 +1,8 @@
-"""Compiled hash table of words, open addressed, over arrays: slots of key and id, and an arena of bytes.
+"""A compiled hash table of words with open addressing, in arrays: slots of key and id, and an arena of bytes.
 
-- a word of at most 8 bytes *is* its key (its bytes as one little-endian integer, never zero in the low byte);
-- a longer word has its hash as key, with the low byte zero, and is compared with the arena where its bytes lie.
+- A word of at most 8 bytes is its own key: its bytes as one little-endian integer, never zero in the low
+  byte.
+- The key of a longer word is a hash whose low byte is zero; the word is compared with its bytes in the arena.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def key_of(words: np.ndarray, length: int) -> np.uint64:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def first_slot(key: np.uint64, mask: int) -> np.int64:
-    """Return where the search of the table for `key` begins."""
+    """Return the slot at which the search for `key` begins."""
     h = key * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     h *= np.uint64(0xD6E8FEB86659FD93)
@@ -52,7 +53,7 @@ def find_slot(
     starts: np.ndarray,
     lengths: np.ndarray,
 ) -> np.int64:
-    """Return the slot that holds the word, or the empty one where it belongs."""
+    """Return the slot that holds the word, or the empty slot where it belongs."""
     mask = len(slots) - 1
     slot = first_slot(key, mask)
     while slots[slot, 1] != 0:
@@ -85,8 +86,14 @@ def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int, seed: int
 
     Parameters
     ----------
-    data : uint8, the words' bytes; bounds : int32 (n + 1,), where each begins and the last ends.
-    seed : mixed into the hash: the buckets of two seeds are independent.
+    data : uint8 array
+        The bytes of the words.
+    bounds : int32 array (n + 1,)
+        The offset at which each word begins, and the end of the last.
+    n_buckets : int
+        The number of buckets.
+    seed : int
+        A number mixed into the hash: the buckets of two seeds are independent.
     """
     buckets = np.empty(len(bounds) - 1, np.int32)
     for word in range(len(buckets)):

@@ -1,7 +1,7 @@
-"""Splits of text, JSON lines and Parquet files to batches of documents.
+"""Reads partitions of text, JSON lines and Parquet files as batches of documents.
 
-Whatever lies in a file, its text moves in batches of a few MiB: a longer document is several spans in a row,
-and nothing here ever holds a whole line, document or file.
+Text moves in batches of a few MiB: a longer document is several consecutive spans, and no line, document or
+file is ever held whole, except for a JSON line, whose length is limited.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_text(partition: Partition, progress: Progress) -> Iterator[Batch]:
 
 
 def document_ids(url: str, offsets: NDArray[np.int64]) -> pa.Array:
-    """Return ids "file:byte offset", which need no count of the lines before."""
+    """Return ids of the form "file:byte offset", which can be given without counting the lines before."""
     name = url.rsplit("/", 1)[-1] + ":"
     return pc.binary_join_element_wise(name, pa.array(offsets).cast(pa.string()), "")
 
@@ -124,7 +124,7 @@ def closing_batch(offset: int) -> Batch:
 
 
 def line_batch(partition: Partition, data: bytes, offset: int, *, continues: bool) -> Batch:
-    """Cut a piece of text into lines; empty lines are no documents."""
+    """Divide a piece of text into lines; an empty line is not a document."""
     array = np.frombuffer(data, np.uint8)
     stops = np.flatnonzero(array == ord("\n"))
     n_closed = len(stops)
@@ -153,7 +153,7 @@ def line_batch(partition: Partition, data: bytes, offset: int, *, continues: boo
 
 
 class Span(NamedTuple):
-    """A piece of text on its way into a batch; `id` is None where it goes on with the document before."""
+    """A piece of text that will be put into a batch; `id` is None where it continues the previous document."""
 
     text: bytes
     closes: bool
@@ -211,9 +211,10 @@ def block_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
 
 
 class BlockReader:
-    """A machine over text in blocks: `state` is what lies before the next byte to be read.
+    """A state machine that reads text in blocks; `state` describes the text before the next byte to be read.
 
-    "unknown": the middle of a block of the partition before; "between" blocks; "title"; "text".
+    The states are "unknown" (inside a block that belongs to the previous partition), "between" (blocks),
+    "title" and "text".
     """
 
     def __init__(self, partition: Partition):
@@ -387,7 +388,7 @@ def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
 
 
 def missing_text(record: dict[str, Any], text_fields: tuple[str, ...]) -> str:
-    """Return what to say of a record without text."""
+    """Return the description of a record that has no text."""
     for field in text_fields:
         if record.get(field) is not None and not isinstance(record[field], str):
             return f'holds {type(record[field]).__name__} in "{field}", not text; give text_field='
@@ -402,7 +403,7 @@ def optional(partition: Partition, offset: int, record: dict[str, Any], field: s
 
 
 def encoded(partition: Partition, offset: int, text: str) -> bytes:
-    """Return text as UTF-8; a lone surrogate is no character."""
+    """Return text as UTF-8; a lone surrogate is an error, because it is not a character."""
     try:
         return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
     except UnicodeEncodeError as error:
@@ -461,7 +462,7 @@ class RowPlace(NamedTuple):
 
 
 def check_columns(partition: Partition, schema: pa.Schema) -> None:
-    """Refuse a Parquet file without the columns asked for, or whose text is something else."""
+    """Check that a Parquet file has the columns asked for, and that they are text."""
     options = ("id_field", "title_field", "label_field")
     asked = [("text_field", field) for field in partition.fields[0]]
     for option, field in [*asked, *zip(options, partition.fields[1:], strict=True)]:
@@ -478,7 +479,7 @@ def check_columns(partition: Partition, schema: pa.Schema) -> None:
 def parquet_batch(
     partition: Partition, records: pa.RecordBatch, place: RowPlace, progress: Progress
 ) -> Batch:
-    """Return the batch of some rows; a text or title that is null is empty."""
+    """Return the batch of some rows; a null text or title becomes an empty one."""
     columns = {field: as_text(records.column(field)) for field in records.schema.names}
     bad = bad_rows(columns) if partition.errors == "strict" else {}
     for row, field in bad.items():
@@ -514,7 +515,7 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def repaired(column: pa.Array) -> pa.Array:
-    """Return texts with what is not UTF-8 replaced."""
+    """Return texts in which the bytes that are not UTF-8 are replaced."""
     if is_valid(column):
         return column.cast(pa.string())
     values = [value.as_buffer() for value in column]

@@ -1,10 +1,10 @@
-"""Wikitext to plain text: one compiled pass over UTF-8 bytes.
+"""Converts wikitext to plain text in one compiled pass over UTF-8 bytes.
 
-The machine copies text to the output and keeps a stack of what is open (templates, links, tables). Each
-entry knows where its output began: a template or table that closes cuts the output back to there, a link
-that closes keeps its last part. So every byte is read once, nesting costs nothing, and a construct that
-never closes removes nothing. At most
-`MAX_DEPTH` constructs are open at once (MediaWiki itself stops expanding at 40); deeper ones are text.
+The scanner copies text to the output and keeps a stack of the open constructs (templates, links, tables).
+Each entry records where its output began: a template or table that closes truncates the output to that place,
+and a link that closes keeps its last section. Every byte is read once, nesting costs nothing, and a construct
+that never closes removes nothing. At most `MAX_DEPTH` constructs are open at once (MediaWiki itself stops
+expanding at 40); deeper ones are text.
 
 Letters: `i` is a place in the source, `o` (field OUT) the length of the output.
 """
@@ -109,7 +109,7 @@ def emit(out: np.ndarray, fields: np.ndarray, byte: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def push(stack: np.ndarray, fields: np.ndarray, kind: int) -> None:
-    """Open a construct at this place of the output; beyond the depth limit only its number is kept."""
+    """Open a construct at this place of the output; beyond the maximum depth only the number of constructs is kept."""
     depth = fields[DEPTH]
     if depth == MAX_DEPTH:
         fields[BEYOND + kind] += 1
@@ -139,7 +139,7 @@ def pop(stack: np.ndarray, fields: np.ndarray, kind: int) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def pop_and_cut(stack: np.ndarray, fields: np.ndarray, kind: int) -> bool:
-    """Close a construct and take all it put out away; False where none was open."""
+    """Close a construct and remove its output; return False if none was open."""
     entry = pop(stack, fields, kind)
     if entry >= 0:
         fields[OUT] = stack[entry, BEGIN]
@@ -156,7 +156,7 @@ def lower(byte: int) -> int:
 def is_dropped_target(
     out: np.ndarray, begin: int, end: int, names: np.ndarray, name_stops: np.ndarray
 ) -> bool:
-    """Return whether a link target is in a namespace whose links are no text (files, categories)."""
+    """Return whether a link target is in a namespace whose links are not text (files, categories)."""
     while begin < end and out[begin] == 32:
         begin += 1
     first = 0
@@ -188,7 +188,7 @@ def is_language_link(out: np.ndarray, begin: int, end: int) -> bool:
 def close_link(
     stack: np.ndarray, fields: np.ndarray, out: np.ndarray, names: np.ndarray, name_stops: np.ndarray
 ) -> None:
-    """Close a link: keep the text after its first bar, or the target; nothing of a file or a category."""
+    """Close a link: keep the text after its first bar, or the target; keep nothing of a file or a category."""
     entry = pop(stack, fields, LINK)
     if entry < 0:
         return
@@ -224,7 +224,7 @@ def url_end(src: np.ndarray, i: int) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Open a link, or an external one behind its URL, at [."""
+    """Open an internal link, or an external link after its URL, at [."""
     if matches(src, i, 91, 91):
         push(stack, fields, LINK)
         return i + 2
@@ -246,7 +246,7 @@ def close_bracket(
     names: np.ndarray,
     stops: np.ndarray,
 ) -> int:
-    """Close what is open, at ]."""
+    """Close the innermost link, at ]."""
     depth = fields[DEPTH]
     if depth > 0 and stack[depth - 1, KIND] == EXTERNAL:
         pop(stack, fields, EXTERNAL)
@@ -289,7 +289,7 @@ def bar(i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def quotes(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Drop quotation marks that are markup: two, three or five in a row, and three of four."""
+    """Drop apostrophes that are markup: two, three or five in a row, and three of four."""
     k = i
     while k < len(src) and src[k] == 39:
         k += 1
@@ -335,7 +335,7 @@ def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -
 
 @njit(cache=True, nogil=True, _nrt=False)
 def end_line(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """End a line: no link target or URL's text goes beyond it."""
+    """End a line: no link target or text of a URL continues beyond it."""
     while fields[DEPTH] > 0:
         top = fields[DEPTH] - 1
         if not (stack[top, KIND] == EXTERNAL or (stack[top, KIND] == LINK and stack[top, PIPE] < 0)):
@@ -396,7 +396,7 @@ def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True, _nrt=False)
 def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Drop an element, or keep it verbatim, from the end of its opening tag on; return its end."""
+    """Drop an element, or keep it verbatim, starting after its opening tag; return its end."""
     if fields[NO_TAG_END + which]:
         return i
     close = find_closing_tag(src, i, name)
@@ -447,13 +447,22 @@ def strip(
     names: np.ndarray,
     name_stops: np.ndarray,
 ) -> int:
-    """Write the text of `src` (wikitext, uint8) to `out` (as long); return its length.
+    """Write the plain text of `src` to `out`, which has the same length; return the length of the text.
 
     Parameters
     ----------
-    stack : int64 (MAX_DEPTH, 3), fields : int64 (N_FIELDS,) of zeros, room to work in.
-    names : uint8, lower-case names of namespaces whose links go, one after the other; name_stops : their
-    ends.
+    src : uint8 array
+        Wikitext.
+    out : uint8 array
+        Output.
+    stack : int64 array (MAX_DEPTH, 3)
+        Working memory.
+    fields : int64 array (N_FIELDS,)
+        Working memory, all zeros.
+    names : uint8 array
+        The lower-case names of the namespaces whose links are dropped, one after the other.
+    name_stops : int array
+        The end of each name.
     """
     i = begin_line(src, 0, stack, fields)
     while i < len(src):

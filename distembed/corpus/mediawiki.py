@@ -1,10 +1,10 @@
-"""MediaWiki XML exports to batches of plain text.
+"""Reads MediaWiki XML exports as batches of plain text.
 
-The ordinary dump (UTF-8, no DTD) is cut into pages by searching for their tags, which is several times as
-fast as any XML parser; a page that holds CDATA or comments, an uncommonly large page, and files in other
-encodings go through expat, fed piece by piece. Entities that a file declares are refused, and nothing
-outside a file is ever opened. Exports joined into one file are read one after the other, with the namespace
-names of the first.
+An ordinary dump (UTF-8, no DTD) is divided into pages by searching for their tags, which is several times as
+fast as an XML parser. A page that holds CDATA or comments, an uncommonly large page, and files in other
+encodings are parsed by expat, piece by piece. Entities declared in a file are refused, and nothing outside
+the file is ever opened. Exports that were concatenated into one file are read one after the other, with the
+namespace names of the first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^>]*?(?:/>|>([^<]*)</names
 
 
 class Page(NamedTuple):
-    """A page's head."""
+    """The title, namespace, id and redirect flag of a page."""
 
     title: str
     namespace: int
@@ -110,18 +110,19 @@ def entity_bytes(entity: bytes) -> bytes:
 def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = ()) -> str:
     """Return the plain text of wikitext: without templates, tables, references, files and mathematics.
 
-    Link text, headings and the contents of other HTML elements stay. A construct that is never closed
-    removes nothing. Linear in the length of the text.
+    Link text, headings and the contents of other HTML elements are kept. A construct that is never closed
+    removes nothing. The time is linear in the length of the text.
     """
     return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
 
 
 def read_head(url: str, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Return the encoding of a dump and its namespaces, from its first bytes.
+    """Return the encoding and the namespaces of a dump, from its first bytes.
 
     Raises
     ------
-    CorpusError : this is not a MediaWiki export.
+    CorpusError
+        If the file is not a MediaWiki export.
     """
     encoding = head_encoding(data)
     head = data.decode(encoding, "ignore")
@@ -194,11 +195,11 @@ class PageSource:
         self.export_ended = False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.pieces.close()  # type: ignore[attr-defined]
 
     def more(self) -> bool:
-        """Read the next piece; False at the end of the file."""
+        """Read the next piece; return False at the end of the file."""
         piece = next(self.pieces, None)
         if piece is None:
             return False
@@ -210,7 +211,7 @@ class PageSource:
         return True
 
     def seek_page(self) -> bool:
-        """Go behind the next <page> tag that begins in the partition; return False where there is none."""
+        """Move past the next <page> tag that begins in the partition; return False if there is none."""
         while (found := self.data.find(PAGE, self.position)) < 0:
             self.export_ended = self.export_ended or self.data.find(EXPORT_END, self.position) >= 0
             # The last bytes may be the beginning of a tag.
@@ -230,7 +231,8 @@ class PageSource:
 
         Raises
         ------
-        CorpusError : the last export of the file is not closed.
+        CorpusError
+            If the last export of the file is not closed.
         """
         # A partition may begin inside the last tag.
         is_tail = self.n_dropped == 0 and self.partition.start > 0 and EXPORT_END.endswith(self.data.strip())
@@ -261,7 +263,7 @@ class PageSource:
                 )
 
     def parse(self, data: bytes) -> tuple[Page, bytes]:
-        """Return a page's head and its wikitext."""
+        """Return the head of a page and its wikitext."""
         head = PAGE_HEAD.match(data)
         text = None if b"<!" in data or head is None else TEXT.search(data, head.end())
         if head is None or text is None:
@@ -276,7 +278,7 @@ class PageSource:
         return Page(name, number, page_id.decode(), redirected), wikitext
 
     def parse_slowly(self, data: bytes, head: re.Match[bytes] | None) -> tuple[Page, bytes]:
-        """Parse a page with expat, which also says what is wrong with it."""
+        """Parse a page with expat, whose errors name what is malformed."""
         parser = PageParser(self.partition)
         try:
             pieces = list(parser.feed(PAGE + data + PAGE_END))
@@ -337,7 +339,7 @@ def xml_error(partition: Partition, error: expat.ExpatError, place: str) -> Reco
 
 
 class PagePiece(NamedTuple):
-    """A page's text, or the next piece of it, as wikitext."""
+    """The wikitext of a page, or the next piece of it."""
 
     page: Page
     text: bytes
@@ -346,7 +348,7 @@ class PagePiece(NamedTuple):
 
 
 class PageParser:
-    """Finds pages in XML that is fed to it piece by piece; holds at most two pieces of a page's text."""
+    """Finds pages in XML that is fed to it in pieces; at most two pieces of a page's text are held."""
 
     def __init__(self, partition: Partition):
         self.partition = partition
@@ -365,7 +367,7 @@ class PageParser:
         self.in_revision = self.has_text = False
 
     def feed(self, data: bytes) -> Iterator[PagePiece]:
-        """Yield the pieces of pages that the next bytes complete."""
+        """Yield the pieces of pages that are completed by the next bytes."""
         for first in range(0, len(data), self.partition.piece_bytes):
             self.parser.Parse(data[first : first + self.partition.piece_bytes], False)
             found, self.found = self.found, []
@@ -404,7 +406,7 @@ class PageParser:
             self.has_text = True
 
     def _flush(self, *, closes: bool) -> None:
-        """Put out the text held, up to a blank line where the page goes on."""
+        """Emit the buffered text, up to a blank line where the page continues."""
         text = "".join(self.text)
         cut = len(text) if closes else paragraph_cut(text)
         begins = self.page is None
@@ -435,7 +437,7 @@ class PageParser:
 
 
 def paragraph_cut(text: str) -> int:
-    """Return where to cut a text that goes on: behind a blank line, else a line, else a word."""
+    """Return where to cut a text that continues: after a blank line, else after a line, else after a word."""
     half = len(text) // 2
     for mark in ("\n\n", "\n", " "):
         place = text.rfind(mark, half)

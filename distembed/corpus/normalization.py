@@ -1,4 +1,4 @@
-"""Unicode normalization of text in batches: the same result however the text is cut into pieces."""
+"""Unicode normalization of text in batches; the result does not depend on how the text is divided into pieces."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def combining_classes(form: Form) -> NDArray[np.uint8]:
 
 
 def aligned_words(data: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:
-    """Return bytes eight at a time, from the first aligned place on, and that place."""
+    """Return the bytes as 8-byte words from the first aligned address on, and the number of bytes before it."""
     lead = min(-data.ctypes.data % 8, len(data))
     n_words = (len(data) - lead) // 8
     return data[lead : lead + 8 * n_words].view(np.uint64), lead
@@ -51,8 +51,8 @@ def aligned_words(data: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:
 class Normalizer:
     """Brings batches of text into a normalization form.
 
-    The last characters of a document that goes on are held back, since the next piece may begin with a mark
-    that joins with them.
+    The last characters of an unfinished document are held back, because the next piece may begin with a mark
+    that combines with them.
     """
 
     def __init__(self, form: Form, *, errors: str = "strict"):
@@ -69,7 +69,7 @@ class Normalizer:
         return self._normalized(batch, changing) if len(changing) else batch
 
     def _continued(self, batch: Batch) -> Batch:
-        """Put what the batch before held back in front."""
+        """Prepend the text that the previous batch held back."""
         if not len(self.rest):
             return batch
         begin = int(batch.starts[0])
@@ -80,7 +80,7 @@ class Normalizer:
         return batch._replace(data=data, starts=starts, stops=stops, offset=batch.offset - shift)
 
     def _held_back(self, batch: Batch) -> Batch:
-        """Hold back the end of a document that goes on."""
+        """Hold back the end of an unfinished document."""
         self.rest = batch.data[:0]
         if batch.n_closed == len(batch.starts):
             return batch
@@ -91,7 +91,7 @@ class Normalizer:
         return batch._replace(stops=np.append(batch.stops[:-1], keep))
 
     def _normalized(self, batch: Batch, changing: NDArray[np.int64]) -> Batch:
-        """Normalize some of the spans; where one is not UTF-8, leave all to the scanner, which says where."""
+        """Normalize some of the spans; text that is not UTF-8 is left to the scanner, which reports its place."""
         pieces, end = [], 0
         growth = np.zeros(len(batch.starts), np.int64)
         for span in changing:

@@ -1,8 +1,8 @@
 """Compiled tests of whether UTF-8 text is normalized: the quick check of Unicode Standard Annex 15.
 
-``table`` gives each code point its canonical combining class, or UNSTABLE where the character may not stand
-in normalized text, or may join with the one before. Text is normalized if it holds no unstable character
-and no mark of a lower class than the mark before it.
+``table`` gives each code point its canonical combining class, or UNSTABLE if the character may not occur in
+normalized text or may combine with the character before it. Text is normalized if it holds no unstable
+character, and no mark of a lower class than the mark before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STEP = 64
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def is_ascii(words: np.ndarray, k: int) -> bool:
-    """Return whether `STEP` bytes are all ASCII, from their first word of eight bytes on."""
+    """Return whether `STEP` bytes, from 8-byte word `k` on, are all ASCII."""
     some = words[k]
     for step in range(1, STEP >> 3):
         some |= words[k + step]
@@ -30,7 +30,7 @@ def is_ascii(words: np.ndarray, k: int) -> bool:
 def is_quickly_normalized(
     data: np.ndarray, words: np.ndarray, lead: int, i: int, stop: int, table: np.ndarray
 ) -> bool:
-    """Return whether the quick check passes ``data[i:stop]``; bytes that are not UTF-8 are passed over."""
+    """Return whether the quick check passes ``data[i:stop]``; bytes that are not UTF-8 are ignored."""
     last = 0
     while i < stop:
         # Nearly all text is ASCII in long runs.
@@ -56,9 +56,7 @@ def changing_spans(
 ) -> np.ndarray:
     """Return which spans of text fail the quick check, bool (n,).
 
-    Parameters
-    ----------
-    words : uint64, the same bytes eight at a time, from ``data[lead]`` on, as many as are whole.
+    `words` (uint64) views the bytes eight at a time from ``data[lead]`` on, as far as they are whole.
     """
     found = np.zeros(len(starts), np.bool_)
     for span in range(len(starts)):
@@ -68,7 +66,7 @@ def changing_spans(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def last_stable(data: np.ndarray, start: int, stop: int, table: np.ndarray) -> int:
-    """Return where the last character begins that joins with none before it, or else the first character."""
+    """Return where the last character begins that cannot combine with the one before, or else the first character."""
     i, first = stop - 1, stop
     while i >= start:
         if data[i] & 0xC0 != 0x80:

@@ -1,20 +1,23 @@
-"""Splits to partitions: every partition of a corpus is tokenized once, into three Parquet files of its own.
+"""Tokenizes the partitions of a corpus, each once, into three Parquet files per partition.
 
-A partition needs no vocabulary: it has a dictionary of its own, with ids in order of first appearance. So no word
-ever has to be dropped before all counts are known, and another `min_count` costs no second reading of the
-text. A partition with very many words has several dictionaries, one after the other, so that memory is bounded: a
-dictionary that has reached `DICTIONARY_WORDS` is written at the next end of a document, and a new one begun. Ids go
-on counting, and a word may then have several; its counts have to be added.
+A partition is tokenized without a vocabulary: it has a dictionary of its own, with ids in order of first
+appearance. No word is dropped before all counts are known, and another `min_count` does not require the text
+to be read again. To bound the memory, a partition with very many words has several dictionaries, one after
+the other: a dictionary that has reached `DICTIONARY_WORDS` is written at the next end of a document, and a
+new one is begun. The ids continue from one dictionary to the next; a word that is in several of them has
+several ids, and its counts have to be added.
 
-========================  ==================================================================================
-``<partition>.tokens``         document int32 (number in the partition), ids list<int32>: at most 2^16 ids a row; rows
-in a
-                          row with one document number are one document; -1 is a border, not a token
-``<partition>.words``          word, count int64, document_count int64; row i is the word with id i; no document is
-                          counted in two rows of one word
-``<partition>.documents``      id, title, label (or null), n_tokens int64
-``<partition>.skipped``        file, place, reason of each bad record; only where there are any
-========================  ==================================================================================
+``<partition>.tokens``
+    Columns document (int32, the number of the document in the partition) and ids (list<int32>, at most 2^16
+    ids per row). Consecutive rows with the same document number are one document. The id -1 is a border, not
+    a token.
+``<partition>.words``
+    Columns word, count (int64) and document_count (int64); row i is the word with id i. No document is
+    counted in two rows of the same word.
+``<partition>.documents``
+    Columns id, title, label (or null) and n_tokens (int64).
+``<partition>.skipped``
+    Columns file, place and reason, one row per bad record; the file exists only if there are any.
 """
 
 from __future__ import annotations
@@ -74,9 +77,28 @@ SCHEMAS = {
 class PartitionSummary(NamedTuple):
     """What one task read and wrote.
 
-    `n_skipped` counts documents left out (pages of other namespaces and redirects), `n_short_segments` the
-    documents, lines or sentences under the minimum, `n_long_tokens` tokens over 1 KiB, `n_replaced` bytes
-    that were not UTF-8, `n_bad_records` the records that could not be read.
+    Attributes
+    ----------
+    partition : str
+        The URL prefix of the partition's files.
+    n_documents, n_tokens, n_words : int
+        What was written; words are rows of the dictionary.
+    n_bytes_read : int
+        Bytes of the file as it is stored.
+    n_bytes_text : int
+        Bytes of UTF-8 text.
+    n_skipped : int
+        Pages left out: those of other namespaces, and redirects.
+    n_skipped_namespace, n_skipped_redirect : int
+        The same for each of the two reasons.
+    n_short_segments : int
+        Documents, lines or sentences below the minimum length.
+    n_long_tokens : int
+        Tokens of more than 1 KiB.
+    n_replaced : int
+        Bytes that were not UTF-8.
+    n_bad_records : int
+        Records that could not be read.
     """
 
     partition: str
@@ -95,7 +117,7 @@ class PartitionSummary(NamedTuple):
 
 
 class TokenBatch(NamedTuple):
-    """Some ids of a partition: `document` int64 and `ids` int32 are equally long, ids[k] stands in document[k]."""
+    """Some ids of a partition: ``ids[k]`` (int32) is a token of the document ``document[k]`` (int64)."""
 
     document: NDArray[np.int64]
     ids: NDArray[np.int32]
@@ -109,11 +131,12 @@ def read_batches(partition: Partition, progress: Progress | None = None) -> Iter
 def tokenize_partition(
     partition: Partition, tokenizer: Tokenizer, target: str, *, storage_options: dict[str, Any] | None = None
 ) -> PartitionSummary:
-    """Read a partition and write its partition: the three files appear at the prefix `target` when they are complete.
+    """Tokenize a partition into three files, which appear at the prefix `target` when they are complete.
 
     Raises
     ------
-    CorpusError : the partition cannot be read; nothing is left at `target`.
+    CorpusError
+        If the partition cannot be read; nothing is left at `target`.
     """
     words = scanner(tokenizer, url=partition.url, errors=partition.errors)
     with PartitionFiles(target, storage_options or {}) as files:
@@ -145,7 +168,7 @@ def tokenize_partition(
 
 
 class PartitionFiles:
-    """The three files of a partition under temporary names; they get their own when the block ends well."""
+    """The three files of a partition, under temporary names until the `with` block ends without an error."""
 
     def __init__(self, target: str, storage_options: dict[str, Any]):
         self.filesystem, self.path = fsspec.core.url_to_fs(target, **storage_options)
@@ -164,7 +187,7 @@ class PartitionFiles:
         return self
 
     def add(self, kind: str) -> None:
-        """Open a further file of the partition, unless it is open."""
+        """Open one more file of the partition, unless it is open already."""
         if kind not in self.writers:
             renamed = replacing(self._name(kind), filesystem=self.filesystem)
             self._open_writer(kind, self._open.enter_context(renamed))
@@ -202,20 +225,20 @@ def _partition_writer(kind: str, sink: Any) -> pq.ParquetWriter:
 
 
 class SkippedRows:
-    """The bad records of a partition on their way to a file, which is made for the first of them."""
+    """A buffer for the bad records of a partition; their file is created when the first one is written."""
 
     def __init__(self, files: PartitionFiles):
         self.files = files
         self.held: list[BadRecord] = []
 
     def add(self, record: BadRecord) -> None:
-        """Take a bad record."""
+        """Add a bad record."""
         self.held.append(record)
         if len(self.held) >= DOCUMENTS_HELD:
             self.finish()
 
     def finish(self) -> None:
-        """Write what is held."""
+        """Write the buffered records."""
         if self.held:
             self.files.add("skipped")
             columns = zip(*self.held, strict=True)
@@ -224,7 +247,7 @@ class SkippedRows:
 
 
 class PartitionRows:
-    """The rows of a partition on their way to its files: never more than a row group is held."""
+    """A buffer for the rows of a partition's files, which never holds more than one row group."""
 
     def __init__(self, files: PartitionFiles):
         self.files = files
@@ -239,7 +262,7 @@ class PartitionRows:
         self.n_counts = 0
 
     def add(self, batch: Batch, words: Scanner) -> None:
-        """Scan a batch and take its rows; begin a new dictionary at its last end of a document if it is time."""
+        """Scan a batch and add its rows; a full dictionary is replaced after the last complete document."""
         if words.n_words < DICTIONARY_WORDS or batch.n_closed == 0:
             self._add(batch, words)
             return
@@ -270,7 +293,7 @@ class PartitionRows:
             self._write_documents()
 
     def finish(self, words: Scanner) -> int:
-        """Write what is held; return the words of all dictionaries."""
+        """Write the buffered rows; return the number of words of all dictionaries."""
         self._write_rows()
         self._write_documents()
         self._write_words(words)
@@ -282,7 +305,7 @@ class PartitionRows:
         words.forget()
 
     def _take_rows(self, ids: NDArray[np.int32], id_stops: NDArray[np.int64]) -> None:
-        """Cut ids into rows: at the ends of documents, and every 2^16."""
+        """Divide ids into rows, at the ends of documents and after every 2^16 ids."""
         # The ids after the last closed document are the beginning of the next.
         stops = np.append(id_stops, len(ids))
         starts = np.append(0, id_stops)
@@ -307,7 +330,7 @@ class PartitionRows:
         self.ids, self.row_documents, self.row_lengths, self.n_held = [], [], [], 0
 
     def _write_documents(self) -> None:
-        """Write the documents that are complete; one still open waits."""
+        """Write the documents that are complete; a document that is still open stays in the buffer."""
         heads = (
             pa.concat_tables(self.heads)
             if self.heads
@@ -321,7 +344,7 @@ class PartitionRows:
 
 
 def divided(batch: Batch) -> tuple[Batch, Batch]:
-    """Return the documents of a batch that end in it, and the one that goes on, each as a batch."""
+    """Return the documents of a batch that end in it, and the one that continues, each as a batch."""
     n, n_spans, n_heads = batch.n_closed, len(batch.starts), len(batch.ids)
     n_begun = n_heads - (n_spans - n)  # an open document after a closed one begins in this batch
     return _spans_of(batch, slice(0, n), slice(0, n_begun), n), _spans_of(
@@ -349,12 +372,14 @@ def write_words(files: PartitionFiles, words: Scanner) -> int:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A tokenized corpus: its partitions, in the corpus's order.
+    """A tokenized corpus: its partitions, in the order of the corpus.
 
     Attributes
     ----------
-    partitions : URL prefixes of the partitions' files.
-    summaries : what the tasks that wrote them read, where it is known.
+    partitions : tuple of str
+        The URL prefixes of the files of each partition.
+    summaries : tuple of PartitionSummary
+        The summaries of the tasks that wrote them, where these are known.
     """
 
     partitions: tuple[str, ...]
@@ -420,7 +445,7 @@ def iter_partition(
 
 
 def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
-    """Cut a row group into batches of whole rows."""
+    """Yield a row group as batches of whole rows."""
     ids = table.column("ids").combine_chunks()
     ids = ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids
     offsets = ids.offsets.to_numpy().astype(np.int64)

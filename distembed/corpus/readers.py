@@ -1,4 +1,4 @@
-"""A corpus: files of any supported kind, planned into partitions that tasks read by themselves.
+"""A corpus: files of any supported kind, divided into partitions that tasks read independently.
 
 `read_corpus` looks at names, sizes and first bytes only. `Corpus.documents` yields the documents one by one;
 `Corpus.tokenize` runs one task per partition on the current Dask scheduler and keeps its result.
@@ -53,7 +53,7 @@ PARTITION_BYTES = 1 << 25
 
 
 class Document(NamedTuple):
-    """One document of a corpus; `text` is plain text, `label` None where there is none."""
+    """One document of a corpus; `text` is plain text, and `label` is None for a document without a label."""
 
     id: str
     title: str
@@ -63,13 +63,16 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents, and how they become tokens.
+    """The documents of some files, and the tokenizer that will be applied to them.
 
     Attributes
     ----------
-    partitions : what tasks read, in order.
-    tokenizer : how text becomes tokens.
-    scratch : the folder in which `tokenize` makes its temporary one; None is the system's.
+    partitions : tuple of Partition
+        What the tasks read, in order.
+    tokenizer : Tokenizer
+        How text becomes tokens.
+    scratch : str or None
+        The folder in which `tokenize` creates its temporary folder; None means the system's.
     """
 
     partitions: tuple[Partition, ...]
@@ -96,22 +99,28 @@ class Corpus:
         return Corpus, (self.partitions, self.tokenizer, self.scratch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents one after the other, each whole: for looking at a corpus, and for tests."""
+        """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests."""
         for partition in self.partitions:
             yield from documents_of(partition)
 
     def tokenize(self, folder: str | Path | None = None) -> Tokens:
-        """Tokenize every partition, one Dask task per partition; a second call returns the first result.
+        """Tokenize every partition, with one Dask task per partition; a second call returns the first result.
 
         Parameters
         ----------
-        folder : where the partitions go (a path or an fsspec URL that all workers see). By default a temporary
-        folder that is
-            removed when neither the corpus nor its tokens are in use any more.
+        folder : str or Path, optional
+            Where the token files are written: a path or an fsspec URL that all workers can reach. By default
+            a temporary folder, which is removed when neither the corpus nor its tokens are in use any more.
+
+        Returns
+        -------
+        Tokens
+            The tokenized partitions.
 
         Raises
         ------
-        CorpusError : a file cannot be read, or no document was found in any.
+        CorpusError
+            If a file cannot be read, or no document is found in any file.
         """
         key = None if folder is None else str(folder)
         if key not in self._cache:
@@ -120,7 +129,7 @@ class Corpus:
 
 
 def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
-    """Run one task for each partition and return the partitions that hold tokens or documents."""
+    """Run one task per partition, and return the partitions that hold tokens or documents."""
     temporary = None
     if folder is None:
         temporary = tempfile.TemporaryDirectory(prefix="distembed-", dir=corpus.scratch)
@@ -179,34 +188,60 @@ def read_corpus(
     scratch: str | Path | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Corpus:
-    """Plan the reading of a corpus; nothing but names, sizes and first bytes is read yet.
+    """Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
 
     Parameters
     ----------
-    paths : files, globs or fsspec URLs, one or several. Files of a glob come in the order of their names.
-    format : "auto" goes by the extension before that of the compression (.bz2, .gz, .xz, .zst); unknown ones
-    are text.
-    tokenizer : default `Tokenizer()`.
-    partition_bytes : size of a task's input, bytes of the file as it is stored. gz, xz, zst files, bz2 files
-    that are not
-        MediaWiki exports, and text that is not UTF-8 are one task each.
-    namespaces, redirects : which pages of an export are documents; None is all namespaces.
-    text_field, id_field, title_field, label_field : names in JSON lines and Parquet; None: an id is made of
-    file and
-        place, title and label stay empty. Several text fields are joined by line ends, those that are null
-        left out.
-    encoding, errors : of text and JSON lines. An export names its own.
-    layout : of text: a document a "line", or "blocks" between empty lines with the title in the first line.
-    bad_records : "skip" leaves out JSON lines, Parquet rows and pages of an export that cannot be read; they
-    are counted,
-        and listed beside the tokens. A text or title that is null is empty; it is not bad.
-    scratch : folder for temporary partitions.
-    storage_options : fsspec's.
+    paths : str, Path or sequence of them
+        Files, globs or fsspec URLs. The files of a glob come in the order of their names.
+    format : {"auto", "mediawiki", "text", "jsonl", "parquet"}
+        The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
+        .zst). A file with an unknown extension is read as text.
+    tokenizer : Tokenizer, optional
+        How text becomes tokens; by default ``Tokenizer()``.
+    partition_bytes : int
+        The size of a task's input, in bytes of the file as it is stored. Files compressed with gz, xz or zst,
+        bz2 files that are not MediaWiki exports, and text that is not UTF-8 are one task per file.
+    namespaces : iterable of int, optional
+        The namespaces of a MediaWiki export whose pages are documents; None means all of them.
+    redirects : bool
+        Whether redirects of a MediaWiki export are documents.
+    text_field : str or sequence of str
+        The field of JSON lines, or the column of Parquet, that holds the text. Several fields are joined by
+        line ends, without those that are null.
+    id_field : str, optional
+        The field with the id of a document; by default an id is made of the file's name and the document's
+        place.
+    title_field : str, optional
+        The field with the title of a document; by default titles are empty.
+    label_field : str, optional
+        The field with the label of a document; by default documents have no label.
+    encoding : str
+        The encoding of text and JSON lines. A MediaWiki export declares its own.
+    errors : {"strict", "replace"}
+        Whether bytes that are not valid in the encoding are an error or are replaced.
+    layout : {"line", "blocks"}
+        The layout of plain text: one document per line, or documents between blank lines with the title in
+        their first line.
+    bad_records : {"error", "skip"}
+        "skip" leaves out the JSON lines, Parquet rows and pages of an export that cannot be read; they are
+        counted, and listed beside the tokens. A null text or title counts as empty, not as bad.
+    scratch : str or Path, optional
+        The folder for temporary files.
+    storage_options : dict, optional
+        The options of fsspec for the paths.
+
+    Returns
+    -------
+    Corpus
+        The documents, not read yet.
 
     Raises
     ------
-    FileNotFoundError : a path or glob matches no file.
-    CorpusError : a file is empty, or not what its format says.
+    FileNotFoundError
+        If a path or glob matches no file.
+    CorpusError
+        If a file is empty, or is not in its format.
     """
     options = tuple(sorted((storage_options or {}).items()))
     template = Partition(
@@ -234,14 +269,14 @@ def read_corpus(
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return the value of an option, or say which there are."""
+    """Return the value of an option if it is one of the choices, which the error lists otherwise."""
     if value not in choices:
         raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}.")
     return value
 
 
 def name_files(urls: Iterable[str]) -> str:
-    """Return file names for a message, the first three of them."""
+    """Return file names for a message: the first three, and the number of others."""
     names = list(dict.fromkeys(urls))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
@@ -266,18 +301,19 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
 
 
 def check_file_name(path: str) -> None:
-    """Check that the file system of this process can spell a name.
+    """Check that the file system encoding of this process can represent a name.
 
     Raises
     ------
-    OSError : it cannot; file names are ASCII in some locales.
+    OSError
+        If it cannot, because file names are ASCII in some locales.
     """
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
         encoding = sys.getfilesystemencoding()
         raise OSError(
-            f"{path!r} cannot be spelt in {encoding}, this locale's encoding of file names; set PYTHONUTF8=1."
+            f"{path!r} cannot be represented in {encoding}, which this locale uses for file names; set PYTHONUTF8=1."
         ) from error
 
 
@@ -305,7 +341,7 @@ def plan_file(url: str, template: Partition, partition_bytes: int) -> list[Parti
 
 
 def guess_format(stem: str) -> str:
-    """Return the format that a file name without compression speaks of."""
+    """Return the format that a file name suggests, given without its compression suffix."""
     if stem.endswith(tuple(EXTENSIONS)):
         return next(kind for extension, kind in EXTENSIONS.items() if stem.endswith(extension))
     # Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242

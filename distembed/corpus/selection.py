@@ -1,7 +1,7 @@
-"""Parts to partitions with fewer documents: those of some labels, each text once.
+"""Selects documents of a tokenized corpus by their labels, and removes duplicates.
 
-A collection names its classes and holds its duplicates only once it is read; so documents are left out of the
-partitions, after reading and before anything is counted.
+The classes and the duplicates of a collection are known only after it has been read. Documents are therefore
+left out of the tokenized partitions, after reading and before anything is counted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ PLACE_FACTOR = np.uint64(6364136223846793005)
 def choose_documents(
     tokens: Tokens, *, labels: Collection[str] = (), drop_duplicates: bool = False
 ) -> list[Mask]:
-    """Return, for each partition, which of its documents stay.
+    """Return, for each partition, the mask of the documents to keep.
 
     Parameters
     ----------
     tokens : Tokens
+        The tokenized corpus.
     labels : collection of str
-        Documents of other labels, or of none, are left out; empty: every document stays.
+        Documents with other labels, or with none, are left out; if it is empty, every document stays.
     drop_duplicates : bool
-        Of documents with the same tokens in the same order only the first stays; documents without a token
-        are left out.
+        Of several documents with the same tokens in the same order only the first stays; documents without a
+        token are left out.
 
     Raises
     ------
     CorpusError
-        No document is left.
+        If no document is left.
     """
     masks = [_labeled(tokens, partition, labels) for partition in tokens.partitions]
     if drop_duplicates:
@@ -69,9 +70,9 @@ def _labeled(tokens: Tokens, partition: str, labels: Collection[str]) -> Mask:
 
 
 def document_digests(tokens: Tokens, partition: str) -> NDArray[np.uint64]:
-    """Return 64 bits for each document of a partition, from its tokens in their order; 0 for none.
+    """Return a 64-bit digest of the tokens of each document of a partition; 0 for a document without tokens.
 
-    ``sum_p hash(word_p) · a^p  mod 2^64``: equal for equal texts, whatever the partition's dictionary.
+    ``sum_p hash(word_p) · a^p  mod 2^64`` is equal for equal texts, whatever the dictionary of the partition.
     """
     words = tokens.words(partition)["word"].to_pylist()
     hashes = np.array([_word_hash(word) for word in words], np.uint64)
@@ -94,7 +95,7 @@ def _word_hash(word: str) -> int:
 
 
 def first_of_equals(masks: Sequence[Mask], digests: Sequence[NDArray[np.uint64]]) -> list[Mask]:
-    """Return the masks with only the first of the kept documents of each digest, and none of digest 0."""
+    """Return the masks with only the first kept document per digest; documents of digest 0 are left out."""
     kept, digest = np.concatenate(masks), np.concatenate(digests)
     places = np.flatnonzero(kept & (digest != 0))
     firsts = places[np.unique(digest[places], return_index=True)[1]]
@@ -104,9 +105,9 @@ def first_of_equals(masks: Sequence[Mask], digests: Sequence[NDArray[np.uint64]]
 
 
 def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) -> dict[str, int]:
-    """Write the documents of a partition that stay as a partition at the prefix `target`; return its totals.
+    """Write the kept documents of a partition as a partition at the prefix `target`; return its totals.
 
-    The dictionary keeps its ids; a word of no document that stays has count 0.
+    The dictionary keeps its ids; a word that occurs in no kept document has count 0.
     """
     number = np.cumsum(keep) - 1
     words, documents = tokens.words(partition), tokens.documents(partition).filter(pa.array(keep))

@@ -1,9 +1,8 @@
-"""Bytes in: partitions of files, whatever their compression, read in pieces of bounded size.
+"""Reads the partitions of files as bytes, whatever their compression, in pieces of bounded size.
 
-A `Partition` is what one task reads. Uncompressed files are split by byte range and bz2 files by stream; a `gz`,
-`xz` or
-`zst` file is one partition. Every reader of a partition follows one rule: it owns the documents that *begin* inside
-it, and reads on past its end to finish the last of them.
+A `Partition` is what one task reads. Uncompressed files are divided by byte range and bz2 files by compressed
+stream; a `gz`, `xz` or `zst` file is one partition. Every reader of a partition follows one rule: it owns the
+documents that *begin* inside it, and reads past its end to finish the last of them.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ COMPRESSIONS = {".bz2": "bz2", ".gz": "gz", ".xz": "xz", ".zst": "zst"}
 
 
 class CorpusError(ValueError):
-    """A file of the corpus cannot be read as what it is said to be."""
+    """An error in a file of the corpus, which cannot be read in the format that was given or guessed."""
 
 
 class BadRecord(NamedTuple):
-    """A record that could not be read: its file, its place in it, and what is wrong with it."""
+    """A record that could not be read: its file, its place in the file, and the reason."""
 
     file: str
     place: str
@@ -45,7 +44,7 @@ class BadRecord(NamedTuple):
 
 
 class RecordError(CorpusError):
-    """One record of a file cannot be read; the others can."""
+    """An error in one record of a file whose other records can be read."""
 
     def __init__(self, record: BadRecord):
         super().__init__(f"{record.file}, {record.place}, {record.reason}.")
@@ -57,21 +56,36 @@ class RecordError(CorpusError):
 
 @dataclass(frozen=True)
 class Partition:
-    """A piece of a corpus that one task reads by itself.
+    """A piece of a corpus that one task reads independently of the others.
 
     Attributes
     ----------
-    url, format : the file, and how documents lie in it: "mediawiki", "text", "jsonl" or "parquet".
-    start, stop : the range of bytes (row groups for Parquet) in which the documents begin; None is the end.
-    compression : "", "bz2", "gz", "xz" or "zst".
-    encoding, errors : of the text.
-    layout : of text: a document a "line", or "blocks" between blank lines with the title first.
-    fields : names of the text (one or several), id, title and label fields of JSON lines and Parquet; None
-    where there is none.
-    namespaces, redirects : which MediaWiki pages are documents (namespaces None: all).
-    namespace_names : (key, name) of the dump's own namespaces.
-    bad_records : "error", or "skip" to leave out what cannot be read of JSON lines, Parquet rows and pages.
-    storage_options : fsspec's, as sorted items.
+    url : str
+        The file.
+    format : str
+        The format of the file: "mediawiki", "text", "jsonl" or "parquet".
+    start, stop : int or None
+        The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the
+        file.
+    compression : str
+        "", "bz2", "gz", "xz" or "zst".
+    encoding, errors : str
+        The text's encoding, and what happens to bytes that do not decode: "strict" or "replace".
+    layout : str
+        For plain text: one document per "line", or "blocks" between blank lines with the title first.
+    fields : tuple
+        The names of the text fields (one or several), the id, the title and the label field of JSON lines and
+        Parquet; None for a field that is not read.
+    namespaces : tuple of int or None
+        The MediaWiki namespaces whose pages are documents; None means all.
+    redirects : bool
+        Whether MediaWiki redirects are documents.
+    namespace_names : tuple of (int, str)
+        The key and the name of each namespace of the export.
+    bad_records : str
+        "error", or "skip" to leave out the JSON lines, Parquet rows and pages that cannot be read.
+    storage_options : tuple of (str, object)
+        The options of fsspec, as sorted items.
     """
 
     url: str
@@ -92,15 +106,22 @@ class Partition:
 
 
 class Batch(NamedTuple):
-    """Text of some documents, at most a few MiB.
+    """The text of some documents, at most a few MiB.
 
     Attributes
     ----------
-    data : uint8, UTF-8 text.
-    starts, stops : int64 (n,), the spans. The first continues the document that the batch before left open.
-    n_closed : how many of the spans end their document: n, or n - 1; an open one never cuts a code point.
-    ids, titles, labels : string arrays, one entry for each document that begins here.
-    offset : place of data[0] in the (decompressed) file, or of the batch's first byte where text was rebuilt.
+    data : uint8 array
+        UTF-8 text.
+    starts, stops : int64 array (n,)
+        The spans of the text. The first span continues the document that the previous batch left open.
+    n_closed : int
+        The number of spans that end their document: n, or n - 1. A span that is left open never cuts a code
+        point.
+    ids, titles, labels : string array
+        One entry per document that begins here.
+    offset : int
+        The place of ``data[0]`` in the decompressed file, or of the first byte of the batch where the text
+        was rebuilt.
     """
 
     data: NDArray[np.uint8]
@@ -122,7 +143,7 @@ def not_utf8(url: str, offset: int, byte: int) -> CorpusError:
 
 
 class Progress:
-    """Counts of a task while it reads: bytes, and what was left out and why.
+    """The counts of a task while it reads: bytes, and the records left out for each reason.
 
     `note` is called with each bad record that is skipped.
     """
@@ -135,7 +156,7 @@ class Progress:
         self.note = note
 
     def pass_over(self, partition: Partition, error: RecordError) -> None:
-        """Count and note a bad record; raise its error where the partition does not skip any."""
+        """Count and note a bad record, or raise its error where the partition does not skip any."""
         if partition.bad_records != "skip":
             raise error
         self.n_bad_records += 1
@@ -144,7 +165,7 @@ class Progress:
 
 
 class Piece(NamedTuple):
-    """Bytes in a row, and whether a document that begins in them belongs to the partition."""
+    """Consecutive bytes, and whether a document that begins in them belongs to the partition."""
 
     data: bytes
     owned: bool
@@ -164,8 +185,8 @@ def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
 def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
     """Yield the bytes of a partition, decompressed, and those after it for as long as the caller asks.
 
-    An uncompressed partition begins `lookback` bytes early (where the file has them). Text that is not UTF-8 is
-    recoded.
+    An uncompressed partition begins `lookback` bytes early, where the file has them. Text in an encoding
+    other than UTF-8 is recoded.
     """
     with closing(open_url(partition.url, partition.storage_options)) as raw:
         if partition.compression == "bz2" and (partition.start or partition.stop):
@@ -198,7 +219,7 @@ def byte_range(raw: BinaryIO, partition: Partition, progress: Progress, lookback
 
 
 def recoded(pieces: Iterator[Piece], partition: Partition) -> Iterator[Piece]:
-    """Turn text of another encoding into UTF-8."""
+    """Yield pieces of text of another encoding as UTF-8."""
     decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
     n_before = 0
     try:
@@ -232,11 +253,12 @@ def decompressed(raw: BinaryIO, partition: Partition, progress: Progress) -> Ite
 def stream_pieces(
     raw: BinaryIO, data: bytes, partition: Partition, progress: Progress
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield decompressed pieces, each with the compressed bytes consumed before its stream began.
+    """Yield decompressed pieces, each with the number of compressed bytes consumed before its stream began.
 
     Raises
     ------
-    CorpusError : the data is damaged, or ends inside a stream.
+    CorpusError
+        If the data are damaged, or end inside a stream.
     """
     consumed = 0
     data = data or read_more(raw, progress)
@@ -275,7 +297,7 @@ def read_more(raw: BinaryIO, progress: Progress) -> bytes:
 
 
 def inflate(stream: Any, data: bytes, partition: Partition, raw: BinaryIO) -> Iterator[bytes]:
-    """Yield what compressed data expands to, never more than a piece at a time."""
+    """Yield the decompressed data, never more than one piece at a time."""
     try:
         if partition.compression == "gz":
             while data and not stream.eof:
@@ -307,8 +329,8 @@ def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Itera
 def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
     """Yield the streams of a multistream bz2 file that begin in the partition, then those after it.
 
-    A stream is found by its magic number (``BZh1``..``BZh9`` and the first block's, 80 bits together), so
-    that the partitions of a file need no index.
+    A stream is found by its magic number (``BZh1``..``BZh9`` and that of the first block, 80 bits together),
+    so the partitions of a file need no index.
     """
     start = 0 if partition.start == 0 else find_stream(raw, partition, progress)
     if start is None:

@@ -1,4 +1,4 @@
-r"""Text to part-local token ids: the tokenizer's options, and the scanners that carry them out.
+r"""Turns text into token ids of a partition: the options of the tokenizer, and the scanners that apply them.
 
 A scanner takes batches of UTF-8 text and gives ids that count up in order of first appearance. `WordScanner`
 runs the compiled machine of `blocks`; `CallableScanner` calls a user's function on each piece of text.
@@ -124,7 +124,7 @@ class Tokenizer:
 
 
 class Scanned(NamedTuple):
-    """Ids of a batch (int32, -1 at borders); of each document closed the end of its ids and its tokens."""
+    """The ids of a batch (int32, -1 at borders), and the end of the ids and the tokens of each closed document."""
 
     ids: NDArray[np.int32]
     id_stops: NDArray[np.int64]
@@ -132,7 +132,7 @@ class Scanned(NamedTuple):
 
 
 class DictionarySlice(NamedTuple):
-    """Words of a partition in order of first appearance; int64 counts of tokens and of documents."""
+    """Consecutive words of a dictionary, in order of first appearance, with int64 counts of tokens and of documents."""
 
     words: pa.Array
     counts: NDArray[np.int64]
@@ -140,7 +140,7 @@ class DictionarySlice(NamedTuple):
 
 
 class Scanner(Protocol):
-    """What turns batches of text into ids, and keeps the dictionary of its partition."""
+    """A scanner turns batches of text into ids and keeps the dictionary of its partition."""
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""
@@ -172,7 +172,7 @@ def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> S
 
 
 def normalizer(tokenizer: Tokenizer, errors: str) -> Callable[[Batch], Batch]:
-    """Return what brings batches of text into the tokenizer's normalization form."""
+    """Return the function that normalizes batches of text for the tokenizer."""
     if tokenizer.normalization == "none":
         return lambda batch: batch
     return Normalizer(cast("Form", tokenizer.normalization.upper()), errors=errors)
@@ -180,7 +180,7 @@ def normalizer(tokenizer: Tokenizer, errors: str) -> Callable[[Batch], Batch]:
 
 @lru_cache(maxsize=16)
 def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool) -> NDArray[np.uint32]:
-    """Return flags and lower-case code point of each code point, uint32 (0x110000,)."""
+    """Return the flags and the lower-case code point of each code point, uint32 (0x110000,)."""
     table = np.zeros(0x110000, np.uint32)
     for points in (range(128),) if pattern == "ascii" else ASSIGNED:
         for point in points:
@@ -233,7 +233,7 @@ class WordScanner:
         self.state = blocks.new_state(min_segment=tokenizer.min_border_tokens)
 
     def scan(self, batch: Batch) -> Scanned:
-        """Return the ids of the next batch; the dictionary grows as it needs to."""
+        """Return the ids of the next batch; the dictionary grows as needed."""
         batch = self.normalizer(batch)
         fields, n_spans = self.state.fields, len(batch.starts)
         fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
@@ -296,7 +296,7 @@ def unpadded(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
 
 
 class CallableScanner:
-    """The general scanner: a user's function from text to tokens, a Python dictionary of words."""
+    """The general scanner, which calls a user's function from text to tokens and keeps a Python dictionary of words."""
 
     def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
         self.tokenizer, self.url, self.errors = tokenizer, url, errors
@@ -340,7 +340,7 @@ class CallableScanner:
         yield DictionarySlice(pa.array(list(self.index), pa.string()), stats[:, 0].copy(), stats[:, 1].copy())
 
     def skipped(self) -> tuple[int, int, int]:
-        """Return the number of short segments left out; the other two do not happen here."""
+        """Return the number of short segments left out; overlong tokens and invalid bytes do not occur here."""
         return self.n_short, 0, 0
 
     def _decode(self, batch: Batch, start: int, stop: int) -> str:
@@ -351,7 +351,7 @@ class CallableScanner:
             raise not_utf8(self.url, batch.offset + start + error.start, data[error.start]) from error
 
     def _take(self, text: str, *, closes: bool) -> None:
-        """Tokenize text; what an open document has after its last white space waits for the next piece."""
+        """Tokenize text; what follows the last white space of an open document waits for the next piece."""
         text = self.rest + text
         keep = 0 if closes else len(text) - text_cut(text)
         self.rest = text[len(text) - keep :]
@@ -376,7 +376,7 @@ class CallableScanner:
             self._commit()
 
     def _commit(self) -> None:
-        """Give the tokens held their numbers; a segment under way goes on without a border."""
+        """Replace the buffered tokens by their ids; an unfinished segment continues without a border."""
         if self.segment and self.segment_open is False and self.n_tokens:
             self.ids.append(-1)
         self.segment_open = True
@@ -407,14 +407,14 @@ class CallableScanner:
 
 
 def text_cut(text: str) -> int:
-    """Return the place after the last white space; the end where a piece has none within reach."""
+    """Return the place after the last white space, or the end of the text if there is none within reach."""
     reach = max(0, len(text) - CALLABLE_PIECE)
     cut = max(text.rfind(space, reach) for space in " \n\t")
     return cut + 1 if cut >= 0 else (len(text) if reach else 0)
 
 
 def portions(text: str) -> Iterator[str]:
-    """Yield a text in portions that a user's function can take, cut after white space where there is any."""
+    """Yield a text in portions small enough for a user's function, cut after white space where there is any."""
     while len(text) > CALLABLE_PIECE:
         cut = text_cut(text[:CALLABLE_PIECE]) or CALLABLE_PIECE
         yield text[:cut]
@@ -433,7 +433,7 @@ class Segments:
         self.undecided = False
 
     def of(self, text: str, *, closes: bool) -> Iterator[str]:
-        """Yield the segments of the next piece of a document; the first goes on with the one before."""
+        """Yield the segments of the next piece of a document; the first continues the previous one."""
         begin = 0
         for end in self._borders(text):
             yield text[begin:end]

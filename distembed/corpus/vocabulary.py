@@ -1,10 +1,10 @@
-"""Part dictionaries to a vocabulary: exact counts of every word, in bounded memory.
+"""Merges the dictionaries of partitions into a vocabulary: exact counts of every word, in bounded memory.
 
-Counts of partitions only have to be added. Where the partitions' dictionaries together hold more than
-`words_in_memory` entries, they are first dealt out by a hash of the word into buckets on disk, and a bucket
-that is still too large is dealt out again; every bucket then has the complete counts of its words, and drops
-those that the vocabulary will not take. What is exact: all counts, of all words. What is held at a time: one
-slice of words or one bucket, and the words that stay; at most `MAX_BUCKETS` files are open.
+The counts of partitions only have to be added. If the dictionaries together hold more than `words_in_memory`
+entries, they are first distributed by a hash of the word into buckets on disk, and a bucket that is still too
+large is distributed again; every bucket then has the complete counts of its words, and drops those that the
+vocabulary will not take. All counts of all words are exact. At any time one slice of words or one bucket is
+in memory, together with the words that are kept; at most `MAX_BUCKETS` files are open.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ class Vocabulary:
 
     Attributes
     ----------
-    array : Arrow array of strings (n,), the words: falling count, ties in the order of code points.
-    counts : int64 (n,), tokens of each word.
-    document_counts : int64 (n,), documents with each word; -1 where a text file gave only words and counts.
+    array : pyarrow.Array (n,)
+        The words, in order of falling count; ties are in the order of code points.
+    counts : int64 array (n,)
+        The number of tokens of each word.
+    document_counts : int64 array (n,)
+        The number of documents with each word; -1 for a text file that holds only words and counts.
     """
 
     array: pa.Array
@@ -66,7 +69,7 @@ class Vocabulary:
         if not len(words) == len(counts) == len(document_counts):
             raise ValueError(
                 f"{len(words)} words, {len(counts)} counts and {len(document_counts)} document counts "
-                f"are not equally many."
+                f"were given: give one count of each kind per word."
             )
         array = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
         if len(array.unique()) != len(array):
@@ -79,7 +82,7 @@ class Vocabulary:
 
     @cached_property
     def words(self) -> list[str]:
-        """The words as a list, made when it is first asked for: 70 bytes a word more than `array`."""
+        """The words as a list, created on first use; it takes 70 bytes per word more than `array`."""
         found: list[str] = self.array.to_pylist()
         return found
 
@@ -114,7 +117,7 @@ class Vocabulary:
         return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
     def save(self, path: str | Path) -> None:
-        """Write Parquet, or "word count" lines where the name ends with .txt."""
+        """Write Parquet, or lines of "word count" if the name ends with .txt."""
         path = Path(path)
         if path.suffix == ".txt":
             lines = (
@@ -129,11 +132,12 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read what `save` wrote, or any file of "word count" lines (name ends with .txt).
+        """Read a file written by `save`, or any file of "word count" lines whose name ends with .txt.
 
         Raises
         ------
-        ValueError : a line is not a word and a number, or a word comes twice.
+        ValueError
+            If a line is not a word and a number, or a word occurs twice.
         """
         path = Path(path)
         if path.suffix == ".txt":
@@ -167,20 +171,32 @@ def build_vocabulary(
     words_in_memory: int = WORDS_IN_MEMORY,
     scratch: str | Path | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of a corpus: exact counts, falling, ties in the order of code points.
+    """Return the vocabulary of a corpus with exact counts, in falling order; ties are in the order of code points.
 
     Parameters
     ----------
-    min_count : words with fewer tokens are left out.
-    max_size : at most so many words, the most frequent ones; None: all.
-    keep : words that stay whatever their count, before any other; those that the corpus does not have are
-    not added.
-    words_in_memory : bound on the entries added up at a time; beyond it they go through `scratch`.
-    scratch : folder for temporary files.
+    docs : Corpus or Tokens
+        The corpus, which is tokenized first if that has not been done.
+    min_count : int
+        Words with fewer tokens are left out.
+    max_size : int, optional
+        The largest number of words, of which the most frequent are taken; None means all.
+    keep : iterable of str
+        Words that are taken whatever their count; those that the corpus does not have are not added.
+    words_in_memory : int
+        The largest number of dictionary entries added up in memory; more entries go through `scratch`.
+    scratch : str or Path, optional
+        The folder for temporary files.
+
+    Returns
+    -------
+    Vocabulary
+        Words, counts and document counts.
 
     Raises
     ------
-    CorpusError : no word reaches `min_count`.
+    CorpusError
+        If no word reaches `min_count`.
     """
     if min_count < 1 or (max_size is not None and max_size < 1):
         raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
@@ -196,14 +212,14 @@ def build_vocabulary(
 
 @dataclass(frozen=True)
 class Selection:
-    """Which words a vocabulary takes."""
+    """The rules by which words are taken into a vocabulary."""
 
     min_count: int
     max_size: int | None
     keep: pa.Array
 
     def of(self, table: pa.Table) -> tuple[pa.Table, int]:
-        """Return the words that may be taken, sorted; and the largest count in the table."""
+        """Return the words that may be taken, sorted, and the largest count in the table."""
         largest = pc.max(table.column("count")).as_py() or 0
         is_kept = pc.is_in(table.column("word"), value_set=self.keep)
         table = table.append_column("kept", is_kept)
@@ -220,7 +236,7 @@ class Selection:
 
 
 def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocabulary:
-    """Join what the buckets gave."""
+    """Return the vocabulary of the words that were chosen from the buckets."""
     table = rules.most_frequent(pa.concat_tables([table for table, _ in chosen]))
     if table.num_rows == 0:
         largest = max(largest for _, largest in chosen)
@@ -247,7 +263,7 @@ def word_slices(tokens: Tokens, partition: str) -> Iterator[pa.Table]:
 
 
 def added(tables: list[pa.Table]) -> pa.Table:
-    """Return tables of words as one, the counts of equal words added."""
+    """Return tables of words as one table, in which the counts of equal words are added."""
     table = pa.concat_tables([WORDS_SCHEMA.empty_table(), *tables])
     sums = table.group_by("word").aggregate([("count", "sum"), ("document_count", "sum")])
     return pa.table([sums["word"], sums["count_sum"], sums["document_count_sum"]], schema=WORDS_SCHEMA)
@@ -260,12 +276,16 @@ def merged(
 
     Parameters
     ----------
-    slices : iterable of Table
-        Words with counts, `n_entries` in all.
+    slices : iterable of pyarrow.Table
+        Words with counts.
+    n_entries : int
+        The number of rows of all slices.
+    words_in_memory : int
+        The largest number of rows to add up at a time.
     folder : Path
-        Where buckets lie for a while.
+        The folder for the buckets, which are removed afterwards.
     n_deals : int
-        How often the slices have been dealt out already.
+        The number of times the slices have been distributed already.
     """
     if n_entries <= words_in_memory or n_deals == MAX_DEALS:
         yield added(list(slices))
@@ -286,7 +306,7 @@ def merged(
 
 
 def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: int) -> list[Path]:
-    """Write tables of words into buckets by a hash of the word; return the buckets."""
+    """Write tables of words into buckets by a hash of the word; return the paths of the buckets."""
     folder.mkdir(exist_ok=True)
     paths = [folder / f"bucket-{number:03d}.parquet" for number in range(n_buckets)]
     with ExitStack() as stack:
@@ -322,7 +342,7 @@ def joined_slices(slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def buckets_of(words: pa.Array, n_buckets: int, *, seed: int) -> NDArray[np.int32]:
-    """Return the bucket of each word, int32; another `seed` deals the words of one bucket out afresh."""
+    """Return the bucket of each word, int32; another `seed` distributes the words of one bucket again."""
     _, offsets, data = words.buffers()
     bounds = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
     return word_buckets(np.frombuffer(data, np.uint8), bounds, n_buckets, seed)

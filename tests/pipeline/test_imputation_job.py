@@ -340,7 +340,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("not a number", "no finite number for 1 of 60 names, first 'name 3'"),
+        ("not a number", "no finite number for 1 of 60 names in the column 'b', first 'name 3'"),
         ("a name twice", "the name 'name 3' twice: keep one"),
         (
             "one row",

@@ -9,11 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from distembed.pipeline.tables.cells import read_numbers
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import column_shares, join, read_domain, read_known
-from distembed.pipeline.tables.files import TableError
-from distembed.pipeline.tables.names import match_names
+from distembed.pipeline.tables.domain import Known, column_shares, join, read_domain, read_known
+from distembed.pipeline.tables.files import Table, TableError
+from distembed.pipeline.tables.names import NearMiss, _one_letter_apart, advice_on, match_names, near_misses
+from distembed.pipeline.tables.rows import Domain
 from distembed.vectors import WordVectors
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
@@ -85,8 +89,9 @@ def test_prices_become_correlations_and_what_is_left_out_is_told(tmp_path: Path)
     expected = np.corrcoef(x[1:] / x[:-1] - 1, y[1:] / y[:-1] - 1)
     np.testing.assert_allclose(domain.matrix, expected)
     assert domain.names == ["X", "Y"]
-    assert "missing" in domain.left_out["GAP"]
-    assert "never moves" in domain.left_out["STILL"]
+    left_out = {each.name: each.reason for each in domain.left_out}
+    assert "missing" in left_out["GAP"]
+    assert "never moves" in left_out["STILL"]
 
 
 def test_a_window_of_dates_keeps_what_is_complete_in_it(tmp_path: Path) -> None:
@@ -121,15 +126,21 @@ def test_the_published_domain_matrix(shared: Path) -> None:
     [
         ("name,a\nu,1\nu,2\n", {}, "the name 'u' twice"),
         ("name,a,a\nu,1,2\n", {}, "the column 'a' twice"),
-        ("name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names, first 'v'"),
-        ("name,a\nu,one\nv,2\n", {}, "'a' .* drop it"),
+        ("name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names in the column 'a', first 'v': fill"),
+        ("name,a\nu,one\nv,2.5\nw,zwei\n", {}, "no column of numbers"),
+        (
+            "name,a\nu,one\nv,2.5\nw,3\n",
+            {},
+            r"for 1 of 3 names in the column 'a', first 'u' \(one holds 'one'\)",
+        ),
+        ("name,a\nu,one\nv,two\n", {"columns": ("a",)}, "text in the column 'a', not numbers"),
         ("name,a\nu,1\n", {"name_column": "id"}, "no column 'id'; it has 'name', 'a'"),
         ("name,a\nu,1\n", {"drop": ("b",)}, "no column 'b'"),
         ("name,a\nu,1\n", {"columns": ("b",)}, "no column 'b'"),
         ("name,a\nu,1\n", {"label_column": "b"}, "no column 'b'"),
         ("name\nu\nv\n", {}, "no column of numbers"),
         ("date,X\n1,2\n2,3\n3,5\n", {"transform": "return_correlation"}, "for 1 names"),
-        ("date,X\n1,a\n2,b\n3,c\n", {"transform": "return_correlation"}, "not prices"),
+        ("date,X\n1,a\n2,b\n3,c\n", {"transform": "return_correlation"}, "no column of numbers"),
         ("name,a\nu,1,2\n", {}, "not a table"),
     ],
 )
@@ -148,10 +159,190 @@ def test_names_that_a_table_maps_to_one_are_refused(tmp_path: Path) -> None:
 def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path: Path) -> None:
     table = write(tmp_path, "w,0,1,label\nu,1,2,7\nv,3,4,8\n")
     (tmp_path / "v.txt").write_text("2 2\nu 1 2\nv 3 4\n")
-    from_table = read_known(KnownSection(path=table, drop=("label",)))
-    from_file = read_known(KnownSection(path=str(tmp_path / "v.txt")))
+    from_table = read_known(KnownSection(path=table, drop=("label",))).vectors
+    from_file = read_known(KnownSection(path=str(tmp_path / "v.txt"))).vectors
     assert from_table.words == from_file.words
     np.testing.assert_array_equal(from_table.vectors, from_file.vectors)
+
+
+# ---- tables as people have them ------------------------------------------------------------------------------
+
+MESSY = """company,sector,revenue,staff
+Acme,cars,"1,200.5",10
+Bolt,cars,n/a,20
+Acme,cars,800,30
+,cars,7,7
+Cell,oil,$50,
+Dome,oil,100,40
+"""
+
+
+def messy(folder: Path, **options: object) -> Domain:
+    section = DomainSection(path=write(folder, MESSY), label_column="sector", standardize=False, **options)
+    return read_domain(section)
+
+
+def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TableError) as refused:
+        messy(tmp_path, drop=("id",))
+    text = str(refused.value)
+    assert "has 3 problems:" in text
+    assert "it has no column 'id'; it has 'company', 'sector', 'revenue' and 1 more" in text
+    assert """the name 'Acme' twice: keep one, or set domain.duplicates = "first" or "mean\"""" in text
+    assert (
+        "1 of 5 names in the column 'revenue', first 'Bolt'; 1 of 5 names in the column 'staff', first 'Cell'"
+        in text
+    )
+    assert text.endswith('or set domain.missing = "median", "drop_row" or "drop_column"')
+
+
+def test_missing_cells_take_the_median(tmp_path: Path) -> None:
+    domain = messy(tmp_path, missing="median", duplicates="first")
+    assert domain.names == ["Acme", "Bolt", "Cell", "Dome"]
+    assert domain.labels == ["cars", "cars", "oil", "oil"]
+    np.testing.assert_array_equal(domain.matrix, [[1200.5, 10], [100, 20], [50, 20], [100, 40]])
+    notes = " ".join(domain.notes)
+    assert (
+        "thousands separators and signs beside the digits were read in 1 column: 'revenue' (such as '1,200.5')"
+        in notes
+    )
+    assert "1 row without a name left out (row 5" in notes
+    assert "1 name stood more than once ('Acme'): the first row was kept" in notes
+    assert "2 cells without a number took the median of the column, in 'revenue', 'staff'" in notes
+    assert [(each.name, each.reason[:9]) for each in domain.left_out] == [
+        ("", "row 5 has"),
+        ("Acme", "a further"),
+    ]
+
+
+def test_rows_or_columns_with_missing_cells_are_left_out(tmp_path: Path) -> None:
+    rows = messy(tmp_path, missing="drop_row", duplicates="mean")
+    assert rows.names == ["Acme", "Dome"]
+    np.testing.assert_array_equal(rows.matrix, [[1000.25, 20], [100, 40]])
+    assert [each.name for each in rows.left_out] == ["", "Bolt", "Cell"]
+    assert rows.left_out[1].reason == "no number in 'revenue'"
+    with pytest.raises(TableError, match=r'has nothing left after domain.missing = "drop_column"'):
+        messy(tmp_path, missing="drop_column", duplicates="mean")
+
+
+def test_columns_with_missing_cells_are_left_out(tmp_path: Path) -> None:
+    section = DomainSection(path=write(tmp_path, "n,a,b\nu,1,\nv,2,5\n"), missing="drop_column")
+    domain = read_domain(section)
+    assert domain.columns == ["a"]
+    assert domain.notes == ["1 column with cells without a number left out: 'b'"]
+
+
+def test_a_text_column_is_ignored_with_a_line(tmp_path: Path) -> None:
+    domain = read_domain(DomainSection(path=write(tmp_path, "n,city,a,none\nu,Rome,1,\nv,Bern,2,\n")))
+    assert domain.columns == ["a"]
+    assert domain.notes == ["1 column of text ignored: 'city'", "1 column of no values ignored: 'none'"]
+
+
+GERMAN = "Firma;Umsatz;Leute;Anteil\nMüller;1.234,5;1.200;3\nGröß;7,25;12.000;(4)\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_a_table_of_another_country_is_read(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(GERMAN.replace("\n", "\r\n").encode(encoding))
+    domain = read_domain(DomainSection(path=str(path), standardize=False))
+    assert domain.names == ["Müller", "Größ"]
+    np.testing.assert_array_equal(domain.matrix, [[1234.5, 1200, 3], [7.25, 12000, -4]])
+    assert any("read as Windows-1252" in note for note in domain.notes) == (encoding == "cp1252")
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "values"),
+    [
+        (["1,5", "2,25"], "auto", [1.5, 2.25]),
+        (["1,500", "2,250"], "auto", [1500, 2250]),  # no other column says that these are decimal commas
+        (["1,500", "2,250"], ",", [1.5, 2.25]),
+        (["1.500", "2.250"], "auto", [1.5, 2.25]),
+        (["1.500", "2.250"], ",", [1500, 2250]),
+        (["1 234", "5\u202f678,5"], "auto", [1234, 5678.5]),
+        (["1'234.5", "-7"], "auto", [1234.5, -7]),
+        (["12 %", "€ 3.5"], "auto", [12, 3.5]),
+        (["TRUE", "false"], "auto", [1, 0]),
+        (["1e3", "nan"], "auto", [1000, np.nan]),
+        (["007", "+.5"], "auto", [7, 0.5]),
+    ],
+)
+def test_cells_become_numbers(cells: list[str], decimal: str, values: list[float]) -> None:
+    table = Table("t.csv", {"a": pa.chunked_array([cells])}, [])
+    (column,) = read_numbers(table, ["a"], decimal=decimal).numbers
+    np.testing.assert_array_equal(column.values, values)
+
+
+def test_points_in_threes_are_thousands_beside_decimal_commas() -> None:
+    table = Table(
+        "t.csv", {"a": pa.chunked_array([["1.500", "2.250"]]), "b": pa.chunked_array([["1,5", "2"]])}, []
+    )
+    first, second = read_numbers(table, ["a", "b"], decimal="auto").numbers
+    assert (first.values.tolist(), second.values.tolist()) == ([1500, 2250], [1.5, 2])
+    assert (first.reading, second.reading) == ("thousands separators", "decimal commas")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("t.xlsx", b"PK\x03\x04", "is a workbook of a spreadsheet program: save its sheet as CSV"),
+        ("t.csv", b"PK\x03\x04....", "is a workbook"),
+        (
+            "t.csv",
+            b"n,a\nu,1\nv,1,2\nw\n",
+            "header has 2 fields, and 2 rows have another number: line 3 has 3 fields",
+        ),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(TableError, match=message):
+        read_domain(DomainSection(path=str(tmp_path / name)))
+
+
+def test_an_encoding_that_is_set_is_held(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("n,a\nu,1\né,2\n".encode("latin-1"))
+    with pytest.raises(TableError, match="is not utf-8: line 3 holds the byte 0xe9"):
+        read_domain(DomainSection(path=str(tmp_path / "t.csv"), encoding="utf-8"))
+    assert read_domain(DomainSection(path=str(tmp_path / "t.csv"), encoding="latin-1")).names[1] == "é"
+
+
+def test_names_are_text_as_they_were_written(tmp_path: Path) -> None:
+    domain = read_domain(DomainSection(path=write(tmp_path, "id,a\n007,1\n7,2\n 8 ,3\n")))
+    assert domain.names == ["007", "7", "8"]
+
+
+# ---- near misses ---------------------------------------------------------------------------------------------
+
+
+def misses(names: list[str], words: list[str], **options: bool) -> list[tuple[str, str, str]]:
+    rows = match_names(names, words, **{"ignore_case": False, "ignore_underscores": True, **options})
+    return [tuple(miss) for miss in near_misses(names, words, rows, MatchingSection(**options))]
+
+
+def test_names_that_nearly_match_are_offered() -> None:
+    names = ["same", "Wells Fargo Inc.", "FORD", "Societe Generale", "Microsofft", "Nothing like it", "Wel"]
+    words = ["same", "Wells_Fargo", "Ford", "Société_Générale", "Microsoft", "Wal", "ford"]
+    assert misses(names, words) == [
+        ("Wells Fargo Inc.", "Wells_Fargo", "punctuation, accents or legal form"),
+        ("FORD", "Ford", "ignore_case"),
+        ("Societe Generale", "Société_Générale", "punctuation, accents or legal form"),
+        ("Microsofft", "Microsoft", "one letter"),
+    ]
+    advice = advice_on([NearMiss(*miss) for miss in misses(names, words)])
+    assert advice.startswith(
+        "1 more name would match with matching.ignore_case = true; 'Wells Fargo Inc.' is like"
+    )
+    assert (
+        misses(["Big Co", "same"], ["same", "Big_Co"], ignore_underscores=False)[0][2] == "ignore_underscores"
+    )
+
+
+@given(st.text("abc", min_size=6, max_size=8), st.text("abc", min_size=6, max_size=8))
+def test_one_letter_is_found_where_the_edit_distance_is_one(name: str, word: str) -> None:
+    found = list(_one_letter_apart([name], [word]))
+    kept = [word[:i] + sign + word[j:] for i in range(9) for sign in ("a", "b", "c", "") for j in (i, i + 1)]
+    assert bool(found) == (name in kept)
 
 
 # ---- joining ----------------------------------------------------------------------------------------------
@@ -194,7 +385,7 @@ def test_no_overlap_is_refused_with_examples() -> None:
 
 def test_the_vocabulary_tells_where_each_row_comes_from(tmp_path: Path) -> None:
     domain = read_domain(DomainSection(path=write(tmp_path, FEATURES), label_column="sector"))
-    known = WordVectors(["Shell", "other", "General_Motors"], np.arange(6).reshape(3, 2))
+    known = Known(WordVectors(["Shell", "other", "General_Motors"], np.arange(6).reshape(3, 2)), [])
     both = join(domain, known, MatchingSection())
     table = both.vocabulary(with_others=True).to_pydict()
     assert table["word"] == ["General_Motors", "Ford", "Shell", "other"]

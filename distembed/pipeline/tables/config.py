@@ -9,13 +9,23 @@ from pydantic import Field
 from distembed.pipeline.sections import InputPath, Section
 
 
-class DomainSection(Section):
-    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.systems.imputation.tables`."""
+class TableSection(Section):
+    """What is said of any table: where it lies, how it is read, and what becomes of faults in it."""
 
     path: InputPath
     name_column: str | None = None
-    columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    delimiter: str = "auto"
+    encoding: str = "auto"
+    decimal: Literal["auto", ".", ","] = "auto"
+    missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
+    duplicates: Literal["refuse", "first", "mean"] = "refuse"
+
+
+class DomainSection(TableSection):
+    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.tables.domain`."""
+
+    columns: tuple[str, ...] = ()
     transform: Literal["none", "return_correlation"] = "none"
     first: str | None = None
     last: str | None = None
@@ -32,13 +42,10 @@ class DomainSection(Section):
         return self.transform == "none" if self.standardize is None else self.standardize
 
 
-class KnownSection(Section):
+class KnownSection(TableSection):
     """`[known]`: the vectors there are, a vector file or a table with a column of names."""
 
-    path: InputPath
     format: Literal["auto", "vectors", "table"] = "auto"
-    name_column: str | None = None
-    drop: tuple[str, ...] = ()
     max_words: int | None = Field(default=None, ge=1)
     keep_others: bool = True
 

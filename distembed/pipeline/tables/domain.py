@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,105 +13,145 @@ from distembed.display import plural
 from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import directions
 from distembed.neighbors.distances import Metric
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.tables.cells import NumberColumns, read_numbers, readings
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection, TableSection
 from distembed.pipeline.tables.files import (
     COMPRESSIONS,
     TABLE_SUFFIXES,
-    Columns,
     Floats,
+    Table,
     TableError,
     column_of,
     key_column,
-    number_columns,
-    number_names,
-    read_columns,
+    no_column,
+    read_table,
     refuse_twice,
+    some,
     texts_of,
 )
 from distembed.pipeline.tables.names import match_names
+from distembed.pipeline.tables.rows import Domain, LeftOut, refusal, settled
 from distembed.vectors import WordVectors
 
 
-class Domain(NamedTuple):
-    """What is known of every name."""
-
-    names: list[str]
-    matrix: Floats  # (n, d)
-    columns: list[str]  # d names
-    labels: list[str]  # one a name, "" where there is none
-    left_out: dict[str, str]  # name: why it has no row
-
-
 def read_domain(section: DomainSection) -> Domain:
-    """Return the domain matrix of a job, a row a name.
+    """Return the domain matrix of a job, a row per name.
 
     Raises
     ------
     TableError
-        If the table lacks a column, a name stands twice, or a value is no finite number.
+        If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
+        not say what is to become of it; all problems are told at once.
     """
-    columns = read_columns(section.path)
-    for name in section.drop:
-        column_of(section.path, columns, name)
-    columns = {name: values for name, values in columns.items() if name not in section.drop}
-    key = key_column(section.path, columns, section.name_column)
+    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    key, problems = _key_and_problems(
+        table, section, [*section.columns, *filter(None, [section.label_column])]
+    )
     make = _from_prices if section.transform == "return_correlation" else _from_features
-    domain = _renamed(make(section, columns, key), section)
-    refuse_twice(section.names or section.path, "name", domain.names)
+    domain = settled(
+        _renamed(make(section, table, key, problems), section), section, key="domain", problems=problems
+    )
     return domain._replace(matrix=_standardized(domain.matrix)) if section.standardizes else domain
 
 
-def _from_features(section: DomainSection, columns: Columns, key: str) -> Domain:
-    names = texts_of(columns[key])
-    wanted = section.columns or [name for name in columns if name not in (key, section.label_column)]
-    for name in wanted:
-        column_of(section.path, columns, name)
-    labels = [""] * len(names)
-    if section.label_column is not None:
-        labels = texts_of(column_of(section.path, columns, section.label_column))
-    matrix = number_columns(section.path, columns, names, wanted)
-    return Domain(names, matrix, number_names(columns, wanted), labels, {})
+def _key_and_problems(table: Table, section: TableSection, named: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the column of names, and what to say of columns that the section names and that are not there."""
+    absent = [name for name in (*section.drop, *named) if name not in table.columns]
+    problems = [no_column(table, name) for name in absent]
+    if section.name_column is not None and section.name_column not in table.columns:
+        raise refusal(section.path, [no_column(table, section.name_column), *problems])
+    rest = {name: column for name, column in table.columns.items() if name not in section.drop}
+    return key_column(table._replace(columns=rest), section.name_column), problems
 
 
-def _from_prices(section: DomainSection, columns: Columns, key: str) -> Domain:
+def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
+    names = texts_of(table.columns[key])
+    label = section.label_column
+    labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
+    wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
+    return _features(section, table, names, wanted, problems)._replace(labels=labels)
+
+
+def _features(
+    section: TableSection, table: Table, names: list[str], wanted: Iterable[str], problems: list[str]
+) -> Domain:
+    """Return the columns of numbers side by side; what is wrong with them is added to the problems."""
+    wanted = [name for name in wanted if name in table.columns]
+    uneven = [name for name in wanted if len(table.columns[name]) != len(names)]
+    problems += [
+        f"has {len(table.columns[name])} values in the column {name!r} for {len(names)} names: drop it"
+        for name in uneven
+    ]
+    read = read_numbers(table, [name for name in wanted if name not in uneven], decimal=section.decimal)
+    notes = [*table.notes, *readings(read.numbers), *_of_other_columns(section, read, problems)]
+    if not read.numbers:
+        raise refusal(section.path, [*problems, "has no column of numbers beside its names"])
+    dtype = np.result_type(*(column.values.dtype for column in read.numbers), np.float32)
+    matrix = np.stack([column.values.astype(dtype, copy=False) for column in read.numbers], axis=1)
+    matrix[~np.isfinite(matrix)] = np.nan
+    columns = [column.name for column in read.numbers]
+    unread = {column.name: column.unread for column in read.numbers if column.unread}
+    return Domain(names, matrix, columns, [""] * len(names), [], notes, unread)
+
+
+def _of_other_columns(section: TableSection, read: NumberColumns, problems: list[str]) -> list[str]:
+    """Return what to say of columns and cells that hold no numbers; columns asked for by name become problems."""
+    asked = getattr(section, "columns", ())
+    problems += [
+        f"holds {what} in the column {name!r}, not numbers: leave it out of domain.columns"
+        for what, names in (("text", read.texts), ("nothing", read.empty))
+        for name in names
+        if name in asked
+    ]
+    unread = [column for column in read.numbers if column.unread]
+    return [
+        f"{plural(len(names), 'column')} of {what} ignored: {some(names)}"
+        for what, names in (("text", read.texts), ("no values", read.empty))
+        if names
+    ] + [
+        f"cells that are no numbers count as missing in the column {column.name!r} (such as {column.unread!r})"
+        for column in unread
+    ]
+
+
+def _from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
     """Return the correlations of the returns of all columns that have a price on every date of the window."""
-    dates = np.array(texts_of(columns[key]))
-    chosen = (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
+    dates = np.array(texts_of(table.columns[key]))
+    chosen = (dates != "") & (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
     if chosen.sum() < 3:
         raise TableError(
             f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
         )
-    names = [name for name in section.columns or columns if name != key]
-    prices = np.stack([_prices(section.path, columns, name)[chosen] for name in names], axis=1)
+    wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
+    series = _features(section, table, dates.tolist(), wanted, problems)
+    prices, names = series.matrix[chosen], series.columns
     returns, left_out = _complete_returns(prices[np.argsort(dates[chosen], kind="stable")], names)
-    kept = [name for name in names if name not in left_out]
+    gone = {each.name for each in left_out}
+    kept = [name for name in names if name not in gone]
     if len(kept) < 2:
         raise TableError(f"{section.path} has prices on every date for {len(kept)} names: choose other dates")
     with one_blas_thread():
         matrix: NDArray[np.float64] = np.asarray(np.corrcoef(returns, rowvar=False))
-    return Domain(kept, matrix, kept, [""] * len(kept), left_out)
+    return Domain(kept, matrix, kept, [""] * len(kept), left_out, series.notes)
 
 
-def _prices(path: str, columns: Columns, name: str) -> NDArray[np.float64]:
-    values = column_of(path, columns, name)
-    if values.dtype.kind not in "fiu" or values.ndim != 1:
-        raise TableError(f"the column {name!r} of {path} holds {values.dtype}, not prices: drop it")
-    return values.astype(np.float64)
-
-
-def _complete_returns(
-    prices: NDArray[np.float64], names: Sequence[str]
-) -> tuple[NDArray[np.float64], dict[str, str]]:
+def _complete_returns(prices: Floats, names: Sequence[str]) -> tuple[Floats, list[LeftOut]]:
     """Return p_t / p_(t-1) - 1 of the complete series, and the names left out with the reason."""
     missing: NDArray[np.bool_] = np.asarray(~(prices > 0).all(axis=0))
     returns = prices[1:, ~missing] / prices[:-1, ~missing] - 1
     still = np.zeros_like(missing)
     still[~missing] = np.ptp(returns, axis=0) == 0
-    left_out = {
-        name: "its price never moves" if still[i] else "a price is missing or not positive"
+    left_out = [
+        LeftOut(name, "its price never moves")
+        if still[i]
+        else LeftOut(
+            name,
+            "a price is missing or not positive",
+            "choose dates on which it has one with domain.first and domain.last",
+        )
         for i, name in enumerate(names)
         if missing[i] or still[i]
-    }
+    ]
     return returns[:, ~still[~missing]], left_out
 
 
@@ -119,17 +159,17 @@ def _renamed(domain: Domain, section: DomainSection) -> Domain:
     """Return the domain under the names of the table of names, where there is one, with its labels."""
     if section.names is None:
         return domain
-    columns = read_columns(section.names)
-    keys = texts_of(column_of(section.names, columns, section.names_from))
-    refuse_twice(section.names, "name", keys)
-    new = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_to)), strict=True))
+    table = read_table(section.names)
+    keys = texts_of(column_of(table, section.names_from))
+    refuse_twice(section.names, "name", filter(None, keys))
+    new = dict(zip(keys, texts_of(column_of(table, section.names_to)), strict=True))
     labels = domain.labels
     if section.names_label is not None:
-        given = dict(zip(keys, texts_of(column_of(section.names, columns, section.names_label)), strict=True))
+        given = dict(zip(keys, texts_of(column_of(table, section.names_label)), strict=True))
         labels = [given.get(name, "") for name in domain.names]
-    names = [new.get(name, name) for name in domain.names]
-    left_out = {new.get(name, name): why for name, why in domain.left_out.items()}
-    return domain._replace(names=names, labels=labels, left_out=left_out)
+    names = [new.get(name) or name for name in domain.names]
+    left_out = [each._replace(name=new.get(each.name) or each.name) for each in domain.left_out]
+    return domain._replace(names=names, labels=labels, left_out=left_out, notes=[*domain.notes, *table.notes])
 
 
 def _standardized(matrix: Floats) -> Floats:
@@ -167,13 +207,20 @@ def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
     )
 
 
-def read_known(section: KnownSection) -> WordVectors:
+class Known(NamedTuple):
+    """The vectors a job knows, and what was done to the table they came from."""
+
+    vectors: WordVectors
+    notes: list[str]
+
+
+def read_known(section: KnownSection) -> Known:
     """Return the vectors a job knows, from a vector file or a table.
 
     Raises
     ------
     TableError
-        If the table lacks a column, or a value is no finite number.
+        As `read_domain`.
     ValueError
         If the vector file is damaged, or a name stands twice.
     """
@@ -181,16 +228,14 @@ def read_known(section: KnownSection) -> WordVectors:
     for compression in COMPRESSIONS:
         bare = bare.removesuffix(compression)
     if section.format == "vectors" or (section.format == "auto" and not bare.endswith(TABLE_SUFFIXES)):
-        return WordVectors.load(section.path, max_words=section.max_words)
-    columns = read_columns(section.path)
-    for name in section.drop:
-        column_of(section.path, columns, name)
-    key = key_column(section.path, columns, section.name_column)
-    names = texts_of(columns[key])[: section.max_words]
-    wanted = [name for name in columns if name != key and name not in section.drop]
-    columns = {name: columns[name][: section.max_words] for name in wanted}
-    refuse_twice(section.path, "name", names)
-    return WordVectors(names, number_columns(section.path, columns, names, wanted))
+        return Known(WordVectors.load(section.path, max_words=section.max_words), [])
+    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
+    key, problems = _key_and_problems(table, section, [])
+    cut = {name: column[: section.max_words] for name, column in table.columns.items()}
+    wanted = [name for name in cut if name != key and name not in section.drop]
+    read = _features(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
+    read = settled(read, section, key="known", problems=problems)
+    return Known(WordVectors(read.names, read.matrix), read.notes)
 
 
 class Joined(NamedTuple):
@@ -198,37 +243,42 @@ class Joined(NamedTuple):
 
     domain: Domain
     rows: NDArray[np.int64]  # (n,): row of a name among the known vectors, -1 where it is to be imputed
-    known: WordVectors
+    known: Known
     others: NDArray[np.int64]  # rows of known vectors that no name matched
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The words with a known vector."""
+        return self.known.vectors.words
 
     @property
     def targets(self) -> NDArray[np.float32]:
         """The vectors of the names, float32 (n, s), NaN where they are to be imputed."""
-        vectors = self.known.vectors[self.rows]
+        vectors = self.known.vectors.vectors[self.rows]
         vectors[self.rows < 0] = np.nan
         return vectors
 
     def vocabulary(self, *, with_others: bool) -> pa.Table:
         """Return word, name in the table, origin and label of each row of the vectors."""
-        found = [self.known.words[row] if row >= 0 else "" for row in self.rows]
+        found = [self.words[row] if row >= 0 else "" for row in self.rows]
         names, labels = list(self.domain.names), list(self.domain.labels)
         words = [word or name for word, name in zip(found, names, strict=True)]
         origin = ["known" if word else "imputed" for word in found]
         if with_others:
-            more = [self.known.words[row] for row in self.others]
+            more = [self.words[row] for row in self.others]
             words, names, labels = words + more, names + [""] * len(more), labels + [""] * len(more)
             origin += ["other"] * len(more)
         refuse_twice("the joined table", "word", words)
         return pa.table({"word": words, "name": names, "origin": origin, "label": labels})
 
 
-def join(domain: Domain, known: WordVectors, matching: MatchingSection) -> Joined:
+def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
     """Join a domain with known vectors by name; see `match_names`."""
     rows = match_names(
         domain.names,
-        known.words,
+        known.vectors.words,
         ignore_case=matching.ignore_case,
         ignore_underscores=matching.ignore_underscores,
     )
-    others = np.setdiff1d(np.arange(len(known)), rows)
+    others = np.setdiff1d(np.arange(len(known.vectors)), rows)
     return Joined(domain, rows, known, others)

@@ -1,12 +1,17 @@
-"""Files of tables: CSV (any compression), Parquet and NumPy's npz, read to named columns.
+"""Files of tables: CSV (any compression, delimiter and encoding), Parquet and NumPy's npz, read to named columns.
 
 What is read here fits in memory: a row is a name, and names are few beside the words of a corpus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+import codecs
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
 import fsspec
 import numpy as np
@@ -15,11 +20,24 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.display import plural
+
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".npz")
+WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+WORKBOOK_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""First bytes of a zip archive, which .xlsx and .ods files are, and of an older Excel file."""
 COMPRESSIONS = (".xz", ".gz", ".bz2", ".zst")
+DELIMITERS = ",;\t|"
+SNIFFED_LINES = 50
+"""Lines from which the delimiter of a file is found."""
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 SHOWN = 3
 """Names shown of a list that is at fault."""
 
@@ -28,38 +46,63 @@ class TableError(ValueError):
     """A table that does not hold what the job says."""
 
 
+class Table(NamedTuple):
+    """The columns of a file by name, and what to say of how it was read.
+
+    Attributes
+    ----------
+    path : where it lies
+    columns : PyArrow chunked arrays, of strings where the file is CSV; NumPy arrays, also matrices, of an npz file
+    notes : one sentence each
+    """
+
+    path: str
+    columns: dict[str, Any]
+    notes: list[str]
+
+
 # ---- reading ----------------------------------------------------------------------------------------------
 
 
-def read_columns(path: str) -> Columns:
-    """Read the columns of a table by name; those of an npz file may be matrices, a row an entry.
+def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") -> Table:
+    """Read a table; what stands in a CSV file is text, as it was written.
+
+    Parameters
+    ----------
+    path : file or URL, with the end of a compression or without
+    delimiter : between the fields of a CSV file; "auto" finds a comma, semicolon, tab or vertical bar
+    encoding : of a CSV file; "auto" takes a byte order mark, else UTF-8, else Windows-1252
 
     Raises
     ------
     TableError
-        If two columns have one name, or the file is no table.
+        If two columns have one name, rows differ in their number of fields, or the file is no table.
     """
     suffix = _suffix(path)
+    if path.lower().endswith(WORKBOOK_SUFFIXES):
+        raise _workbook(path)
     with fsspec.open(path, "rb", compression=None if suffix in (".npz", ".parquet") else "infer") as file:
         if suffix == ".npz":
             with np.load(file) as arrays:
-                return {name: arrays[name] for name in arrays.files}
+                return Table(path, {name: arrays[name] for name in arrays.files}, [])
         # Read in this thread: one of Arrow's, still at a file of Python's when the program ends, aborts it.
-        table = (
-            pq.read_table(file, use_threads=False, pre_buffer=False, page_checksum_verification=True)
-            if suffix == ".parquet"
-            else _read_csv(path, file, suffix)
-        )
-    refuse_twice(path, "column", table.column_names)
-    return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
+        if suffix == ".parquet":
+            table = pq.read_table(file, use_threads=False, pre_buffer=False, page_checksum_verification=True)
+            refuse_twice(path, "column", table.column_names)
+            return Table(path, dict(zip(table.column_names, table.columns, strict=True)), [])
+        data = file.read()
+    text, note = _as_utf8(path, data, encoding)
+    return _read_csv(path, text, delimiter, [note] if note else [])
 
 
-def _read_csv(path: str, file: Any, suffix: str) -> pa.Table:
-    try:
-        options = pacsv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
-        return pacsv.read_csv(file, parse_options=options)
-    except pa.ArrowInvalid as error:
-        raise TableError(f"{path} is not a table of comma-separated values: {error}") from None
+def read_columns(path: str) -> Columns:
+    """Read the columns of a table by name, as NumPy arrays; see `read_table`."""
+    return {name: as_array(column) for name, column in read_table(path).columns.items()}
+
+
+def as_array(column: Any) -> NDArray[Any]:
+    """Return a column as a NumPy array, one of strings as Python's."""
+    return column if isinstance(column, np.ndarray) else column.to_numpy()
 
 
 def _suffix(path: str) -> str:
@@ -67,6 +110,110 @@ def _suffix(path: str) -> str:
     for compression in COMPRESSIONS:
         path = path.removesuffix(compression)
     return next((end for end in (".npz", ".parquet", ".tsv") if path.endswith(end)), ".csv")
+
+
+def _workbook(path: str) -> TableError:
+    return TableError(
+        f"{path} is a workbook of a spreadsheet program: save its sheet as CSV and give that file"
+    )
+
+
+def _as_utf8(path: str, data: bytes, encoding: str) -> tuple[bytes, str]:
+    """Return a text file as UTF-8 without a byte order mark, and what to say of its encoding."""
+    if data.startswith(WORKBOOK_BEGINNINGS):
+        raise _workbook(path)
+    mark = next((name for begin, name in BYTE_ORDER_MARKS.items() if data.startswith(begin)), None)
+    if encoding != "auto":
+        return _decoded(path, data, mark if mark == "utf-8-sig" else encoding).encode(), ""
+    if mark:
+        return _decoded(path, data, mark).encode(), ""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", errors="replace")
+        return text.encode(), f"{path} is not UTF-8 and was read as Windows-1252"
+    return data, ""
+
+
+def _decoded(path: str, data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        raise TableError(
+            f'{path}: there is no encoding {encoding!r}: set encoding = "auto" or "latin-1"'
+        ) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TableError(
+            f"{path} is not {encoding}: line {line} holds the byte {data[error.start]:#04x}; set another encoding"
+        ) from None
+
+
+def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table:
+    """Read delimited text, every field as it stands."""
+    found = delimiter if delimiter != "auto" else _delimiter(path, text)
+    if found not in (",", "\t") and delimiter == "auto":
+        notes = [*notes, f"{path}: the fields are separated by {found!r}"]
+    head = next(csv.reader(io.StringIO(text[: 1 << 20].decode(errors="ignore")), delimiter=found), [])
+    names = [name.strip() for name in head]
+    refuse_twice(path, "column", names)
+    uneven: list[Any] = []
+    options = pacsv.ParseOptions(
+        delimiter=found,
+        newlines_in_values=True,
+        invalid_row_handler=lambda row: uneven.append(row) or "skip",  # type: ignore[func-returns-value]
+    )
+    table = _parsed(path, text, options, head)
+    if uneven:
+        raise TableError(_uneven(path, uneven))
+    return Table(path, dict(zip(names, table.columns, strict=True)), notes)
+
+
+def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
+    try:
+        return pacsv.read_csv(
+            pa.BufferReader(text),
+            read_options=pacsv.ReadOptions(use_threads=False),
+            parse_options=options,
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(head, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise TableError(f"{path} is not a table of separated values: {error}") from None
+
+
+def _uneven(path: str, rows: list[Any]) -> str:
+    shown = "; ".join(f"line {row.number} has {plural(row.actual_columns, 'field')}" for row in rows[:SHOWN])
+    return (
+        f"{path} is not a table: its header has {plural(rows[0].expected_columns, 'field')}, and "
+        f"{plural(len(rows), 'row')} {'has' if len(rows) == 1 else 'have'} another number: {shown}: put fields that "
+        'hold the delimiter in quotes ("...")'
+    )
+
+
+def _delimiter(path: str, text: bytes) -> str:
+    """Return the delimiter that cuts the first lines into equally many fields, the most of them."""
+    if path.removesuffix(_compression(path)).endswith(".tsv"):
+        return "\t"
+    sample = text[: 1 << 20].decode(errors="ignore")
+
+    def score(delimiter: str) -> tuple[float, int]:
+        rows = [
+            row for row in islice(csv.reader(io.StringIO(sample), delimiter=delimiter), SNIFFED_LINES) if row
+        ]
+        width = len(rows[0]) if rows else 0
+        even = sum(len(row) == width for row in rows) / max(len(rows), 1)
+        return (even if width > 1 else 0.0, width)
+
+    return max(DELIMITERS, key=score)
+
+
+def _compression(path: str) -> str:
+    return next((end for end in COMPRESSIONS if path.endswith(end)), "")
+
+
+# ---- columns ----------------------------------------------------------------------------------------------
 
 
 def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
@@ -78,16 +225,23 @@ def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def texts_of(values: NDArray[Any]) -> list[str]:
-    """Return the values of a column as text."""
-    return [str(value) for value in values.tolist()]
+def texts_of(column: Any) -> list[str]:
+    """Return the values of a column as text without blanks at its ends, "" for a missing one."""
+    values = as_array(column).tolist()
+    missing = [value is None or (isinstance(value, float) and math.isnan(value)) for value in values]
+    return ["" if gone else str(value).strip() for value, gone in zip(values, missing, strict=True)]
 
 
-def column_of(path: str, columns: Columns, name: str) -> NDArray[Any]:
+def column_of(table: Table, name: str) -> Any:
     """Return the column of a name, or refuse a table without it."""
-    if name not in columns:
-        raise TableError(f"{path} has no column {name!r}; it has {some(columns)}")
-    return columns[name]
+    if name not in table.columns:
+        raise TableError(f"{table.path} {no_column(table, name)}")
+    return table.columns[name]
+
+
+def no_column(table: Table, name: str) -> str:
+    """Return what to say of a column that is not there."""
+    return f"has no column {name!r}; it has {some(table.columns)}"
 
 
 def some(names: Iterable[str]) -> str:
@@ -98,48 +252,12 @@ def some(names: Iterable[str]) -> str:
     )
 
 
-def key_column(path: str, columns: Columns, name: str | None) -> str:
+def key_column(table: Table, name: str | None) -> str:
     """Return the column of names: the one asked for, else the first that is no matrix."""
     if name is not None:
-        column_of(path, columns, name)
+        column_of(table, name)
         return name
-    plain = [name for name, values in columns.items() if values.ndim == 1]
+    plain = [name for name, values in table.columns.items() if getattr(values, "ndim", 1) == 1]
     if not plain:
-        raise TableError(f"{path} has no column of names; it has {some(columns)}")
+        raise TableError(f"{table.path} has no column of names; it has {some(table.columns)}")
     return plain[0]
-
-
-def number_columns(path: str, columns: Columns, names: Sequence[str], wanted: Iterable[str]) -> Floats:
-    """Return the wanted columns side by side, a row a name; refuse what is no number."""
-    parts = [_numbers(path, columns[name], name, names) for name in wanted]
-    if not parts:
-        raise TableError(f"{path} has no column of numbers beside its names")
-    dtype = np.result_type(*parts, np.float32)
-    return np.concatenate([part.astype(dtype, copy=False) for part in parts], axis=1)
-
-
-def number_names(columns: Columns, wanted: Iterable[str]) -> list[str]:
-    """Return what to call each column of `number_columns`: those of a matrix are numbered."""
-    widths = {name: 1 if columns[name].ndim == 1 else columns[name].shape[1] for name in wanted}
-    return [
-        name if columns[name].ndim == 1 else f"{name}[{i}]"
-        for name, width in widths.items()
-        for i in range(width)
-    ]
-
-
-def _numbers(path: str, values: NDArray[Any], column: str, names: Sequence[str]) -> NDArray[Any]:
-    if values.dtype.kind not in "fiub" or values.ndim > 2 or len(values) != len(names):
-        what = f"shape {values.shape} and type {values.dtype}"
-        raise TableError(
-            f"the column {column!r} of {path} has {what}, not a number for each of {len(names)} names: drop it"
-        )
-    matrix = values.reshape(len(values), -1)
-    bad = ~np.isfinite(matrix).all(axis=1)
-    if bad.any():
-        first = names[int(np.flatnonzero(bad)[0])]
-        raise TableError(
-            f"the column {column!r} of {path} has no finite number for {bad.sum()} of {len(names)} names, first "
-            f"{first!r}: drop the column, or fill in the values"
-        )
-    return matrix

@@ -1,13 +1,19 @@
-"""The match of the names of a table with the words of vectors."""
+"""The match of the names of a table with the words of vectors, and the pairs that nearly match."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.pipeline.tables.files import TableError, some
+from distembed.display import plural
+from distembed.pipeline.tables.config import MatchingSection
+from distembed.pipeline.tables.files import SHOWN, TableError, some
 
 
 def match_names(
@@ -28,17 +34,24 @@ def match_names(
     folded = {fold(word): row for row, word in reversed(list(enumerate(words)))}
     rows = [exact.get(name, -1) for name in names]
     rows = [folded.get(fold(name), -1) if row < 0 else row for name, row in zip(names, rows, strict=True)]
-    taken: dict[int, str] = {}
+    taken: dict[int, list[str]] = {}
     for name, row in zip(names, rows, strict=True):
-        if row >= 0 and taken.setdefault(row, name) != name:
-            raise TableError(
-                f"the names {taken[row]!r} and {name!r} both match the word {words[row]!r}: rename or drop one"
-            )
+        if row >= 0:
+            taken.setdefault(row, []).append(name)
+    shared = [(words[row], same) for row, same in taken.items() if len(same) > 1]
+    if shared:
+        raise TableError(_of_shared_words(shared))
     if not taken:
         raise TableError(
             f"no name of the table ({some(names)}) is a word with a vector ({some(words)}): see [matching]"
         )
     return np.array(rows, dtype=np.int64)
+
+
+def _of_shared_words(shared: list[tuple[str, list[str]]]) -> str:
+    pairs = [f"{' and '.join(map(repr, same))} both match the word {word!r}" for word, same in shared]
+    more = f"; and so do {plural(len(pairs) - SHOWN, 'more pair')}" if len(pairs) > SHOWN else ""
+    return f"the names {'; '.join(pairs[:SHOWN])}{more}: rename or drop one of each"
 
 
 def _folding(*, ignore_case: bool, ignore_underscores: bool) -> Callable[[str], str]:
@@ -47,3 +60,128 @@ def _folding(*, ignore_case: bool, ignore_underscores: bool) -> Callable[[str], 
         return name.casefold() if ignore_case else name
 
     return fold
+
+
+# ---- near misses -------------------------------------------------------------------------------------------
+
+LEGAL_FORMS = frozenset(
+    re.findall(
+        r"\w+",
+        "ab ag asa bv co company corp corporation gmbh group holding holdings inc incorporated kg kgaa limited llc lp "
+        "ltd nv oyj plc sa sarl se spa the",
+    )
+)
+"""Words that a name may have or lack: the forms of companies, and the article."""
+
+SEARCHED_WORDS = 500_000
+"""Words without a name, the first ones, among which near misses are sought; vector files have frequent words first."""
+
+LEAST_LETTERS = 6
+"""Letters of the shorter of two spellings, without blanks, that may differ in one of them and still be offered."""
+
+
+class NearMiss(NamedTuple):
+    """A name without a vector, a word with one that no name has, and in what they differ."""
+
+    name: str
+    word: str
+    difference: str
+
+
+def near_misses(
+    names: Sequence[str], words: Sequence[str], rows: NDArray[np.int64], matching: MatchingSection
+) -> list[NearMiss]:
+    """Return the names without a word that differ little from a word without a name, in the order of the names.
+
+    Two spellings differ little that are equal but for what `matching` could ignore; for accents, punctuation, legal
+    forms of companies and articles; or for one letter. Time grows with the number of names and words, not with
+    their product.
+
+    Parameters
+    ----------
+    names : of the table
+    words : with a known vector
+    rows : the row among the words of each name, -1 where there is none, as `match_names` gives it
+    """
+    used = set(rows.tolist())
+    wanted = [name for name, row in zip(names, rows, strict=True) if row < 0]
+    offered = [word for row, word in enumerate(words) if row not in used][:SEARCHED_WORDS]
+    found: dict[str, NearMiss] = {}
+    for difference, fold in _foldings(matching).items():
+        by_fold = {fold(word): word for word in reversed(offered)}
+        for name in wanted:
+            word = by_fold.get(fold(name)) if name not in found else None
+            if word is not None and fold(name):
+                found[name] = NearMiss(name, word, difference)
+    for name, word in _one_letter_apart([name for name in wanted if name not in found], offered):
+        found.setdefault(name, NearMiss(name, word, "one letter"))
+    return [found[name] for name in wanted if name in found]
+
+
+def advice_on(misses: Sequence[NearMiss]) -> str:
+    """Return what to say of near misses, "" where there are none."""
+    counts = Counter(miss.difference for miss in misses)
+    sentences = [
+        f"{plural(counts[option], 'more name')} would match with matching.{option} = true"
+        for option in ("ignore_case", "ignore_underscores")
+        if counts[option]
+    ]
+    others = [miss for miss in misses if not miss.difference.startswith("ignore")]
+    if others:
+        first = others[0]
+        more = f", and {plural(len(others) - 1, 'more pair')}" if len(others) > 1 else ""
+        sentences.append(f"{first.name!r} is like {first.word!r}{more}: see the table near_misses")
+    return "; ".join(sentences)
+
+
+def _foldings(matching: MatchingSection) -> dict[str, Callable[[str], str]]:
+    """Return by difference what makes two spellings equal that differ in no more; the least difference first."""
+    underscores = _folding(ignore_case=matching.ignore_case, ignore_underscores=True)
+    case = _folding(ignore_case=True, ignore_underscores=matching.ignore_underscores)
+    options = {"ignore_underscores": underscores, "ignore_case": case}
+    return {name: fold for name, fold in options.items() if not getattr(matching, name)} | {
+        "punctuation, accents or legal form": _bare
+    }
+
+
+def _bare(name: str) -> str:
+    """Return the letters and digits of a name in lower case, without accents, blanks and legal forms."""
+    name = name.casefold()
+    if not name.isascii():
+        name = "".join(
+            sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign)
+        )
+    return "".join(part for part in re.split(r"[\W_]+", name) if part not in LEGAL_FORMS)
+
+
+def _one_letter_apart(names: Sequence[str], words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and words whose bare spellings differ by one letter: another, one more or one less.
+
+    Of two such spellings, one begins with the first half of the other, or ends with its second half.
+    """
+    halves: dict[tuple[str, int, str], list[tuple[str, str]]] = {}
+    for name in names:
+        bare = _bare(name)
+        if len(bare) >= LEAST_LETTERS:
+            middle = len(bare) // 2
+            halves.setdefault(("begin", len(bare), bare[:middle]), []).append((name, bare))
+            halves.setdefault(("end", len(bare), bare[middle:]), []).append((name, bare))
+    if not halves:
+        return
+    for word in words:
+        bare = _bare(word)
+        for length in (
+            range(max(len(bare) - 1, LEAST_LETTERS), len(bare) + 2) if len(bare) >= LEAST_LETTERS else ()
+        ):
+            begin = ("begin", length, bare[: length // 2])
+            end = ("end", length, bare[len(bare) - (length - length // 2) :])
+            for name, other in (*halves.get(begin, ()), *halves.get(end, ())):
+                if _is_one_letter(bare, other):
+                    yield name, word
+
+
+def _is_one_letter(one: str, other: str) -> bool:
+    """Return whether two texts differ by one letter exchanged, added or left out."""
+    short, long = sorted((one, other), key=len)
+    at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return len(long) - len(short) < 2 and short[at + (len(short) == len(long)) :] == long[at + 1 :]

@@ -83,12 +83,16 @@ def _counts(workspace: Workspace) -> str:
     """Return how many rows were imputed, in words: a table of which nearly all names are known can gain nothing."""
     join = workspace.stages()["join"].facts
     imputed, left_out, unmatched = join["n_imputed"], join["n_left_out"], join["n_unmatched_words"]
-    warning = f" Note that {join['one_column']}." if join["one_column"] else ""
+    notes = [
+        f"Note that {join['one_column']}." if join["one_column"] else "",
+        join["advice"] and f"{join['advice']}.",
+    ]
+    more = "".join(f" {note}" for note in notes if note)
     return (
         f"{plural(join['n_names'], 'name')}: {join['n_known']:,} matched a known vector, "
         f"{imputed:,} {'was' if imputed == 1 else 'were'} imputed; "
         f"{left_out:,} more {'was' if left_out == 1 else 'were'} left out of the table; "
-        f"{plural(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name.{warning}"
+        f"{plural(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name.{more}"
     )
 
 

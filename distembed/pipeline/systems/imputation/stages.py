@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,6 +37,8 @@ from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.tables.domain import Joined, join, read_domain, read_known, warn_of_one_column
 from distembed.pipeline.tables.files import Floats
+from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
+from distembed.pipeline.tables.rows import LeftOut
 
 # --- the stages ----------------------------------------------------------------------------------------------
 
@@ -64,13 +66,15 @@ class TableSizes(NamedTuple):
     n_components: int
     input_bytes: int
     domain_bytes: int  # of the matrix in memory
+    notes: tuple[str, ...] = ()  # what was done to the table
 
     @property
     def sentence(self) -> str:
         """The sizes in words."""
-        return (
+        sizes = (
             f"{self.n_names:,} names x {self.n_features:,} numbers, vectors of {self.n_components} components"
         )
+        return "\n".join([sizes, *(f"  {note}" for note in self.notes)])
 
 
 def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
@@ -82,11 +86,11 @@ def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
         n_components = workspace.describe("known_vectors").spec.shape[1]
         n, d = spec.shape
         return TableSizes(n, d, n_components, n_bytes, width * n * d)
-    matrix = read_domain(job.domain).matrix
-    n, d = matrix.shape
-    known = read_known(job.known.model_copy(update={"max_words": 1}))
+    domain = read_domain(job.domain)
+    n, d = domain.matrix.shape
+    known = read_known(job.known.model_copy(update={"max_words": 1})).vectors
     n_bytes = sum(file_sizes([job.domain.path, job.known.path]).values())
-    return TableSizes(n, d, known.vectors.shape[1], n_bytes, matrix.nbytes)
+    return TableSizes(n, d, known.vectors.shape[1], n_bytes, domain.matrix.nbytes, tuple(domain.notes))
 
 
 def join_parameters(job: ImputationJob) -> dict[str, Any]:
@@ -143,8 +147,14 @@ def run_join(ctx: Context) -> dict[str, Any]:
         ctx.reporter.note(f"warning: {warning}")
     others = both.others if job.known.keep_others else both.others[:0]
     ctx.stage.store_table("vocabulary", both.vocabulary(with_others=job.known.keep_others))
+    notes = [*both.domain.notes, *both.known.notes]
+    for note in notes:
+        ctx.reporter.note(f"  {note}")
+    misses = near_misses(both.domain.names, both.words, both.rows, job.matching)
     left_out = both.domain.left_out
-    ctx.stage.store_table("left_out", pa.table({"name": list(left_out), "reason": list(left_out.values())}))
+    ctx.stage.store_table("left_out", _table_of(LeftOut, left_out))
+    ctx.stage.store_table("near_misses", _table_of(NearMiss, misses))
+    ctx.stage.store_table("reading", pa.table({"note": pa.array(notes, pa.string())}))
     block = job.resources.block_memory
     _store_rows(ctx, "domain", both.domain.matrix, block, meaning="What the table says of each name.")
     _store_rows(
@@ -152,7 +162,7 @@ def run_join(ctx: Context) -> dict[str, Any]:
     )
     if others.size:
         meaning = "Vectors of words that are no name of the table."
-        _store_rows(ctx, "other_vectors", both.known.vectors[others], block, meaning=meaning)
+        _store_rows(ctx, "other_vectors", both.known.vectors.vectors[others], block, meaning=meaning)
     n_known = int((both.rows >= 0).sum())
     return {
         "n_names": len(both.domain.names),
@@ -162,7 +172,15 @@ def run_join(ctx: Context) -> dict[str, Any]:
         "n_unmatched_words": len(both.others),
         "n_other": len(others),
         "one_column": warning,
+        "advice": advice_on(misses),
     }
+
+
+def _table_of(kind: type[LeftOut | NearMiss], rows: Sequence[LeftOut | NearMiss]) -> pa.Table:
+    """Return records of texts as a table, which has its columns also without a row."""
+    return pa.table(
+        {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in kind._fields}
+    )
 
 
 def _store_rows(ctx: Context, name: str, matrix: Any, block_memory: int, *, meaning: str) -> None:

@@ -1,0 +1,254 @@
+"""Numbers out of the cells of a table: decimal commas, thousands separators, signs of currency, missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distembed.display import plural
+from distembed.pipeline.tables.files import Floats, Table, as_array, some
+
+Decimal = Literal[".", ","]
+
+MISSING = (
+    "",
+    "-",
+    "–",
+    "—",
+    ".",
+    "..",
+    "?",
+    "na",
+    "n/a",
+    "n.a.",
+    "#n/a",
+    "nan",
+    "null",
+    "none",
+    "nil",
+    "missing",
+)
+"""Cells that stand for no value, in lower case."""
+
+TRUTH = {"true": "1", "false": "0"}
+"""Cells that are truth values, in lower case, and their numbers."""
+
+_GROUPS = r"[ '’\x{00A0}\x{2009}\x{202F}%s]"
+_NUMBER = r"^[+-]?((\d+|\d{1,3}(%s\d{3})+)(%s\d*)?|%s\d+)([eE][+-]?\d+)?$"
+NUMBERS: dict[Decimal, str] = {
+    ".": _NUMBER % (_GROUPS % ",", r"\.", r"\."),
+    ",": _NUMBER % (_GROUPS % r"\.", ",", ","),
+}
+"""What a number looks like with a decimal point, and with a decimal comma; the other sign groups thousands."""
+
+GROUPED_BY_POINTS = r"^[+-]?\d{1,3}(\.\d{3})*$"
+"""Cells that are numbers either way: 1.234 is little more than one, or a thousand."""
+
+SIGNS = r"[$€£¥%]"
+"""Signs of currency, and percent, that are taken off a number."""
+
+
+class Numbers(NamedTuple):
+    """The numbers of one column.
+
+    Attributes
+    ----------
+    name : of the column, with its number where it is part of a matrix
+    values : (n,), NaN where there is none
+    unread : the first cell that is neither missing nor a number, "" where there is none
+    reading : what was made of the cells before they were numbers, such as "decimal commas"
+    example : a cell of which it was made
+    """
+
+    name: str
+    values: Floats
+    unread: str = ""
+    reading: str = ""
+    example: str = ""
+
+
+class NumberColumns(NamedTuple):
+    """The columns of numbers, and the names of those that hold text and of those that hold nothing."""
+
+    numbers: list[Numbers]
+    texts: list[str]
+    empty: list[str]
+
+
+def read_numbers(table: Table, wanted: Iterable[str], *, decimal: Decimal | Literal["auto"]) -> NumberColumns:
+    """Return the numbers in the wanted columns of a table.
+
+    A column of text holds numbers if at least half of its cells that are not missing are numbers.
+
+    Parameters
+    ----------
+    table : the table
+    wanted : columns of it; those of a matrix are numbered
+    decimal : the decimal sign, or "auto": the one with which more cells of a column are numbers, and where both
+        serve, the one of the other columns
+    """
+    names = list(wanted)
+    cells = {name: _cells(table.columns[name]) for name in names if _is_text(table.columns[name])}
+    signs = _decimal_signs(cells, decimal)
+    result = NumberColumns([], [], [])
+    for name in names:
+        if name in cells and cells[name].null_count == len(cells[name]):
+            result.empty.append(name)
+        elif sign := signs.get(name):
+            result.numbers.append(_read(name, cells[name], sign))
+        elif name not in cells and _is_number(table.columns[name]):
+            result.numbers.extend(_typed(name, table.columns[name]))
+        else:
+            result.texts.append(name)
+    return result
+
+
+def readings(columns: Iterable[Numbers]) -> list[str]:
+    """Return a sentence for each way in which cells were read that is not a matter of course."""
+    found: dict[str, list[Numbers]] = {}
+    for column in columns:
+        if column.reading:
+            found.setdefault(column.reading, []).append(column)
+    return [
+        f"{reading} were read in {plural(len(group), 'column')}: {some(column.name for column in group)} "
+        f"(such as {group[0].example!r}); set domain.decimal if that is wrong"
+        for reading, group in found.items()
+    ]
+
+
+# ---- columns that have a type of their own -----------------------------------------------------------------
+
+
+def _is_text(column: Any) -> bool:
+    if isinstance(column, np.ndarray):
+        return column.ndim == 1 and column.dtype.kind in "UO"
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+
+
+def _is_number(column: Any) -> bool:
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "fiub" and column.ndim <= 2
+    kind = column.type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _typed(name: str, column: Any) -> list[Numbers]:
+    """Return the columns of numbers that a column of a binary file holds, more than one where it is a matrix."""
+    values = as_array(column)
+    if values.dtype.kind == "O":  # of truth values, some of them missing
+        values = np.array([np.nan if value is None else float(value) for value in values])
+    if values.ndim == 1:
+        return [Numbers(name, values)]
+    return [Numbers(f"{name}[{i}]", values[:, i]) for i in range(values.shape[1])]
+
+
+# ---- cells that are text ------------------------------------------------------------------------------------
+
+
+def _cells(column: Any) -> Any:
+    """Return the cells of a column of text without blanks at their ends, null where no value is given."""
+    if isinstance(column, np.ndarray):
+        column = pa.chunked_array([pa.array([str(value) for value in column], pa.string())])
+    cells = pc.utf8_trim_whitespace(column)
+    lowered = pc.utf8_lower(cells)
+    for truth, number in TRUTH.items():
+        cells = pc.if_else(pc.equal(lowered, truth), number, cells)
+    return pc.if_else(pc.is_in(lowered, value_set=pa.array(MISSING)), None, cells)
+
+
+def _decimal_signs(
+    columns: Mapping[str, Any], decimal: Decimal | Literal["auto"]
+) -> dict[str, Decimal | None]:
+    """Return the decimal sign of each column of cells, None for one of text."""
+    if decimal != "auto":
+        return {name: _sign_if_numbers(cells, decimal) for name, cells in columns.items()}
+    signs = {name: _likely_sign(cells) for name, cells in columns.items()}
+    if "," not in signs.values():
+        return {name: "." if sign == "either" else sign for name, sign in signs.items()}
+    # Other columns of the file have decimal commas: what is a number either way has them too.
+    return {
+        name: "," if sign == "either" or (sign == "." and _is_grouped_by_points(columns[name])) else sign
+        for name, sign in signs.items()
+    }
+
+
+def _likely_sign(cells: Any) -> Decimal | Literal["either"] | None:
+    if _as_plain(cells) is not None:
+        return "."
+    points, commas = (_matches(cells, sign) for sign in NUMBERS)
+    if max(points, commas) < (len(cells) - cells.null_count) / 2:
+        return None
+    if points == commas:
+        return "either"
+    return "." if points > commas else ","
+
+
+def _matches(cells: Any, sign: Decimal) -> int:
+    """Return how many cells are numbers with a decimal sign."""
+    return int(pc.sum(pc.match_substring_regex(_without_signs(cells), NUMBERS[sign])).as_py() or 0)
+
+
+def _sign_if_numbers(cells: Any, sign: Decimal) -> Decimal | None:
+    return sign if 2 * _matches(cells, sign) >= len(cells) - cells.null_count else None
+
+
+def _is_grouped_by_points(cells: Any) -> bool:
+    every = pc.all(pc.match_substring_regex(cells, GROUPED_BY_POINTS)).as_py()
+    return bool(every and pc.any(pc.match_substring(cells, ".")).as_py())
+
+
+def _as_plain(cells: Any) -> Any:
+    """Return the cells as floating-point numbers, None unless all are written as Python writes them."""
+    try:
+        return pc.cast(cells, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _without_signs(cells: Any) -> Any:
+    """Return cells without signs of currency and percent; what is in brackets, or has a long minus, is negative."""
+    cells = pc.utf8_trim_whitespace(pc.replace_substring_regex(cells, SIGNS, ""))
+    cells = pc.replace_substring_regex(cells, r"^\((.*)\)$", r"-\1")
+    return pc.replace_substring_regex(cells, "^−", "-")
+
+
+def _read(name: str, cells: Any, sign: Decimal) -> Numbers:
+    """Return the numbers in cells of text, and what had to be made of the cells."""
+    plain = _as_plain(cells)
+    if plain is not None and sign == ".":
+        return Numbers(name, plain.to_numpy())
+    bare = _without_signs(cells)
+    is_number = pc.match_substring_regex(bare, NUMBERS[sign])
+    ungrouped = pc.replace_substring_regex(bare, _GROUPS % (r"\." if sign == "," else ","), "")
+    numbers = pc.if_else(is_number, pc.replace_substring(ungrouped, sign, "."), None)
+    unread = pc.drop_null(pc.filter(cells, pc.invert(is_number)))
+    return Numbers(
+        name,
+        pc.cast(numbers, pa.float64()).to_numpy(),
+        unread=unread[0].as_py() if len(unread) else "",
+        **_reading(cells, bare, ungrouped, is_number, sign),
+    )
+
+
+def _reading(cells: Any, bare: Any, ungrouped: Any, is_number: Any, sign: Decimal) -> dict[str, str]:
+    """Return in words what had to be made of cells that are numbers, and one of them."""
+    changes = {
+        "decimal commas": pc.match_substring(ungrouped, ",") if sign == "," else None,
+        "thousands separators": pc.not_equal(bare, ungrouped),
+        "signs beside the digits": pc.not_equal(cells, bare),
+    }
+    found = {
+        what: pc.filter(cells, pc.fill_null(pc.and_(mask, is_number), fill_value=False))
+        for what, mask in changes.items()
+        if mask is not None
+    }
+    found = {what: examples for what, examples in found.items() if len(examples)}
+    if not found:
+        return {}
+    *most, last = found
+    reading = f"{', '.join(most)} and {last}" if most else last
+    return {"reading": reading, "example": next(iter(found.values()))[0].as_py()}
