@@ -21,6 +21,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import dask
@@ -41,6 +42,45 @@ class Checkpoint(Protocol):
 def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
     """Keep an array in the memory of the workers: the `Checkpoint` of a run without a workspace."""
     return make().persist()
+
+
+# --- who hears how far it is -----------------------------------------------------------------------------------
+
+
+Listener = Callable[[str, int, int], None]
+"""Called with a plural noun ("rounds"), how many are finished, and how many there are at most."""
+
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener | None) -> Iterator[None]:
+    """Let a listener hear, for the length of the block, what this thread finishes; None lets nobody."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def tell(what: str, done: int, total: int) -> None:
+    """Report that `done` of at most `total` rounds, passes or the like are finished, to whoever listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(what, done, total)
+
+
+@contextmanager
+def counted_from(what: str, before: int, total: int) -> Iterator[None]:
+    """Report the rounds inside the block as those that follow `before` of `total`, and nothing of another name."""
+    outer = _LISTENER.get()
+
+    def forward(found: str, done: int, _: int) -> None:
+        if outer is not None and found == what:
+            outer(what, before + done, total)
+
+    with heard_by(forward):
+        yield
 
 
 # --- aligned arrays --------------------------------------------------------------------------------------------

@@ -67,8 +67,12 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
             raise CorpusError(
                 f"{partition.url} is {what}, not text: save it as plain text, or give it the extension of its format."
             )
-    asked = asked_encoding(partition.url, encodings)
-    return replace(partition, encoding=detect_encoding(head) if asked == "auto" else asked)
+    encoding = asked_encoding(partition.url, encodings)
+    if encoding == "auto":
+        encoding = detect_encoding(head)
+        if encoding == ONE_BYTE and partition.errors == "replace":
+            encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
+    return replace(partition, encoding=encoding)
 
 
 def read_beginning(partition: Partition) -> bytes:

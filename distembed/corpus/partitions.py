@@ -397,6 +397,14 @@ class Tokens:
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokens, (self.partitions, self.summaries, self.storage_options)
 
+    @property
+    def n_documents(self) -> int:
+        """The number of documents, read from the ends of the files."""
+        return sum(
+            open_partition(partition, "documents", dict(self.storage_options)).metadata.num_rows
+            for partition in self.partitions
+        )
+
     def iter_partition(self, partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
         """Yield the ids of a partition, at most about `n_ids` at a time; a batch may end inside a document."""
         return iter_partition(partition, n_ids=n_ids, storage_options=dict(self.storage_options))

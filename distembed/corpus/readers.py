@@ -232,9 +232,9 @@ def read_corpus(
         The field with the label of a document; by default documents have no label.
     encoding : str or mapping of str to str
         The encoding of text, JSON lines, CSV and TSV. "auto" goes by the byte-order mark, takes for UTF-8 what has
-        the form of it, and other files for Windows-1252. A mapping gives an encoding to the files whose path or name
-        matches a pattern (``{"old/*.txt": "latin-1"}``), the first that does; the others are "auto". A MediaWiki
-        export declares its own.
+        the form of it, and other files for Windows-1252 (with ``errors="replace"`` for UTF-8). A mapping gives an
+        encoding to the files whose path or name matches a pattern (``{"old/*.txt": "latin-1"}``), the first that
+        does; the others are "auto". A MediaWiki export declares its own.
     errors : {"strict", "replace"}
         Whether bytes that are not valid in the encoding are an error or are replaced.
     delimiter : str

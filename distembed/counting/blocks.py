@@ -1,18 +1,14 @@
 """Counting inside one block: token streams, packed pair keys, sorted runs and their exact sums.
 
 A *stream* is an int32 array of vocabulary ids in text order with two marks in it: `OUTSIDE`, a word that is
-not
-counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR form:
-`indptr`
-int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too, multiples of 1/q, so
-sums are
-exact and the order of addition cannot show.
+not counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR
+form: `indptr` int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too,
+multiples of 1/q, so sums are exact and the order of addition cannot show.
 
-The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which
-NumPy sorts
-with the processor's vector instructions; equal keys are then neighbors. That is several times faster than
-a hash
-table, and the dense square that GloVe keeps for frequent words gains nothing over it (tests/benchmarks).
+The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which NumPy
+sorts with the processor's vector instructions; equal keys are then neighbors. That is several times faster
+than a hash table, and the dense square that GloVe keeps for frequent words gains nothing over it
+(tests/benchmarks).
 """
 
 from __future__ import annotations
@@ -65,10 +61,8 @@ def distance_units(window: int, weighting: str) -> Units:
     """Return the weight of each distance d = 1..window as an exact integer over one denominator.
 
     flat: 1. ramp: window + 1 - d (HAL, Lund & Burgess 1996). dynamic: (window + 1 - d) / window, the
-    expectation
-    of word2vec's window drawn uniformly from 1..window. harmonic: 1 / d (GloVe), over q = lcm(1..window) up
-    to
-    window 22; beyond it each weight is rounded to a multiple of 2**-28.
+    expectation of word2vec's window drawn uniformly from 1..window. harmonic: 1 / d (GloVe), over q =
+    lcm(1..window) up to window 22; beyond it each weight is rounded to a multiple of 2**-28.
     """
     distances = np.arange(1, window + 1)
     if weighting == "flat":
@@ -81,9 +75,10 @@ def distance_units(window: int, weighting: str) -> Units:
 
 
 def keep_probability(counts: NDArray[np.int64], threshold: float) -> NDArray[np.float64]:
-    """Return word2vec's probability of keeping a token, min(1, sqrt(t / f) + t / f), per word.
+    """Return the probability of keeping a token of each word in frequent-word subsampling, as in word2vec.
 
-    f is the word's share of all counted tokens and t the threshold (word2vec.c: ``-sample``).
+    It is min(1, sqrt(t / f) + t / f), where f is the share of the word among all counted tokens and t the
+    threshold (word2vec.c: ``-sample``).
     """
     ratio = threshold * counts.sum() / np.maximum(counts, 1)
     return np.minimum(np.sqrt(ratio) + ratio, 1.0)
@@ -108,7 +103,7 @@ class TokenRows(NamedTuple):
 
 
 class StreamRules(NamedTuple):
-    """How tokens become a stream: partition id -> word, what is dropped, and the keys of the random numbers."""
+    """The rules by which tokens become a stream: the word of each id, what is dropped, and the random keys."""
 
     lookup: NDArray[np.int32]
     close: bool
@@ -119,7 +114,7 @@ class StreamRules(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A piece of a partition's stream, and where the next piece goes on."""
+    """A piece of a partition's stream, and the place where the next piece continues."""
 
     words: NDArray[np.int32]
     reach: NDArray[np.int32]  # drawn window of each position; empty where none is drawn
@@ -155,10 +150,9 @@ def _translate(documents, offsets, ids, document, position, rules, words, reach)
 def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position: int) -> Stream:
     """Return the rows as a piece of stream: vocabulary ids, `OUTSIDE` and `BORDER` marks.
 
-    A row whose document differs from `document` (the one before) begins with a border, and so does every -1
-    among
-    the ids. `position` counts the partition's tokens and is all that random numbers depend on, so the cutting into
-    pieces leaves no trace.
+    A row whose document differs from `document` (the previous one) begins with a border, and so does every -1
+    among the ids. `position` counts the tokens of the partition and is the only thing that random numbers
+    depend on, so the division into pieces does not affect the result.
     """
     size = int(rows.offsets[-1] - rows.offsets[0]) + len(rows.documents)
     words = np.empty(size, np.int32)
@@ -171,10 +165,9 @@ def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position:
 def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, filled):  # type: ignore[no-untyped-def]
     """Append the keys of all pairs whose right word lies in words[start:stop]; return how many there are.
 
-    `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more.
-    `radix` is 1
-    or the window: only then the key holds the distance. `reach` is empty or the window drawn for each right
-    word.
+    `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more. `radix`
+    is 1 or the window: only then the key holds the distance. `reach` is empty or the window drawn for each
+    right word.
     """
     for place in range(start, stop):
         right = np.int64(words[place])
@@ -210,7 +203,7 @@ def key_type(n_words: int, radix: int) -> np.dtype[Any]:
 
 @_jit
 def _cell(key, per_radix):  # type: ignore[no-untyped-def]
-    """Return key // radix, of 1 / radix: exact below 2**51, and without a division."""
+    """Return ``key // radix``, given 1 / radix: exact below 2**51, and without a division."""
     return np.int64((np.float64(key) + 0.5) * per_radix)
 
 
@@ -267,7 +260,7 @@ def _value_type(largest: int) -> type[np.signedinteger[Any]]:
 
 
 def _shrunk(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n: int) -> Run:
-    """Return a run of the first n entries; the spare room goes back to the system."""
+    """Return a run of the first n entries, whose unused memory is returned to the system."""
     indices.resize(n, refcheck=False)
     values.resize(n, refcheck=False)
     return Run(indptr, indices, values)
@@ -275,7 +268,7 @@ def _shrunk(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n
 
 @_jit
 def _drain(total, marks, indices, values, out):  # type: ignore[no-untyped-def]
-    """Move the marked cells of one row to the output in column order, leaving the accumulator zero."""
+    """Move the marked cells of one row to the output in column order, and set the accumulator to zero."""
     for group in range(len(marks)):
         bits = marks[group]
         marks[group] = np.uint64(0)
@@ -312,7 +305,7 @@ _FAN_IN = 8
 
 
 def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
-    """Add runs of the same rows: one dense row of sums at a time, its marked cells read off in order."""
+    """Add runs of the same rows: one dense row of sums at a time, whose marked cells are read in order."""
     if len(runs) == 1:
         return runs[0]
     if len(runs) > _FAN_IN:
@@ -412,9 +405,9 @@ def _count_terms(documents, offsets, ids, lookup, first, current, total, marks, 
 
 
 class TermCounter:
-    """Count the terms of consecutive documents, row batch by row batch, in memory bounded by the result.
+    """Counts the terms of consecutive documents, row batch by row batch, in memory bounded by the result.
 
-    Only the document being read lies in a dense row of sums; its counts move to the output when the next
+    Only the current document is held in a dense row of sums; its counts move to the output when the next
     begins.
     """
 
@@ -427,7 +420,7 @@ class TermCounter:
         self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def add(self, rows: TokenRows) -> None:
-        """Count the rows of documents first..last-1; rows of others are passed over."""
+        """Count the rows of documents first..last-1; rows of other documents are ignored."""
         room = int(rows.offsets[-1] - rows.offsets[0]) + np.count_nonzero(self._total)
         indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
         state = (self._lookup, self._first, self._current, self._total, self._marks, self._sizes)
@@ -435,7 +428,7 @@ class TermCounter:
         self._pieces.append((indices[:n].copy(), values[:n].copy()))
 
     def result(self) -> Run:
-        """Return the counts of all documents, a row each."""
+        """Return the counts of all documents, one row per document."""
         room = np.count_nonzero(self._total)
         indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
         if self._current >= 0:
@@ -450,9 +443,10 @@ def balanced_row_blocks(
 ) -> tuple[int, ...]:
     """Return row boundaries between which about equally many non-zeros are expected.
 
-    If n_pairs pairs fell on words independently, cell (i, j) would be non-zero with probability
-    1 - exp(-n_pairs p_i p_j). Real text is burstier, so this errs to the high side. Words are grouped by
-    frequency, `groups_per_octave` groups to a factor of two, to keep the sum over pairs of words small.
+    If n_pairs pairs were distributed over the words independently, cell (i, j) would be non-zero with
+    probability 1 - exp(-n_pairs p_i p_j). Occurrences in real text are clustered, so this overestimates.
+    Words are grouped by frequency, with `groups_per_octave` groups per factor of two, to keep the sum over
+    pairs of words small.
     """
     expected = _expected_row_entries(counts, n_pairs, groups_per_octave)
     # Frequent words alone may exceed a block's share: a block has at least one row.

@@ -1,8 +1,9 @@
-"""Count word pairs over many partitions: partial counts partition by partition, then merged row block by row block.
+"""Counts word pairs over many partitions: partial counts per partition, which are then merged per row block.
 
-The stages are functions of their own, so that a job can run, record and resume them one by one:
-`cooccurrence_row_blocks` lays the grid, `count_partition` counts one partition into a file of sorted runs, and
-`merge_row_block` adds all partitions' runs of one row block. `count_cooccurrences` is the three together.
+The steps are separate functions, so that a job can run, record and resume them one by one:
+`cooccurrence_row_blocks` defines the row blocks, `count_partition` counts one partition into a file of sorted
+runs, and `merge_row_block` adds the runs of all partitions for one row block. `count_cooccurrences` combines
+the three.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
 
 Direction = Literal["symmetric", "left", "right"]
-Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
+DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 _LARGEST_INT32 = 2**31 - 1
@@ -39,17 +40,17 @@ _LARGEST_INT32 = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CooccurrenceOptions:
-    """What counts as a co-occurrence, and how much memory a task may use; see `count_cooccurrences`.
+    """The definition of a co-occurrence, and the memory a task may use; see `count_cooccurrences`.
 
     Raises
     ------
     ValueError
-        If a value is outside its range or not one of its names.
+        If a value is outside its range or is not one of its names.
     """
 
     window: PositiveInt = 5
     direction: Direction = "symmetric"
-    weighting: Weighting = "flat"
+    weighting: DistanceWeighting = "flat"
     draw: NonNegativeInt | None = None
     subsample: PositiveFloat | None = None
     seed: NonNegativeInt = 0
@@ -65,12 +66,12 @@ class CooccurrenceOptions:
 
     @property
     def units(self) -> blocks.Units:
-        """Weights of the distances as exact integers; a drawn window counts each pair once."""
+        """Return the weights of the distances as exact integers; a drawn window counts each pair once."""
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
 
 
 class PartialCounts(NamedTuple):
-    """What `count_partition` has written: the file, and what the merge must know; all of it JSON."""
+    """The file written by `count_partition`, with the facts that the merge needs; all of it can be stored as JSON."""
 
     url: str
     n_words: int
@@ -89,23 +90,28 @@ def cooccurrence_row_blocks(
     n_tokens: int | None = None,
     block_memory: int = BLOCK_MEMORY,
 ) -> tuple[int, ...]:
-    """Return the row boundaries of the blocks: about equal expected non-zeros, from the problem alone.
+    """Return the row boundaries of blocks with about equally many expected non-zeros.
+
+    They depend only on the problem, never on the number of workers.
 
     Parameters
     ----------
-    counts
-        Occurrences of each word, int64, shape (n_words,).
-    n_tokens
-        Tokens of the corpus that are in the vocabulary; the sum of `counts` by default.
-    block_memory
-        Bytes a task may use. A block takes about an eighth, at 12 bytes a non-zero, because its merge holds
-        the
-        partial counts it adds as well.
+    counts : int64 array (n_words,)
+        The number of occurrences of each word.
+    window : int
+        The largest distance, in words.
+    direction : {"left", "right", "symmetric"}
+        See `count_cooccurrences`.
+    n_tokens : int, optional
+        The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
+    block_memory : int
+        The bytes a task may use. A block takes about an eighth of them, at 12 bytes per non-zero, because its
+        merge also holds the partial counts that it adds.
 
     Returns
     -------
     tuple of int
-        0 = b_0 < b_1 < ... = n_words; block k is rows b_k..b_{k+1}-1.
+        0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
     """
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
@@ -125,23 +131,33 @@ def count_partition(
     number: int = 0,
     storage_options: dict[str, Any] | None = None,
 ) -> PartialCounts:
-    """Count the co-occurrences of one partition into one file of sorted runs, split by row block.
+    """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
 
-    Memory stays under `options.block_memory`, besides the partition's dictionary: keys are sorted and summed an
-    eighth of it at a time, and sums that outgrow a quarter of it go to the file as a run of their own.
+    The memory stays below `options.block_memory`, apart from the partition's dictionary: keys are sorted and
+    summed an eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
+    separate run.
 
     Parameters
     ----------
-    partition
-        URL prefix of the partition's three files.
-    row_blocks
-        Row boundaries, of `cooccurrence_row_blocks`.
-    target
-        URL of the file to write; it appears only when complete.
-    number
-        Place of the partition in the corpus: the key of its random numbers, with `options.seed`.
-    storage_options
-        How to reach `partition`, as fsspec takes them.
+    partition : str
+        The URL prefix of the partition's three files.
+    vocabulary : Vocabulary
+        The words to count.
+    options : CooccurrenceOptions
+        The window, its weights and the memory.
+    row_blocks : sequence of int
+        The row boundaries, from `cooccurrence_row_blocks`.
+    target : str
+        The URL of the file to write; it appears only when it is complete.
+    number : int
+        The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
+    storage_options : dict, optional
+        The options of fsspec for `partition`.
+
+    Returns
+    -------
+    PartialCounts
+        The file, and the facts that the merge needs.
     """
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
     largest = _largest_cell(options, int(known_counts.max(initial=0)), partition)
@@ -157,7 +173,7 @@ def count_partition(
 
 
 def _largest_cell(options: CooccurrenceOptions, largest_count: int, partition: str) -> int:
-    """Return what no cell can exceed: each token of the rarer word meets `window` others on either side."""
+    """Return an upper bound of a cell: each token of the rarer word meets `window` others on either side."""
     sides = 2 if options.direction == "symmetric" else 1
     bound = sides * int(options.units.weights.sum()) * largest_count
     return _checked(bound, f"{partition}: a count")
@@ -180,9 +196,9 @@ def tokens_of(docs: Corpus | Tokens) -> Tokens:
 
 
 class PartitionLookup(NamedTuple):
-    """What the token ids of a partition mean: the row of each in the vocabulary, int32, -1 for words it does not have.
+    """The row in the vocabulary of each token id of a partition, int32, -1 for words that the vocabulary lacks.
 
-    `counts` int64 (n_words,) are the tokens that each word of the vocabulary has in the partition.
+    `counts`, int64 (n_words,), are the numbers of tokens in the partition of each word of the vocabulary.
     """
 
     rows: NDArray[np.int32]
@@ -192,7 +208,7 @@ class PartitionLookup(NamedTuple):
 def partition_lookup(
     partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
 ) -> PartitionLookup:
-    """Look up the words of a partition's dictionary in the vocabulary, a slice at a time."""
+    """Return the rows in the vocabulary of a partition's dictionary, which is read a slice at a time."""
     rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
     with open_partition(partition, "words", storage_options) as file:
         for group in range(file.num_row_groups):
@@ -219,7 +235,7 @@ def _stream_rules(
 def _key_runs(
     rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
 ) -> Iterator[Run]:
-    """Yield the sums of one buffer of keys after another."""
+    """Yield the sums of the keys, one buffer at a time."""
     window, weights = options.window, options.units.weights
     radix = window if (weights != weights[0]).any() else 1
     key_type = blocks.key_type(n_words, radix)
@@ -251,7 +267,7 @@ def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> 
 def _windowed_stream(
     batches: Iterable[TokenRows], rules: StreamRules, window: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the partition's stream in pieces, each led by the last `window` positions of the piece before."""
+    """Yield the partition's stream in pieces, each preceded by the last `window` positions of the previous one."""
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
     document, position = -1, 0
@@ -280,7 +296,7 @@ def _row_batch(group: pq.RowGroupMetaData, batch_bytes: int) -> int:
 
 
 def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: int) -> Iterator[Run]:
-    """Add runs together while they fit in memory, and yield the sum whenever it no longer does."""
+    """Add runs together while they fit in memory, and yield the sum whenever it no longer fits."""
     held: list[Run] = []
     for run in runs:
         held.append(run)
@@ -310,7 +326,7 @@ def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirror
 
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
-    """Return the type of merged counts: float32 for fractions, else int32 where no cell outgrows it."""
+    """Return the type of merged counts: float32 for fractions, otherwise int32 if no cell can exceed it."""
     largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all partitions")
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
@@ -320,12 +336,12 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
 def merge_row_block(
     partials: Sequence[PartialCounts], block: int, *, block_memory: int = BLOCK_MEMORY
 ) -> csr_array:
-    """Add all partitions' counts of one row block.
+    """Add the counts of all partitions for one row block.
 
     Returns
     -------
     csr_array
-        Shape (rows of the block, n_words), of `count_type`; sums are exact, and divided once by the
+        Shape (rows of the block, n_words), of `count_type`. The sums are exact, and are divided once by the
         denominator.
     """
     first, last = partials[0].row_blocks[block : block + 2]
@@ -343,7 +359,7 @@ def merge_row_block(
 
 
 def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:
-    """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, once that is larger)."""
+    """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, if that is larger)."""
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     total, fresh = empty, list[Run]()
     for run in runs:
@@ -354,7 +370,7 @@ def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) ->
 
 
 class _Scratch:
-    """A folder removed when the last graph that reads it goes; copies sent to workers do not own it."""
+    """A folder that is removed when the last graph that reads it is gone; copies sent to workers do not own it."""
 
     def __init__(self, folder: str | None) -> None:
         self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")
@@ -374,7 +390,7 @@ def count_cooccurrences(
     *,
     window: PositiveInt = 5,
     direction: Direction = "symmetric",
-    weighting: Weighting = "flat",
+    weighting: DistanceWeighting = "flat",
     draw: NonNegativeInt | None = None,
     subsample: PositiveFloat | None = None,
     seed: NonNegativeInt = 0,
@@ -384,9 +400,8 @@ def count_cooccurrences(
 ) -> da.Array:
     """Count how often words stand near each other.
 
-    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window
-    places before
-    word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
+    With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window places
+    before word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border
     within it.
 
     Parameters
@@ -404,9 +419,8 @@ def count_cooccurrences(
         Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
     subsample
         word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
-        dropped
-        token is treated as one outside the vocabulary. The draw hangs on `seed`, the partition and the token's
-        place.
+        dropped token is treated as one outside the vocabulary. The draw depends on `seed`, the partition
+        and the token's place.
     seed
         The key of the random numbers of `subsample`.
     oov
@@ -416,18 +430,15 @@ def count_cooccurrences(
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
     scratch
         Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
-        folder,
-        removed when the returned array and all arrays computed from it are gone.
+        folder, removed when the returned array and all arrays computed from it are gone.
 
     Returns
     -------
     dask.array.Array
-        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided
-        by q once
-        at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers (int32
-        where no
-        count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for the others.
-        Parts are counted now, by the scheduler in force; row blocks are merged when computed.
+        Shape (n_words, n_words), csr_array chunks of whole rows. Sums are exact multiples of 1/q, divided by
+        q once at the end (window over 22 with harmonic weights: weights rounded to 2**-28 first). Integers
+        (int32 where no count can outgrow it, else int64) for "flat", "ramp" and drawn windows, float32 for
+        the others. Partitions are counted now, on the current scheduler; row blocks are merged when they are computed.
 
     Raises
     ------
@@ -479,7 +490,7 @@ def merge_partials(
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
-    """Return the lazy array of merged row blocks; it holds on to `keep_alive` as long as it lives."""
+    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`."""
     row_blocks, n_words = partials[0].row_blocks, partials[0].n_words
     kind = count_type(partials)
     return map_blocks(

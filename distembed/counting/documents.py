@@ -1,4 +1,4 @@
-"""Count terms by document: a lazy document-term matrix straight from the token partitions."""
+"""Counts terms by document: a lazy document-term matrix computed from the token partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DocumentBlock(NamedTuple):
 
 
 def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> list[DocumentBlock]:
-    """Return the row blocks of the document-term matrix: a partition each, cut where it outgrows memory."""
+    """Return the row blocks of the document-term matrix: one per partition, divided where it exceeds the memory."""
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
     return [block for partition in tokens.partitions for block in _partition_blocks(tokens, partition, limit)]
 
@@ -55,9 +55,8 @@ def count_document_block(
     Returns
     -------
     csr_array
-        Shape (last - first, n_words), int32; words outside the vocabulary are passed over, and a document
-        with no
-        known word is an empty row.
+        Shape (last - first, n_words), int32. Words outside the vocabulary are ignored, and a document without
+        a known word is an empty row.
     """
     lookup = partition_lookup(block.partition, vocabulary, storage_options).rows
     counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
@@ -71,20 +70,22 @@ def count_document_block(
 def count_document_terms(
     docs: Corpus | Tokens, vocabulary: Vocabulary, *, block_memory: int = BLOCK_MEMORY
 ) -> da.Array:
-    """Count how often each word of the vocabulary stands in each document.
+    """Count how often each word of the vocabulary occurs in each document.
 
     Parameters
     ----------
-    docs
+    docs : Corpus or Tokens
         The corpus, or its tokens.
-    block_memory
-        Bytes a task may use; partitions with more tokens than fit are cut into several row blocks.
+    vocabulary : Vocabulary
+        The words to count.
+    block_memory : int
+        The bytes a task may use; partitions with more tokens than fit are divided into several row blocks.
 
     Returns
     -------
     dask.array.Array
-        Shape (n_documents, n_words), int32, csr_array chunks of whole documents in corpus order; lazy.
-        The equivalent of scikit-learn's CountVectorizer with this vocabulary.
+        Shape (n_documents, n_words), int32, lazy, in csr_array chunks of whole documents in the order of the
+        corpus. It equals the result of scikit-learn's CountVectorizer with this vocabulary.
 
     Raises
     ------

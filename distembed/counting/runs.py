@@ -1,9 +1,10 @@
-"""Partial counts on disk: sorted runs split by row block, in one file a partition.
+"""Partial counts on disk: sorted runs divided by row block, in one file per partition.
 
-The file is a row of segments, each one run's rows of one row block (row sizes int32, column indices, values; little
-endian, in two bytes where a segment's numbers fit them: most do, and writing is what counting waits for), then a JSON
-table of the segments with the CRC-32 of each, the length and CRC-32 of that table, and a closing mark. A file with
-its name is whole (`distembed.files`); what rots later is found by the checksums.
+The file is a sequence of segments, each of which holds the rows of one row block of one run (row sizes as
+int32, column indices, values; little endian, and in two bytes where the numbers of a segment fit them, as
+most do, because counting waits for the disk). They are followed by a JSON table of the segments with the
+CRC-32 of each, the length and CRC-32 of that table, and a closing mark. A file that has its final name is
+complete (`distembed.files`); later damage is found by the checksums.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _TAIL = struct.Struct("<QI8s")
 
 
 class DamagedRunsError(OSError):
-    """A file of partial counts is not what was written."""
+    """An error in a file of partial counts, whose content is not what was written."""
 
     def __init__(self, url: str, what: str) -> None:
         super().__init__(f"{url}: {what}; delete the file and run the counting of this partition again.")
 
 
 class RunWriter:
-    """Write the segments of one partition; the file appears when the `with` block ends without an error."""
+    """Writes the segments of one partition; the file appears when the `with` block ends without an error."""
 
     def __init__(self, url: str) -> None:
         self._fs, self._path = url_to_fs(url)
@@ -51,7 +52,7 @@ class RunWriter:
         return self
 
     def append(self, block: int, run: Run) -> None:
-        """Write one run's rows of one row block."""
+        """Write the rows of one row block of one run."""
         checksum, size = 0, 0
         indices, values = _narrowed(run.indices), _narrowed(run.values)
         for array in (np.diff(run.indptr).astype("<i4"), indices, values):
@@ -74,7 +75,7 @@ class RunWriter:
 
 
 def read_runs(url: str, block: int) -> Iterator[Run]:
-    """Yield the runs of one row block, checked.
+    """Yield the runs of one row block after checking them.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def _read_table(file: Any, url: str) -> list[list[int]]:
 
 
 def _narrowed(numbers: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
-    """Return numbers that are not negative in two bytes if they fit, else as they are; little endian."""
+    """Return non-negative numbers in two bytes if they fit, otherwise unchanged; little endian."""
     narrow = int(numbers.max(initial=0)) < 2**16
     return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
 

@@ -60,7 +60,7 @@ from distembed.evaluation.wordsets import (
     find_word_sets,
     words_of,
 )
-from distembed.execution import compute, delayed, one_blas_thread
+from distembed.execution import compute, delayed, one_blas_thread, tell
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.vectors import WordVectors
 
@@ -119,7 +119,11 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
     policy = policy.for_words(vectors.words)
-    return [score for word_set in sets for score in _EVALUATORS[type(word_set)](vectors, word_set, policy)]
+    scores, every = list[Score](), list(sets)
+    for number, word_set in enumerate(every, start=1):
+        scores += _EVALUATORS[type(word_set)](vectors, word_set, policy)
+        tell("sets", number, len(every))
+    return scores
 
 
 def known_scores(

@@ -26,7 +26,7 @@ Floats = NDArray[np.floating]
 _jit = numba.njit(cache=True, nogil=True)
 
 
-class Weighting(NamedTuple):
+class PairWeighting(NamedTuple):
     """What turns counts into targets and weights.
 
     Attributes
@@ -72,7 +72,7 @@ def weigh_pairs(
     column_totals: Floats,
     column_unigram: Floats,
     *,
-    weighting: Weighting,
+    weighting: PairWeighting,
 ) -> Pairs:
     """Return weights and targets of both orders of each pair of words.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
 from distembed.options import RandomState
@@ -21,12 +21,13 @@ Floats = NDArray[np.float64]
 
 
 class Facts(NamedTuple):
-    """What one pass over a non-negative matrix says about it."""
+    """The facts that one pass over a non-negative matrix collects."""
 
     sum_of_squares: float
     mean: float
     n_empty_rows: int
     column_counts: Floats  # stored values of each column
+    is_counts: bool  # whole numbers throughout, and not only ones
 
 
 def check_nonnegative(matrix: Array, *, name: str) -> Facts:
@@ -37,8 +38,8 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
     ValueError
         If a value is negative, NaN or infinite, or if all are zero and the matrix is called X.
     """
-    found = compute(total(blocks.inspect, matrix, shape=(1, 5 + matrix.shape[1])))[0]
-    negative, not_finite, squares, added, empty = found[:5]
+    found = compute(total(blocks.inspect, matrix, shape=(1, 7 + matrix.shape[1])))[0]
+    negative, not_finite, not_whole, above_one, squares, added, empty = found[:7]
     if not_finite:
         raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
     if negative:
@@ -46,11 +47,11 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
             f"Negative values in data: {name} holds {int(negative)} negative values; give tf-idf or positive PMI."
         )
     mean = float(added / np.prod(matrix.shape, dtype=float))
-    return Facts(float(squares), mean, int(empty), found[5:])
+    return Facts(float(squares), mean, int(empty), found[7:], bool(above_one and not not_whole))
 
 
 def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
-    """Raise ValueError unless 1 <= n_clusters <= documents that hold a word, and tell of empty documents."""
+    """Raise ValueError unless 1 <= n_clusters <= documents with a word, and warn about empty documents."""
     filled = matrix.shape[0] - facts.n_empty_rows
     if not filled:
         raise ValueError(f"None of the {matrix.shape[0]} documents of X holds a value above zero.")
@@ -65,6 +66,10 @@ def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
             "their label is -1.",
             stacklevel=4,
         )
+
+
+ROUNDS_OF_KMEANS = "rounds of k-means"
+"""What a listener hears of: other methods begin with some."""
 
 
 class Clustering(NamedTuple):
@@ -83,9 +88,10 @@ def spherical_kmeans(
     centroids = _seeds(matrix, n_clusters, seed, sample)
     objective: list[float] = []
     converged = False
-    for _ in range(n_iter):
+    for number in range(n_iter):
         sums = _cluster_sums(matrix, centroids)
         objective.append(float(sums[-1].sum()))
+        tell(ROUNDS_OF_KMEANS, number + 1, n_iter)
         converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * objective[-1]
         if converged:
             break
@@ -137,14 +143,14 @@ def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
 
 
 class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """What estimators of non-negative documents × words that label the documents say to scikit-learn."""
+    """The common scikit-learn tags of estimators that label documents given as non-negative documents × words."""
 
     _expected_failed_checks: ClassVar[dict[str, str]] = {
         "check_clustering": "its blobs have negative values, and X may not have any",
     }
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse or dense input without negative values."""
+        """Return the scikit-learn tags: sparse or dense input without negative values."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -221,7 +227,9 @@ class SphericalKMeans(DocumentClusterer):
         self.centroids_, self.objective_, self.converged_ = best.centroids, best.objective, best.converged
         self.n_iter_ = best.objective.size
         if not best.converged:
-            warnings.warn(f"Clusters still moved after {self.n_iter} rounds; raise n_iter.", stacklevel=2)
+            warnings.warn(
+                f"Clusters were still changing after {self.n_iter} rounds; raise n_iter.", stacklevel=2
+            )
         return self
 
     def _start(self, matrix: Array, seed: tuple[int, int]) -> Clustering:

@@ -133,5 +133,5 @@ def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -
 
 
 def scaled_power(values: Floats, exponent: float) -> Floats:
-    """Return values to a power, 0 where they are 0: a component beyond the rank is a column of zeros."""
+    """Return values raised to a power, and 0 where they are 0: a component beyond the rank is a column of zeros."""
     return np.power(values, exponent, out=np.zeros_like(values), where=values > 0)

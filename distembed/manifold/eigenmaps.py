@@ -1,8 +1,8 @@
 """The smoothest vectors of a graph: the smallest eigenpairs of its Laplacian, and Laplacian eigenmaps.
 
-A graph in c connected parts has the eigenvalue 0 c times. A method that starts from one vector sees one vector of
-each eigenspace, and finds the other copies by rounding or never; so those vectors, which are known, are taken
-out first, and what remains is found by blocks.
+A graph with c connected components has the eigenvalue 0 c times. A method that starts from one vector finds
+only one vector per eigenspace, and the others by rounding or never. The vectors of eigenvalue 0 are known, so
+they are removed first, and the remaining ones are found by a block method.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _nontrivial(
 
 
 class _DeflatedGraph(NamedTuple):
-    """B - b E Eᵀ in row blocks: b less the eigenvalues of L, and 0 in place of its zeros."""
+    """The matrix B - b E Eᵀ in row blocks: b minus the eigenvalues of L, and 0 in place of its zeros."""
 
     matrix: da.Array
     trivial: da.Array

@@ -1,7 +1,7 @@
-"""Linear maps between two sets of vectors, and what they carry from one to the other: the baselines of transfer.
+"""Linear maps between two sets of vectors, and the features they transfer: the baselines of transfer.
 
-A claim of transfer means something only beside three controls: every row gets the column mean; a ridge
-regression on the corresponding pairs; a linear map between the two sets, then the nearest neighbor.
+A result of transfer is meaningful only beside three controls: the column mean for every row; a ridge
+regression on the corresponding pairs; and a linear map between the two sets followed by the nearest neighbor.
 """
 
 from __future__ import annotations

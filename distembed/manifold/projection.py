@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist, tell
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
@@ -135,7 +135,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse input is taken."""
+        """Return the scikit-learn tags: sparse input is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -435,6 +435,7 @@ def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
             meta=np.empty((0, 0)),
         )
         products[:, first:last] = compute(sparse_times(transposed, panel))
+        tell("columns", last, m)
     return products
 
 

@@ -4,9 +4,10 @@ Letters
 -------
 X, Z : rows, shapes (r, d) and (c, d); x_i is one row.
 
-A *neighbor list* is one float64 array of shape (rows, 2, k): the squared distances, rising, and the row
-numbers (exact in float64 up to 2**53). Lists are ordered by (distance, row number); what is missing is
-(inf, -1). One plain array can be reduced by Dask and stored by Zarr, which a pair could not.
+A *neighbor list* is one float64 array of shape (rows, 2, k): the squared distances, or the inner products with
+the opposite sign, rising, and the row numbers (exact in float64 up to 2**53). Lists are ordered by (distance, row
+number); what is missing is (inf, -1). One plain array can be reduced by Dask and stored by Zarr, which a pair
+could not.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Int64s = NDArray[np.int64]
 # Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
 PRODUCT_ROWS = 256
 PRODUCT_COLUMNS = 2048
+# Products whose lower bounds are compared together before each is looked at: one register after another.
+SCANNED_TOGETHER = 128
 # Additions beyond the d of the product itself in the rounding bound of `_filter_rows`: the cast after
 # centring, the two norms, their sum, the comparison; generous, since it costs only a few exact distances.
 EXTRA_ROUNDINGS = 16
@@ -57,6 +60,21 @@ def squared_distance(x: Floats, y: Floats) -> float:
     for t in range(whole, x.shape[0]):
         d0 = np.float64(x[t]) - np.float64(y[t])
         s0 += d0 * d0
+    return (s0 + s1) + (s2 + s3)
+
+
+@njit(cache=True, nogil=True)
+def inner_product(x: Floats, y: Floats) -> float:
+    """Return x · y summed in float64, the same bits for (x, y) and (y, x)."""
+    s0 = s1 = s2 = s3 = 0.0
+    whole = x.shape[0] - x.shape[0] % 4
+    for t in range(0, whole, 4):
+        s0 += np.float64(x[t]) * np.float64(y[t])
+        s1 += np.float64(x[t + 1]) * np.float64(y[t + 1])
+        s2 += np.float64(x[t + 2]) * np.float64(y[t + 2])
+        s3 += np.float64(x[t + 3]) * np.float64(y[t + 3])
+    for t in range(whole, x.shape[0]):
+        s0 += np.float64(x[t]) * np.float64(y[t])
     return (s0 + s1) + (s2 + s3)
 
 
@@ -124,36 +142,55 @@ def _scan(
     column_groups: Int64s,
     column_ids: Int64s,
     lists: Float64s,
+    limits: Float64s,
+    inner: bool,
 ) -> None:
-    """Measure every pair whose lower bound |x|² + |z|² + products can still enter the row's list."""
+    """Measure every pair whose lower bound row_norm + column_norm + product can still enter the row's list."""
     last = lists.shape[2] - 1
     for i in range(products.shape[0]):
-        limit = lists[i, 0, last] - row_norms[i]
-        for j in range(products.shape[1]):
-            if products[i, j] + column_norms[j] <= limit and row_groups[i] != column_groups[j]:
-                # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
-                if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
+        limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
+        for first in range(0, products.shape[1], SCANNED_TOGETHER):
+            stop = min(first + SCANNED_TOGETHER, products.shape[1])
+            if not _any_below(products[i, first:stop], column_norms[first:stop], limit):
+                continue
+            for j in range(first, stop):
+                if products[i, j] + column_norms[j] > limit or row_groups[i] == column_groups[j]:
                     continue
-                insert(lists[i], squared_distance(X[i], Z[j]), np.float64(column_ids[j]))
-                limit = lists[i, 0, last] - row_norms[i]
+                # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
+                if not inner and lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
+                    continue
+                value = -inner_product(X[i], Z[j]) if inner else squared_distance(X[i], Z[j])
+                insert(lists[i], value, np.float64(column_ids[j]))
+                limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
 
 
-def _filter_rows(X: Floats, center: Float64s) -> tuple[Floats, Float64s]:
-    """Return the centered rows in the precision of X and (1 - 2c)‖x‖², c the rounding bound of their products.
+@njit(cache=True, nogil=True)
+def _any_below(products: Floats, column_norms: Float64s, limit: float) -> bool:
+    n_below = 0
+    for j in range(
+        products.shape[0]
+    ):  # without a way out before its end, so that it runs in vector registers
+        n_below += products[j] + column_norms[j] <= limit
+    return n_below > 0
 
+
+def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> tuple[Floats, Float64s]:
+    """Return the centered rows and (1 - 2c)‖x‖², c the rounding bound of their products.
+
+    The rows are in the precision of X, or in float32 where they are `single`.
     |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
     Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
-    What underflow may take from a product is subtracted too; values whose products overflow float32 stay
-    in float64.
+    For `inner`, -c‖x‖²: -c (|a|² + |b|²) - fl(a·b) <= -a·b. What underflow may take from a product is subtracted
+    too; values whose products overflow float32 stay in float64.
     """
     centered = X - center
-    if X.dtype == np.float32 and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
+    if (single or X.dtype == np.float32) and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
         centered = centered.astype(np.float32)
     limits = np.finfo(centered.dtype)
     bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
-    underflow = 4 * X.shape[1] * float(np.finfo(X.dtype).tiny)
+    underflow = 4 * X.shape[1] * float(limits.tiny)
     norms = np.einsum("id,id->i", centered, centered, dtype=np.float64)
-    return centered, (1.0 - 2.0 * bound) * norms - underflow
+    return centered, (-bound if inner else 1.0 - 2.0 * bound) * norms - underflow
 
 
 def nearest_in_tile(
@@ -165,6 +202,9 @@ def nearest_in_tile(
     center: Float64s,
     *,
     k: int,
+    inner: bool = False,
+    single: bool = False,
+    limits: Float64s | None = None,
 ) -> Float64s:
     """Return for each row of X the k nearest rows of Z that belong to another group.
 
@@ -177,17 +217,21 @@ def nearest_in_tile(
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
     row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
     column_ids : int64 array, shape (c,), rising: the row numbers of Z
-    center : float64 array, shape (d,), about the mean; it moves the bound, not the result
+    center : float64 array, shape (d,), about the mean; it moves the bound, not the result. Zeros for `inner`
     k : length of the lists
+    inner : the nearest are those of the largest inner products
+    single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
+    limits : float64 array, shape (r,): what lies farther from a row is of no interest, and may be left out
 
     Returns
     -------
-    float64 array, shape (r, 2, k): squared distances and row numbers.
+    float64 array, shape (r, 2, k): squared distances, or inner products with the opposite sign, and row numbers.
     """
     lists = empty_lists(X.shape[0], k)
-    rows, row_norms = _filter_rows(X, center)
-    columns, column_norms = _filter_rows(Z, center)
-    rows *= -2
+    limits = np.full(X.shape[0], np.inf) if limits is None else limits
+    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
+    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
+    rows *= -1 if inner else -2
     for i in range(0, X.shape[0], PRODUCT_ROWS):
         part = slice(i, i + PRODUCT_ROWS)
         for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
@@ -202,6 +246,8 @@ def nearest_in_tile(
                 column_groups[strip],
                 column_ids[strip],
                 lists[part],
+                limits[part],
+                inner,
             )
     return lists
 
@@ -276,6 +322,16 @@ def measured_lists(X: Floats, candidates: Int64s, k: int) -> Float64s:
             if j >= 0 and j != i:
                 insert(lists[i], squared_distance(X[i], X[j]), np.float64(j))
     return lists
+
+
+def list_rows(lists: Float64s, n_columns: int) -> sp.csr_array:
+    """Return lists, shape (r, 2, k), as the rows of a CSR array, shape (r, n_columns), values by column."""
+    found = lists[:, 1] >= 0
+    indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+    columns = lists[:, 1][found].astype(np.int64)
+    rows = sp.csr_array((lists[:, 0][found], columns, indptr), shape=(len(lists), n_columns))
+    rows.sort_indices()
+    return rows
 
 
 def row_faults(X: Any) -> Int64s:

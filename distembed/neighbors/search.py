@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from dask.graph_manipulation import clone
 
 from distembed.execution import (
     Checkpoint,
@@ -36,12 +37,17 @@ from distembed.neighbors.distances import (
     search_distances,
 )
 
+Measure = Metric | Literal["inner_product"]
+"""How near two rows are: by a distance, or by their inner product, which is none (no spanning tree has it)."""
+
 # The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
 # of k alone find .74 to .94 of 8 true neighbors of word and factor vectors, lists of 30 .99 (tests/benchmarks,
 # IMPUTATION.md).
 SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.
 MERGED_AT_ONCE = 8
+LIMITED_BLOCKS = 8
+"""Column blocks from which on the rows first look for neighbors in their own block, to rule out most of the others."""
 SPARE_CANDIDATES = 12
 """Candidates of a sparse row beyond k: at 12,000 words no row was left in doubt with them."""
 
@@ -52,13 +58,13 @@ class Neighbors:
 
     Attributes
     ----------
-    lists : float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine") and
-        row numbers; (inf, -1) where there are fewer than k
+    lists : float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine"), or inner
+        products with the opposite sign, and row numbers; (inf, -1) where there are fewer than k
     metric : the metric of `distances`
     """
 
     lists: da.Array
-    metric: Metric
+    metric: Measure
 
     @property
     def indices(self) -> da.Array:
@@ -67,15 +73,43 @@ class Neighbors:
 
     @property
     def distances(self) -> da.Array:
-        """Distances in the metric, float64, shape (n, k); 1 - cosine for "cosine"."""
-        return self.lists[:, 0] / 2 if self.metric == "cosine" else da.sqrt(self.lists[:, 0])
+        """Distances in the metric, float64, shape (n, k), rising; 1 - cosine for "cosine", -x·y for "inner_product"."""
+        values = self.lists[:, 0]
+        return values if self.metric == "inner_product" else edge_values(values, self.metric)
+
+    @property
+    def graph(self) -> da.Array:
+        """The distances, or for "inner_product" the products x·y, as CSR chunks, (n × n) float64, a row for each row.
+
+        Zeros at equal rows are stored.
+        """
+        n = self.lists.shape[0]
+        meta = sp.csr_array((0, 0), dtype=np.float64)
+        options: dict[str, Any] = {
+            "chunks": (self.lists.chunks[0], (n,)),
+            "drop_axis": 2,
+            "dtype": np.float64,
+        }
+        return map_blocks(_graph_rows, self.lists, metric=self.metric, n_columns=n, meta=meta, **options)
+
+
+def edge_values(values: Any, metric: Measure) -> Any:
+    """Return distances, or for "inner_product" the products x·y, of the values in neighbor lists."""
+    if metric == "inner_product":
+        return -values
+    return values / 2 if metric == "cosine" else np.sqrt(values)
+
+
+def _graph_rows(lists: blocks.Float64s, *, metric: Measure, n_columns: int) -> sp.csr_array:
+    rows = blocks.list_rows(lists, n_columns)
+    return sp.csr_array((edge_values(rows.data, metric), rows.indices, rows.indptr), shape=rows.shape)
 
 
 def nearest_neighbors(
     X: Any,
     k: int,
     *,
-    metric: Metric = "euclidean",
+    metric: Measure = "euclidean",
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
@@ -89,6 +123,7 @@ def nearest_neighbors(
     ----------
     X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
     k : neighbors wanted, less than n
+    metric : "euclidean", "cosine", or "inner_product" (dense rows): the k rows of the largest inner products
     distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
 
@@ -97,38 +132,55 @@ def nearest_neighbors(
     ValueError
         If k is not in 1 … n - 1, or `domain_rows` refuses X.
     """
-    rows = domain_rows(X, metric=metric, block_memory=block_memory)
-    kept = as_euclidean(distances, metric)
+    rows = domain_rows(X, metric=row_metric(metric), block_memory=block_memory)
+    kept = None if metric == "inner_product" else as_euclidean(distances, metric)
     return nearest_rows(
         rows, k, metric=metric, distances=kept, block_memory=block_memory, checkpoint=checkpoint
     )
+
+
+class Products(NamedTuple):
+    """How the products of dense rows are taken: for inner products, in float32, of blocks that are read again."""
+
+    inner: bool = False
+    single: bool = False
+    reread: bool = False
+
+
+def row_metric(metric: Measure) -> Metric:
+    """Return the metric for which `domain_rows` prepares the rows of a search."""
+    return "euclidean" if metric == "inner_product" else metric
 
 
 def nearest_rows(
     rows: da.Array,
     k: int,
     *,
-    metric: Metric = "euclidean",
+    metric: Measure = "euclidean",
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
+    reread: bool = False,
+    single: bool = False,
 ) -> Neighbors:
-    """Return what `nearest_neighbors` returns, of rows that `domain_rows` returned for the metric.
+    """Return what `nearest_neighbors` returns, of rows that `domain_rows` returned for the `row_metric`.
 
     Parameters
     ----------
     distances : Euclidean, of these very rows
+    reread : each task reads its blocks of dense rows again, so that memory never holds all rows
+    single : dense rows were float32 before they had unit length: pairs are ruled out in that precision
     """
     if not 1 <= k < rows.shape[0]:
         raise ValueError(
             f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
         )
     ids = np.arange(rows.shape[0])
+    products = Products(inner=metric == "inner_product", single=single, reread=reread)
+    options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "products": products}
 
     def make() -> da.Array:
-        return search_lists(
-            rows, ids, rows, ids, k=k, distances=distances, block_memory=block_memory, checkpoint=checkpoint
-        )
+        return search_lists(rows, ids, rows, ids, k=k, distances=distances, **options)
 
     with one_blas_thread():
         return Neighbors(checkpoint("neighbors", make), metric)
@@ -220,22 +272,86 @@ def search_lists(
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
+    products: Products = Products(),  # noqa: B008 - a frozen record
 ) -> da.Array:
     """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
 
     Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Their Euclidean distances, in
     blocks of whole rows, are read where they are given. Of sparse rows the candidates are searched at once, and kept
-    by the checkpoint as "neighbor-candidates".
+    by the checkpoint as "neighbor-candidates"; of dense rows in many blocks, the "neighbor-limits".
     """
     if distances is not None:
         return search_distances(distances, rows, row_groups, columns, column_groups, k=k)
-    if sp.issparse(rows._meta):
-        return _search_sparse(rows, row_groups, columns, column_groups, k, block_memory, checkpoint)
-    ids = np.arange(columns.shape[0])
-    arguments: list[Any] = [rows, "id", _along(row_groups, rows), "i"]
-    arguments += [columns, "jd", _along(ids, columns), "j", _along(column_groups, columns), "j"]
-    arguments += [column_powers(columns, 1) / columns.shape[0], "d"]
-    return _lists_of_tiles(_dense_tile, arguments, k)
+    if not sp.issparse(rows._meta):
+        return _search_dense(rows, row_groups, columns, column_groups, k, checkpoint, products)
+    if products.inner:
+        raise ValueError(
+            "sparse rows are measured by metric='cosine' only: pass a dense X for inner products"
+        )
+    return _search_sparse(rows, row_groups, columns, column_groups, k, block_memory, checkpoint)
+
+
+# --------------------------------------------------------------------------- dense rows
+
+
+def _search_dense(
+    rows: da.Array,
+    row_groups: blocks.Int64s,
+    columns: da.Array,
+    column_groups: blocks.Int64s,
+    k: int,
+    checkpoint: Checkpoint,
+    products: Products,
+) -> da.Array:
+    """Return `search_lists` of dense rows: tiles in which few pairs are measured."""
+    center = np.zeros(rows.shape[1])
+    if not products.inner:
+        center = compute(column_powers(columns, 1)) / columns.shape[0]
+    options: dict[str, Any] = {"center": center, "k": k, "inner": products.inner, "single": products.single}
+    marks, limits = _along(row_groups, rows), None
+    if rows is columns and rows.numblocks[0] >= LIMITED_BLOCKS:
+        limits = _limits([rows, "id", marks, "i"], checkpoint, options)
+    ids, groups = np.arange(columns.shape[0]), column_groups
+
+    def lists_of(rows: da.Array, marks: Any, limits: Any, columns: da.Array) -> da.Array:
+        arguments = [
+            rows,
+            "id",
+            marks,
+            "i",
+            columns,
+            "jd",
+            _along(ids, columns),
+            "j",
+            _along(groups, columns),
+            "j",
+        ]
+        return _lists_of_tiles(_dense_tile, [*arguments, limits, None if limits is None else "i"], **options)
+
+    if not products.reread:
+        return lists_of(rows, marks, limits, columns)
+    # Blocks under names of their own for each block of rows are let go between its tiles.
+    parts = [
+        (rows.blocks[i], marks.blocks[i], None if limits is None else limits.blocks[i])
+        for i in range(rows.numblocks[0])
+    ]
+    return da.concatenate([lists_of(*part, clone(columns)) for part in parts])
+
+
+def _limits(marked: list[Any], checkpoint: Checkpoint, options: dict[str, Any]) -> da.Array:
+    """Return how far the k-th neighbor of each row is at most, float64, shape (n,): it is as near in its own block."""
+
+    def make() -> da.Array:
+        return blockwise(_own_limits, "i", *marked, dtype=np.float64, meta=np.empty(0), **options)
+
+    kept = checkpoint("neighbor-limits", make)
+    return da.from_array(compute(kept), chunks=kept.chunks)
+
+
+def _own_limits(X: Any, groups: Any, *, center: Any, **options: Any) -> blocks.Float64s:
+    ids = np.arange(X[0].shape[0])
+    lists = blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options)
+    return np.ascontiguousarray(lists[:, 0, -1])
 
 
 def _lists_of_tiles(tile: Any, arguments: list[Any], k: int, **options: Any) -> da.Array:
@@ -270,10 +386,10 @@ def _along(values: Any, rows: da.Array) -> da.Array:
 
 
 def _dense_tile(
-    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, center: Any, *, k: int
+    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, limits: Any, *, center: Any, **options: Any
 ) -> blocks.Float64s:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
-    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, center[0], k=k)
+    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, center, limits=limits, **options)
     return lists[:, None]
 
 

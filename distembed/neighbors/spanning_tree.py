@@ -51,12 +51,15 @@ def minimum_spanning_tree(
     Raises
     ------
     ValueError
-        If the lists are not of as many rows as X, or `domain_rows` refuses X.
+        If the lists are not of as many rows as X, are of inner products, or `domain_rows` refuses X.
     """
-    rows = domain_rows(X, metric=neighbors.metric, block_memory=block_memory)
-    return spanning_tree_of(
-        rows, neighbors, distances=as_euclidean(distances, neighbors.metric), checkpoint=checkpoint
-    )
+    metric = neighbors.metric
+    if metric == "inner_product":
+        raise ValueError(
+            "inner products are no distances and have no spanning tree: take euclidean or cosine"
+        )
+    rows = domain_rows(X, metric=metric, block_memory=block_memory)
+    return spanning_tree_of(rows, neighbors, distances=as_euclidean(distances, metric), checkpoint=checkpoint)
 
 
 def spanning_tree_of(

@@ -35,9 +35,9 @@ class Context(NamedTuple):
     reporter: Reporter
     workers: Workers
 
-    def progress(self, task: str) -> Callable[[int, int], None]:
-        """Return a callable that tells how many of all blocks are done."""
-        return partial(self.reporter.advance, task)
+    def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
+        """Return a callable that reports how many of all blocks, or of other units, are done."""
+        return partial(self.reporter.advance, task, unit=unit)
 
 
 class StageSpec(NamedTuple):
@@ -74,7 +74,8 @@ class System(NamedTuple):
 
     `sizes` takes a job and what its workspace has counted of it, if there is one. `report` names the module of the
     report, imported when a run ends; `exports` that of the tables that `distembed export` writes, whose `TABLES` are
-    functions of a job and its workspace by name, the system's main one first.
+    functions of a job and its workspace by name, the system's main one first. `inference` names the module whose
+    `inferred_table` makes the table of documents that a job has not seen.
     """
 
     job: type[Job]
@@ -82,6 +83,7 @@ class System(NamedTuple):
     sizes: Callable[[Any, Counted | None], Sizes]
     report: str
     exports: str = "distembed.pipeline.export.tables"
+    inference: str | None = None
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
@@ -148,5 +150,10 @@ def read_vectors(workspace: Workspace) -> WordVectors:
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
     """Return a stored sparse array, in memory: its rows have few entries."""
-    blocks = compute(workspace.array(name).to_delayed().ravel().tolist())
+    return whole_sparse(workspace.array(name))
+
+
+def whole_sparse(array: da.Array) -> sp.csr_array:
+    """Return an array of CSR chunks, in memory."""
+    blocks = compute(array.to_delayed().ravel().tolist())
     return sp.csr_array(sp.vstack(blocks, format="csr"))

@@ -1,10 +1,10 @@
 """What a job reads from outside, stamped: what tells one version of a file from another.
 
-What a stage reads are the paths of the job (`InputPath`) that are among its parameters; the runner stamps them here,
-one way for all. The files of
-a path that hold little are known by their content, so that a `touch` changes nothing; larger ones by what their store
-says of a version (ETag, generation, time to the nanosecond), and by their content where it says nothing. The stamps
-that a committed stage recorded stand in for files that are no longer there.
+What a stage reads are the paths of the job (`InputPath`) that are among its parameters; the runner stamps
+them here, one way for all. The files of a path that hold little are known by their content, so that a `touch`
+changes nothing; larger ones by what their store says of a version (ETag, generation, time to the nanosecond),
+and by their content where it says nothing. The stamps that a committed stage recorded stand in for files that
+are no longer there.
 """
 
 from __future__ import annotations
@@ -161,6 +161,11 @@ def _marks(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Read]:
     )
     for inner in get_args(annotation):
         yield from _marks(inner)
+
+
+def is_input(annotation: Any) -> bool:
+    """Return whether the values of a type name files that a stage reads."""
+    return Read.FILES in set(_marks(annotation))
 
 
 def texts_in(value: Any) -> Iterator[str]:

@@ -18,6 +18,7 @@ SYSTEMS = {
     "wordspaces": "distembed.pipeline.systems.wordspaces.stages",
     "topics": "distembed.pipeline.systems.topics.stages",
     "transfer": "distembed.pipeline.systems.transfer.stages",
+    "neighbors": "distembed.pipeline.systems.neighbors.stages",
 }
 """The module of each system, by the name that a job gives as `job.system`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from distembed.execution import Listener, heard_by
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
@@ -238,7 +240,11 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         stage.reopen(standing.damaged)
     _plan_of_run(run).check({spec.name})  # by what earlier stages have counted
     context = Context(run.job, workspace, stage, reporter, run.crew)
-    with run.crew.watched(spec.name, reporter.note), Meter(run.crew) as meter:
+    with (
+        run.crew.watched(spec.name, reporter.note),
+        Meter(run.crew) as meter,
+        heard_by(_rounds_of(spec, run)),
+    ):
         _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()
@@ -250,6 +256,11 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         workspace.drop_temporary(name)
     reporter.note(f"{spec.name:<16}{_spent(spent)}")
     return True
+
+
+def _rounds_of(spec: StageSpec, run: Run) -> Listener:
+    """Return what shows the rounds that a stage reports."""
+    return lambda what, done, total: run.reporter.advance(spec.name, done, total, unit=what)
 
 
 def _earlier_work(standing: Standing) -> dict[str, float]:
@@ -304,19 +315,22 @@ def _closing_text(run: Run, system: System, *, until: str | None) -> str:
     where = f"workspace  {run.workspace.url}"
     if len(run.standings) < len(system.stages(run.job)):
         return f"stopped after {until}; the same command without --until goes on\n{where}"
-    report = _write_report(run.job, run.workspace)
+    report = _write_report(run.job, run.workspace, run.reporter)
     return f"{system.closing_text(run.job, run.workspace, report)}\n{where}"
 
 
-def _write_report(job: Job, workspace: Workspace) -> str:
+def _write_report(job: Job, workspace: Workspace, reporter: Reporter) -> str:
     """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
     page = workspace.read_file(REPORT)
     made_from = _made_from(job, workspace)
     if page is None or workspace.read_file(REPORT_SEAL) != _report_seal(made_from, page):
+        began = time.perf_counter()
+        reporter.note("report: drawing the figures and tables")
         page = system_of(job).page(job, workspace).encode()
         _record(job, workspace)
         workspace.write_file(REPORT, page)
         workspace.write_file(REPORT_SEAL, _report_seal(made_from, page))
+        reporter.note(f"{'report':<16}{format_seconds(time.perf_counter() - began):>10}")
     return workspace.path(REPORT)
 
 
@@ -334,7 +348,7 @@ def _report_seal(made_from: str, page: bytes) -> bytes:
     return seal({"made_from": made_from, "content": new_digest(page).hexdigest()})
 
 
-def report_job(job: Job) -> str:
+def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
     """Write the report of a finished job if it is not there, and return where it is.
 
     Raises
@@ -350,7 +364,7 @@ def report_job(job: Job) -> str:
                 raise ValueError(
                     f"there is no report yet: stage {standing.spec.name} is {state}; run the job first"
                 )
-        return _write_report(job, workspace)
+        return _write_report(job, workspace, reporter or Silent())
 
 
 # --- looking at a workspace ----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""What is on disk: schema, workspace, sparse blocks, manifests.
+"""The storage of a workspace: schema, workspace, sparse blocks, manifests.
 
-`Workspace` opens or creates a workspace, `Stage` writes one stage of it block by block and commits it.
+`Workspace` opens or creates a workspace; `Stage` writes one stage of it block by block and commits it.
 """
 
 from distembed.storage.schema import (

@@ -1,7 +1,7 @@
-"""Arrays on disk, one row block at a time: write, read, and open lazily as a Dask array.
+"""Arrays on disk, one row block at a time: written, read, and opened lazily as a Dask array.
 
-Every row block is a Zarr array (dense) or a group of three (CSR) of its own. Row blocks may be ragged, which
-one Zarr array with a regular grid cannot hold; and a block of its own can be removed and written without
+Every row block is a separate Zarr array (dense) or a group of three (CSR). Row blocks may have different
+sizes, which a Zarr array with a regular grid cannot represent, and a block can be removed and written without
 touching its neighbors. Every chunk ends in a crc32c, because Zarr otherwise returns a flipped byte as data.
 All-zero chunks are written, because Zarr otherwise returns a deleted chunk as zeros.
 """
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class _BlockStore(WrapperStore[Any]):
-    """A Zarr store that digests what passes into it and refuses to read a missing chunk as zeros."""
+    """A Zarr store that computes the digest of what is written and refuses to read a missing chunk as zeros."""
 
     def __init__(self, store: Any, written: dict[str, FileRecord] | None = None) -> None:
         super().__init__(store)
@@ -75,16 +75,16 @@ def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
 
 
 def write_block(folder: Folder, output: Output, index: int, rows: int, block: Any) -> BlockRecord:
-    """Write one row block, replacing whatever an interrupted run left there, and return its record.
+    """Write one row block, replacing the remains of an interrupted run, and return its record.
 
     Raises
     ------
     TypeError
-        If a sparse block was announced and a dense one came, or the reverse.
+        If a sparse block was announced and a dense one is given, or the reverse.
     ValueError
-        If the block has another shape than announced.
+        If the block has another shape than was announced.
     OSError
-        If the store refuses it (disk full, no permission); the sentence names the block.
+        If the store refuses it (disk full, no permission); the message names the block.
     """
     checked = _checked(output, index, rows, block)
     try:
@@ -93,7 +93,7 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     except OSError as error:
         message = (
             f"Cannot write block {index} of {output.name!r} in {folder.url}: {error.strerror or error}. "
-            "Blocks stored before are kept; mend this and run again."
+            "Blocks stored before are kept; correct this and run again."
         )
         raise OSError(error.errno or 0, message) from error
     return BlockRecord(index, content_digest(checked), files)
@@ -167,9 +167,9 @@ def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Seque
 
 
 def numbered(indices: Iterable[int], output: Output, *, name: str | Literal[False]) -> da.Array:
-    """Return an object array, one chunk per row block: its index and number of rows.
+    """Return an object array with one chunk per row block, which holds its index and number of rows.
 
-    With ``name=False`` its keys are new each time: no scheduler answers a write from an earlier result.
+    With ``name=False`` its keys are new each time, so that no scheduler reuses an earlier result for a write.
     """
     pairs = [(index, output.row_blocks[index]) for index in indices]
     boxes = boxed_all(pairs).reshape(-1, *(1,) * (len(output.shape) - 1))
@@ -177,12 +177,12 @@ def numbered(indices: Iterable[int], output: Output, *, name: str | Literal[Fals
 
 
 def empty(kind: str, dtype: np.dtype[Any], ndim: int) -> Any:
-    """Return the empty block that tells Dask what chunks of an array are."""
+    """Return the empty block that describes the chunks of an array to Dask."""
     return sparse.csr_array((0, 0), dtype=dtype) if kind == "csr" else np.empty((0,) * ndim, dtype=dtype)
 
 
 def content_digest(block: Any) -> str:
-    """Return the digest of type, shape and content of a block, whatever codec stores it."""
+    """Return the digest of the type, shape and content of a block, independent of the codec that stores it."""
     parts = csr_parts(block) if sparse.issparse(block) else {"values": block}
     digest = new_digest(repr(tuple(block.shape)).encode())
     for name, part in parts.items():

@@ -1,14 +1,15 @@
-"""Plain files of a workspace: one small adapter over fsspec for a local folder and any URL.
+"""Plain files of a workspace: a small adapter over fsspec for local folders and URLs.
 
-What is promised of them:
+It guarantees that:
 
-- Killed at any moment, a run leaves whole files only. A local one is written under a partial name and renamed
-  (`distembed.files`); a remote one is a single PUT, which the object stores make atomic.
-- After a power cut every committed stage is there. A commit syncs its files, then the folders that lead to
-  them, and only then writes, renames and syncs the manifest that names them (`Folder.sync`, `Folder.write`).
-  What was not committed, and temporary outputs, may be torn: their digests tell, and they are made again.
-- Nothing outside the folder is written or removed, whatever a record names and wherever a symbolic link inside
-  the folder leads. The folder itself may be a link: whoever named it chose it.
+- A run that is killed at any moment leaves only complete files. A local file is written under a temporary
+  name and renamed (`distembed.files`); a remote file is a single PUT, which object stores make atomic.
+- After a power failure every committed stage is complete. A commit syncs its files, then the folders that
+  lead to them, and only then writes, renames and syncs the manifest that names them (`Folder.sync`,
+  `Folder.write`). Outputs that were not committed, and temporary outputs, may be damaged: their digests
+  reveal it, and they are computed again.
+- Nothing outside the folder is written or removed, whatever a record names and wherever a symbolic link
+  inside the folder leads. The folder itself may be a link, because the user chose it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LINKS_REFUSED = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder named by a URL; picklable, holds no open handle. Names are relative and use ``/``."""
+    """A folder named by a URL; it can be pickled and holds no open handle. Names are relative and use ``/``."""
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Folder:
 
     @property
     def fs(self) -> Any:
-        """Return the fsspec file system, which fsspec keeps one of per process."""
+        """Return the fsspec file system, of which fsspec keeps one instance per process."""
         return url_to_fs(self.url, **self.options)[0]
 
     @property
@@ -82,19 +83,19 @@ class Folder:
         return f"{self.root}/{check_inside(name)}" if name else self.root
 
     def writable(self, name: str, *, folder: bool = False) -> str:
-        """Return the path of a file inside that is to be written or removed.
+        """Return the path of a file inside the folder that will be written or removed.
 
         Parameters
         ----------
         name : str
             The file.
         folder : bool
-            Whether `name` is a folder in which something is to be written.
+            Whether `name` is a folder in which something will be written.
 
         Raises
         ------
         OutsideError
-            If the name leads out of the folder, or the way to it passes a symbolic link.
+            If the name leads out of the folder, or its path contains a symbolic link.
         """
         path = self.inside(name)
         if self.is_local:
@@ -103,7 +104,7 @@ class Folder:
         return path
 
     def make_folder(self, name: str) -> None:
-        """Make a folder inside, and those above it, where there is none."""
+        """Create a folder inside this one, and its parents, where they do not exist."""
         self.fs.makedirs(self.writable(name, folder=True), exist_ok=True)
 
     def read(self, name: str) -> bytes:
@@ -112,11 +113,11 @@ class Folder:
         return data
 
     def exists(self, name: str) -> bool:
-        """Return whether a file or folder is there."""
+        """Return whether a file or folder exists."""
         return bool(self.fs.exists(self.inside(name)))
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
-        """Write a whole file in one step that either happened or did not; `durable` waits for the disk."""
+        """Write a whole file in one atomic step; `durable` waits for the disk."""
         path = self.writable(name)
         self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
         if self.is_local:
@@ -127,13 +128,13 @@ class Folder:
         return FileRecord(len(data), new_digest(data).hexdigest())
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a whole file that must not exist.
+        """Write a whole file that must not exist yet.
 
         Raises
         ------
         FileExistsError
-            If it exists. A remote store without conditional writes is asked first, which leaves a moment's
-            race.
+            If it exists. On a remote store without conditional writes its existence is tested first, which
+            leaves a short race.
         """
         path = self.writable(name)
         self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -169,6 +170,15 @@ class Folder:
         found = self.fs.find(self.inside(name) if name else root, detail=True)
         return {path[len(root) + 1 :]: info["size"] for path, info in found.items()}
 
+    def directly_in(self, name: str) -> list[str]:
+        """Return the files of a folder without those of the folders in it; an absent folder has none."""
+        self.fs.invalidate_cache()
+        try:
+            entries = self.fs.ls(self.inside(name), detail=True)
+        except FileNotFoundError:
+            return []
+        return [entry["name"][len(self.root) + 1 :] for entry in entries if entry["type"] == "file"]
+
     def beginning(self, prefix: str) -> dict[str, int]:
         """Return the size of every file whose name begins with `prefix` followed by no digit."""
         folder, start = posixpath.split(self.inside(prefix))
@@ -185,7 +195,7 @@ class Folder:
         return sizes
 
     def remove(self, name: str) -> None:
-        """Remove a file, a link, or a folder with all it holds, if it is there; links are not followed."""
+        """Remove a file, a link, or a folder with its contents, if it exists; links are not followed."""
         path = self.writable(name)
         if self.is_local:
             _remove_local(path)
@@ -196,7 +206,7 @@ class Folder:
                 self.fs.rm(path, recursive=self.fs.isdir(path))
 
     def record(self, name: str) -> FileRecord:
-        """Return size and digest of a file as it lies there, read piece by piece."""
+        """Return the size and the digest of a file, read piece by piece."""
         digest, size = new_digest(), 0
         with self.fs.open(self.inside(name), "rb") as file:
             while piece := file.read(READ_BYTES):
@@ -220,7 +230,7 @@ def _failure_told(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"Cannot write {path}: {error.strerror}. Mend this and run again."
+        message = f"Cannot write {path}: {error.strerror}. Correct this and run again."
         raise OSError(error.errno, message) from error
 
 

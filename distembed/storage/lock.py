@@ -1,16 +1,16 @@
-"""The single writer of a workspace: a lock file with an owner, taken over when its owner is gone.
+"""The lock of a workspace, which allows a single writer and is taken over when its owner is gone.
 
-Whether the owner is gone is asked in two ways, and neither compares the clocks of two machines:
+There are two tests of whether the owner is gone, and neither compares the clocks of two machines:
 
-- Where it ran under the same kernel and in the same namespace of processes as the asking one, its process
-  number and the tick at which it started tell. A host name tells nothing: two containers may share one, and
-  one machine may change its own.
-- Anywhere else its heartbeat tells: a small file beside the lock that a thread of the owner writes again every
-  `BEAT_SECONDS`. Whoever wants the lock watches it, and takes the lock over when the heartbeat has stood
-  still for `STALE_SECONDS` of its own watching.
+- If the owner ran under the same kernel and in the same process namespace as the process that asks, its
+  process number and start time decide. Host names are not used: two containers may share one, and a machine
+  may change its own.
+- Otherwise its heartbeat decides: a small file beside the lock, which a thread of the owner rewrites every
+  `BEAT_SECONDS`. A process that wants the lock watches this file, and takes the lock over if the heartbeat
+  has not changed during `STALE_SECONDS` of watching.
 
-A run that was only paused may wake up after that. So the owner looks at the lock again before every record
-and every commit, and stops when it is not its own any more.
+A run that was only paused may resume after that. The owner therefore reads the lock again before every record
+and every commit, and stops if it no longer owns the lock.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 class Lock:
-    """The lock of a workspace that this process holds, and the thread that shows it is alive."""
+    """The lock of a workspace held by this process, and the thread that writes its heartbeat."""
 
     def __init__(self, folder: Folder, token: str) -> None:
         self._folder = folder
@@ -64,12 +64,12 @@ class Lock:
         self._beats.start()
 
     def check(self) -> None:
-        """Make sure that the lock is still ours.
+        """Check that this process still owns the lock.
 
         Raises
         ------
         LockedError
-            If another run has taken it over, or somebody removed it.
+            If another run has taken it over, or it was removed.
         """
         if self._is_ours():
             return
@@ -81,7 +81,7 @@ class Lock:
         )
 
     def release(self) -> None:
-        """Give the lock back if it is still ours."""
+        """Release the lock if this process still owns it."""
         self._released.set()
         self._beats.join()
         self._folder.remove(beat_file(self._token))
@@ -108,22 +108,22 @@ class Lock:
 
 
 def acquire(folder: Folder, job: str, *, watching: Callable[[str], None] | None = None) -> Lock:
-    """Take the lock of a workspace.
+    """Acquire the lock of a workspace.
 
     Parameters
     ----------
     folder : Folder
         The workspace.
     job : str
-        What the run is called, for whoever finds the workspace locked.
+        The name of the run, shown to other processes that find the workspace locked.
     watching : callable, optional
-        Called with a sentence when the heartbeat of an owner elsewhere is going to be watched, which takes
-        up to `STALE_SECONDS`.
+        A function called with a sentence before the heartbeat of a remote owner is watched, which takes up to
+        `STALE_SECONDS`.
 
     Raises
     ------
     LockedError
-        If a living process holds it. The sentence names it and the remedy.
+        If a living process holds the lock; the message names it and the remedy.
     """
     token = uuid.uuid4().hex
     mine = canonical_json({**_me(job), "token": token})
@@ -138,7 +138,7 @@ def acquire(folder: Folder, job: str, *, watching: Callable[[str], None] | None 
 
 
 def owner_of(folder: Folder) -> str:
-    """Return who writes the workspace now, in words; "" if nobody does."""
+    """Return a description of the run that is writing the workspace; "" if there is none."""
     owner = _read_owner(folder)
     if not owner or _runs(owner) is False:
         return ""
@@ -146,12 +146,12 @@ def owner_of(folder: Folder) -> str:
 
 
 def beat_file(token: str) -> str:
-    """Return the file that a run with this token writes again and again."""
+    """Return the name of the heartbeat file of the run with this token."""
     return f"lock-{token}.beat"
 
 
 def is_beat_file(name: str) -> bool:
-    """Return whether a file of a workspace is somebody's heartbeat."""
+    """Return whether a file of a workspace is a heartbeat file."""
     return name.startswith("lock-") and name.endswith(".beat")
 
 
@@ -176,7 +176,7 @@ def _user(process: psutil.Process) -> str:
 
 
 def _kernel() -> str:
-    """Return what processes that can see each other by number share: a boot of a kernel, and a namespace."""
+    """Return an identifier that processes share if they can see each other: kernel boot and process namespace."""
     if sys.platform != "linux":  # elsewhere a machine is one space of processes
         return f"{socket.gethostname()} {sys.platform}"
     try:
@@ -187,7 +187,7 @@ def _kernel() -> str:
 
 
 def _start_of(pid: int) -> float | None:
-    """Return when a process started, in ticks since the boot where there are such; None if that is not known."""
+    """Return the start time of a process, in ticks since the boot where available; None if it is not known."""
     if not Path("/proc/self/stat").exists():
         with contextlib.suppress(psutil.Error):
             return float(psutil.Process(pid).create_time())
@@ -214,7 +214,7 @@ def _exists(pid: int) -> bool:
 
 
 def _runs(owner: dict[str, Any]) -> bool | None:
-    """Return whether the owner's process runs; None if that cannot be seen from here."""
+    """Return whether the owner's process is running; None if this process cannot see it."""
     pid, started = owner.get("pid"), owner.get("started")
     if owner.get("kernel") != _kernel() or not isinstance(pid, int) or pid < 1:
         return None
@@ -227,7 +227,7 @@ def _runs(owner: dict[str, Any]) -> bool | None:
 
 
 def _read_owner(folder: Folder) -> dict[str, Any]:
-    """Return what the lock says of its owner; nothing if there is no lock, or it is unreadable."""
+    """Return the description of the owner in the lock; an empty one if there is no lock or it is unreadable."""
     try:
         owner = json.loads(folder.read(LOCK_FILE))
     except (FileNotFoundError, ValueError, RecursionError):
@@ -262,7 +262,7 @@ def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> 
 
 
 def _shows_life(folder: Folder, token: str) -> bool:
-    """Watch until a heartbeat moves or the lock changes hands; return whether that happened in time."""
+    """Watch until a heartbeat changes or the lock changes hands; return whether that happened in time."""
     first = _read_beat(folder, token)
     # Looks are counted, not the time between two readings of a clock: this process may be paused as well.
     for _ in range(round(STALE_SECONDS / POLL_SECONDS)):
@@ -295,8 +295,8 @@ def _who(owner: dict[str, Any]) -> str:
 
 def _announcement(folder: Folder, owner: dict[str, Any]) -> str:
     return (
-        f"{folder.url} is locked by {_who(owner)}, which cannot be seen from here: watching its heartbeat; if it "
-        f"stands still for {STALE_SECONDS:.0f} s, that run is gone and this one goes on"
+        f"{folder.url} is locked by {_who(owner)}, which is not visible from here: watching its heartbeat; if it "
+        f"does not change for {STALE_SECONDS:.0f} s, that run is gone and this one continues"
     )
 
 

@@ -1,9 +1,10 @@
-"""Manifests and block records: what a stage has promised, begun and finished, as sealed JSON files."""
+"""Manifests and block records: what a stage announced, began and finished, as sealed JSON files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from distembed.storage.files import Folder
@@ -31,29 +32,32 @@ from distembed.storage.schema import (
     unseal,
 )
 
+KEPT_BYTES = 2**16
+"""A manifest of up to so many bytes is parsed once: a run asks for the same ones hundreds of times."""
+
 
 def manifest_file(stage: str) -> str:
-    """Return the file whose presence commits a stage."""
+    """Return the name of the file whose presence commits a stage."""
     return f"{MANIFEST}/{stage}.json"
 
 
 def begun_file(stage: str) -> str:
-    """Return the file written when a stage begins."""
+    """Return the name of the file written when a stage begins."""
     return f"{MANIFEST}/{stage}/stage.json"
 
 
 def output_file(output: Output) -> str:
-    """Return the file that announces one output."""
+    """Return the name of the file that announces an output."""
     return f"{output.records}/output.json"
 
 
 def block_file(output: Output, index: int) -> str:
-    """Return the file of one block's record."""
+    """Return the name of the file with the record of a block."""
     return f"{output.records}/blocks/{index:06d}.json"
 
 
 def read_sealed(folder: Folder, name: str) -> dict[str, Any] | None:
-    """Return the body of a sealed file, None if it is absent.
+    """Return the body of a sealed file; None if it does not exist.
 
     Raises
     ------
@@ -68,21 +72,28 @@ def read_sealed(folder: Folder, name: str) -> dict[str, Any] | None:
 
 
 def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
-    """Return the commit of a stage, None if there is none.
+    """Return the commit of a stage; None if there is none.
 
     Raises
     ------
     ManifestError
-        If it is damaged or of a newer format.
+        If it is damaged or in a newer format.
     """
-    body = read_sealed(folder, manifest_file(stage))
-    if body is None:
+    try:
+        data = folder.read(manifest_file(stage))
+    except FileNotFoundError:
         return None
+    parse = _parsed if len(data) <= KEPT_BYTES else _parsed.__wrapped__
+    return parse(data, stage, folder.path(manifest_file(stage)))
+
+
+@lru_cache(maxsize=256)
+def _parsed(data: bytes, stage: str, path: str) -> StageManifest:
+    body = unseal(data, path)
     version = body.get("version")
     if isinstance(version, int) and version > VERSION:
         raise ManifestError(
-            f"{folder.path(manifest_file(stage))} has format version {version}, this distembed reads "
-            f"up to {VERSION}: install a newer distembed."
+            f"{path} has format version {version}, this distembed reads up to {VERSION}: install a newer distembed."
         )
     return manifest_from_json(body, stage)
 
@@ -93,9 +104,9 @@ def write_manifest(folder: Folder, manifest: StageManifest) -> None:
 
 
 def committed(folder: Folder) -> dict[str, StageManifest]:
-    """Return the readable commits by stage; damaged ones are left to `verify`."""
+    """Return the readable commits by stage; `verify` reports the damaged ones."""
     found: dict[str, StageManifest] = {}
-    for stage in committed_names(folder.find(MANIFEST)):
+    for stage in committed_names(folder.directly_in(MANIFEST)):
         manifest = tolerant(read_manifest, folder, stage)
         if manifest is not None:
             found[stage] = manifest
@@ -132,7 +143,7 @@ def write_begun(
     inputs: Mapping[str, str],
     made_with: Mapping[str, str],
 ) -> None:
-    """Note what a stage is being computed from, and by which versions."""
+    """Record the parameters and inputs from which a stage is being computed, and the versions that compute it."""
     body = {
         "fingerprint": fingerprint(stage, parameters, inputs),
         "parameters": dict(parameters),
@@ -149,7 +160,7 @@ def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
 
 
 def interrupted(folder: Folder) -> dict[str, Begun]:
-    """Return what every stage was begun from that has begun and is not committed."""
+    """Return the inputs of every stage that has begun and is not committed."""
     bodies = {
         stage: body
         for stage in set(begun_names(folder.find(MANIFEST))) - committed(folder).keys()
@@ -168,7 +179,7 @@ def interrupted(folder: Folder) -> dict[str, Begun]:
 
 
 def _seconds_between_records(folder: Folder, stage: str) -> float:
-    """Return the seconds from the oldest record of a stage to the newest, 0 where the store tells no times."""
+    """Return the seconds from the oldest to the newest record of a stage; 0 if the store has no file times."""
     infos = folder.fs.find(folder.inside(f"{MANIFEST}/{stage}"), detail=True).values()
     times = [info.get("mtime") or info.get("LastModified") or info.get("updated") for info in infos]
     seconds = [t.timestamp() if isinstance(t, datetime) else t for t in times]
@@ -177,7 +188,7 @@ def _seconds_between_records(folder: Folder, stage: str) -> float:
 
 
 def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]) -> None:
-    """Announce an output, with the files that belong to no block of it."""
+    """Announce an output, with its files that belong to no block."""
     listed = {name: list(record) for name, record in files.items()}
     folder.write(output_file(output), seal({"spec": output_to_json(output), "files": listed}))
 
@@ -223,14 +234,14 @@ def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
 
 
 def remove_output(folder: Folder, spec: Output) -> None:
-    """Remove the data of an output, its block records, and last what announces it: it can be done again."""
+    """Remove the data of an output, then its block records, then its announcement, so that it can be stored again."""
     folder.remove(spec.location)
     folder.remove(f"{spec.records}/blocks")
     folder.remove(spec.records)
 
 
 def remove_stage(folder: Folder, stage: str) -> None:
-    """Remove a stage: the commit first, then data, the note that it began last."""
+    """Remove a stage: first the commit, then the data, and last the record that it began."""
     manifest = tolerant(read_manifest, folder, stage)
     specs = [record.spec for record in announced(folder, stage).values()]
     specs += [] if manifest is None else [record.spec for record in manifest.outputs.values()]
@@ -241,7 +252,7 @@ def remove_stage(folder: Folder, stage: str) -> None:
 
 
 def dependents(folder: Folder, stage: str) -> list[str]:
-    """Return every stage that names `stage` among its inputs, directly or through others, farthest first."""
+    """Return every stage that has `stage` among its inputs, directly or through others, the most distant first."""
     done = committed(folder)
     names = {*done, *begun_names(folder.find(MANIFEST))}
     inputs = {name: set(_inputs_of(folder, name, done)) for name in names}
@@ -256,9 +267,10 @@ def dependents(folder: Folder, stage: str) -> list[str]:
 
 
 def outdated(folder: Folder) -> list[str]:
-    """Return every stage that rests on a commit which has been replaced, before those it depends on itself.
+    """Return every stage that depends on a commit which has been replaced, each before those it depends on.
 
-    Such a stage names an input by another fingerprint than that of the input's commit, or depends on one that does.
+    Such a stage records another fingerprint of an input than that of the input's commit, or depends on such a
+    stage.
     """
     done = committed(folder)
     found: dict[str, None] = {}
@@ -290,18 +302,22 @@ def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
 
 
 def check_place(folder: Folder, spec: Output, read: dict[str, Output]) -> None:
-    """Refuse an output whose place is taken, inside another's, or the workspace's own.
+    """Refuse an output whose place is taken, inside that of another, or reserved for the workspace itself.
 
     Parameters
     ----------
-    read
-        The announced outputs read so far, by the file that announces them, to which those read now are added: a
-        stage of a hundred states reads each file once.
+    folder : Folder
+        The workspace.
+    spec : Output
+        The output.
+    read : dict
+        The announced outputs read so far, by the file that announces them. Those read now are added to it, so
+        that a stage with a hundred outputs reads each file once.
 
     Raises
     ------
     ValueError
-        If so; it names the other output.
+        If so; the message names the other output.
     """
     check_output(spec)
     files = folder.find(MANIFEST)

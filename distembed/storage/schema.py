@@ -14,8 +14,7 @@ Layout, relative to the workspace::
     <output>/part-000007*                     the files of one item
 
 Every JSON document here ends with a ``seal``, the digest of the rest, so that a flipped byte in a record is
-seen
-like one in the data.
+seen like one in the data.
 """
 
 from __future__ import annotations
@@ -45,23 +44,23 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*"
 
 
 class ManifestError(ValueError):
-    """A record of a workspace cannot be read: damaged, or written by a newer version."""
+    """An error in a record of a workspace, which is damaged or was written by a newer version."""
 
 
 class DamagedError(OSError):
-    """A stored block is not what was written."""
+    """An error in a stored block, whose content is not what was written."""
 
 
 class LockedError(OSError):
-    """Another run is writing the workspace."""
+    """An error because another run is writing the workspace."""
 
 
 class OutsideError(OSError):
-    """A name, or a symbolic link on the way to it, leads out of the workspace."""
+    """An error in a name, or in a symbolic link on its path, that leads out of the workspace."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong on disk; ``block`` is -1 where no block is concerned."""
+    """One problem found on disk; ``block`` is -1 if it does not concern a block."""
 
     stage: str
     output: str
@@ -71,7 +70,7 @@ class Problem(NamedTuple):
 
 
 class FileRecord(NamedTuple):
-    """Size in bytes and digest of one file as it was written."""
+    """The size in bytes and the digest of a file as it was written."""
 
     size: int
     digest: str
@@ -79,11 +78,10 @@ class FileRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a stage before any of it exists.
+    """The description of an output of a stage before any of it is stored.
 
     ``kind`` is dense, csr, table, bytes or files. ``shape`` and ``row_blocks`` count rows and columns for
-    arrays; a table or
-    plain file has one block; for files ``row_blocks`` is one 1 per item.
+    arrays; a table or plain file has one block; for files ``row_blocks`` has a 1 per item.
     """
 
     stage: str
@@ -128,7 +126,7 @@ class Output:
 
 @dataclass(frozen=True)
 class BlockRecord:
-    """One block as written: digest of its content, its files, and a small summary of items of files."""
+    """The record of one block: the digest of its content, its files, and a small summary for items of files."""
 
     index: int
     digest: str
@@ -138,7 +136,7 @@ class BlockRecord:
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """One output as committed; ``dropped`` says that a temporary one was removed on purpose."""
+    """The record of a committed output; ``dropped`` means that a temporary one was removed intentionally."""
 
     spec: Output
     blocks: tuple[BlockRecord, ...]
@@ -177,7 +175,7 @@ class StageManifest:
 
 
 class Begun(NamedTuple):
-    """What an interrupted stage was begun from, and the seconds between its first record and its last."""
+    """The inputs with which an interrupted stage was begun, and the seconds between its first and last records."""
 
     fingerprint: str
     parameters: Mapping[str, Any]
@@ -187,12 +185,12 @@ class Begun(NamedTuple):
 
 
 def check_name(name: str, what: str) -> str:
-    """Return `name` if it can name a file on every store.
+    """Return `name` if it is a valid file name on every store.
 
     Raises
     ------
     ValueError
-        If it is empty, absolute, climbs to a parent or holds unusual characters.
+        If it is empty or absolute, leads to a parent folder, or holds unusual characters.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"{what} {name!r} must be made of letters, digits, '_', '-', '.' and inner '/'.")
@@ -200,12 +198,12 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_inside(name: str) -> str:
-    """Return `name` if it is a relative path with ``/`` that climbs nowhere.
+    """Return `name` if it is a relative path with ``/`` that stays inside its folder.
 
     Raises
     ------
     OutsideError
-        If it is empty, absolute, or has a part that is empty, ``.`` or ``..``.
+        If it is empty or absolute, or has a component that is empty, ``.`` or ``..``.
     """
     parts = name.split("/")
     if {"", ".", ".."} & set(parts) or "\\" in name or "\0" in name or ntpath.splitdrive(name)[0]:
@@ -216,12 +214,12 @@ def check_inside(name: str) -> str:
 
 
 def check_output(output: Output) -> Output:
-    """Return `output` if its names can be used and its place is not one of the workspace's own.
+    """Return `output` if its names are valid and its place is not reserved for the workspace itself.
 
     Raises
     ------
     ValueError
-        If not.
+        If they are not.
     """
     check_stage(output.stage)
     check_name(output.name, "Output name")
@@ -235,20 +233,20 @@ def check_output(output: Output) -> Output:
 
 
 def check_stage(name: str) -> str:
-    """Return `name` if it can name a stage, which is one folder of records.
+    """Return `name` if it is a valid stage name, which names one folder of records.
 
     Raises
     ------
     ValueError
-        If not.
+        If it is not.
     """
     if "/" in check_name(name, "Stage name"):
-        raise ValueError(f"Stage name {name!r} must hold no '/'.")
+        raise ValueError(f"Stage name {name!r} must not contain '/'.")
     return name
 
 
 def canonical_json(value: object, what: str = "value") -> bytes:
-    """Return the one JSON text of `value`: sorted keys, no spaces, no NaN.
+    """Return the canonical JSON text of `value`: sorted keys, no spaces, no NaN.
 
     Raises
     ------
@@ -273,7 +271,7 @@ def new_digest(data: bytes = b"") -> hashlib.blake2b:
 
 
 def seal(body: Mapping[str, Any]) -> bytes:
-    """Return `body` as an indented JSON document that carries the digest of itself."""
+    """Return `body` as an indented JSON document that contains its own digest."""
     document = {**body, "seal": digest_of_json(body, "record")}
     return json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
 
@@ -284,7 +282,7 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
     Raises
     ------
     ManifestError
-        If it is no JSON object, its seal does not fit, or a byte of its layout was changed.
+        If it is not a JSON object, its seal does not match, or a byte of its layout was changed.
     """
     try:
         body: dict[str, Any] = json.loads(data)
@@ -298,7 +296,7 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
 
 
 def fingerprint(stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
-    """Return the digest of what a stage is computed from: name, parameters and fingerprints of inputs."""
+    """Return the digest of everything a stage is computed from: its name, parameters and fingerprints of inputs."""
     return digest_of_json([VERSION, stage, parameters, inputs], f"parameters of stage {stage!r}")
 
 
@@ -411,7 +409,7 @@ def begun_from_json(body: Mapping[str, Any], stage: str) -> dict[str, Any]:
 
 
 def files_from_json(files: Mapping[str, Any], place: str) -> dict[str, FileRecord]:
-    """Return the records of files that all lie in one place: a file, a folder, or a prefix no digit follows.
+    """Return the records of files that all lie in one place: a file, a folder, or a prefix not followed by a digit.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """One row block of a sparse matrix in Zarr: a group with ``data``, ``indices`` and ``indptr``.
 
-What comes back is canonical: ``csr_array``, sorted column indices, no duplicates, 32-bit indices where they
-fit.
+The blocks that are read are canonical: ``csr_array`` with sorted column indices, no duplicates, and 32-bit
+indices where they suffice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
-    """Return a sparse block with sorted, unique indices, in 32 bits if they fit; `block` is untouched."""
+    """Return a sparse block with sorted, unique indices, in 32 bits if they suffice; `block` is not changed."""
     csr = sparse.csr_array(block).astype(dtype, copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()
@@ -42,12 +42,12 @@ def csr_parts(block: sparse.csr_array) -> dict[str, Array]:
 
 
 def join_csr(read: Callable[[str], Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:
-    """Build a CSR block of `shape` from its three parts.
+    """Build a CSR block of `shape` from its three arrays.
 
     Raises
     ------
     ValueError
-        If the parts do not fit together.
+        If the arrays are not consistent.
     """
     data, indices, indptr = (read(part) for part in PARTS)
     block = sparse.csr_array((data.astype(dtype, copy=False), indices, indptr), shape=shape)

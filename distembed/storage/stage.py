@@ -1,4 +1,4 @@
-"""One stage's writing: stored and resumed block by block, committed by a manifest written last."""
+"""Writes one stage: stored and resumed block by block, and committed by a manifest that is written last."""
 
 from __future__ import annotations
 
@@ -35,28 +35,29 @@ Progress = Callable[[int, int], None]
 
 
 class MakeFiles(Protocol):
-    """Write the files of item `index`, each named `prefix` plus a suffix; return a JSON-able summary."""
+    """A function that writes the files of an item, named `prefix` plus a suffix, and returns a JSON summary."""
 
     def __call__(self, index: int, prefix: str, /) -> Mapping[str, Any]:
-        """Write and return."""
+        """Write the files and return the summary."""
         ...
 
 
 class FileItem(NamedTuple):
-    """One item of `Stage.store_files`: full paths or URLs of its files, sorted, and its summary."""
+    """One item of `Stage.store_files`: the full paths or URLs of its files, sorted, and its summary."""
 
     paths: list[str]
     summary: Mapping[str, Any]
 
 
 class Stage:
-    """The writing of one stage of a workspace. Made by `Workspace.stage`.
+    """A stage of a workspace that is being written. It is created by `Workspace.stage`.
 
-    A stage is committed when its manifest is there and was made from equal parameters and inputs; storing to a
-    committed stage computes nothing. An interrupted stage keeps every recorded block whose digests still hold, if
-    it was begun with the same `made_with`; otherwise it starts again, so that no stage ever holds blocks of two
-    versions. A stage whose parameters or inputs changed removes its own old blocks when it begins to write, and the
-    stages that rest on them when it is committed: until then they stay as they were.
+    A stage is committed when its manifest exists and was written for equal parameters and inputs; storing to
+    a committed stage computes nothing. An interrupted stage keeps every recorded block whose digest is still
+    right, if it was begun with the same `made_with`; otherwise it starts again, so that a stage never holds
+    blocks of two versions. A stage whose parameters or inputs have changed removes its own old blocks when it
+    begins to write. The stages that depend on it are removed when it is committed; until then they stay
+    unchanged.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class Stage:
 
     @property
     def is_committed(self) -> bool:
-        """Return whether the stage is done with these parameters and inputs; reads no data."""
+        """Return whether the stage is committed with these parameters and inputs; no data are read."""
         return self._manifest is not None and self._manifest.fingerprint == self.fingerprint
 
     @property
     def begun_with(self) -> Mapping[str, str] | None:
-        """Return the versions that began this stage and did not finish it, None where it has not begun."""
+        """Return the versions with which this stage was begun but not finished; None if it has not begun."""
         begun = None if self.is_committed else records.read_begun(self._folder, self.name)
         return (
             None if begun is None or begun["fingerprint"] != self.fingerprint else begun.get("made_with", {})
@@ -113,8 +114,7 @@ class Stage:
         """Store an array row block by row block and return it opened lazily from disk.
 
         Only blocks that are not recorded, or no longer what was recorded, are computed; each is written by
-        its own
-        task, and recorded here as it completes.
+        its own task, and recorded here as it completes.
 
         Parameters
         ----------
@@ -122,8 +122,7 @@ class Stage:
             Name of the array; ``/`` makes nested groups.
         array : da.Array
             Dense with at least one axis, or with csr_array chunks. Chunks along further axes are joined: a
-            row block
-            is the unit of storing and must fit a worker.
+            row block is the unit of storing and must fit a worker.
         dims, units, meaning
             One name per axis; the unit of the values; a sentence saying what a value is.
         temporary : bool
@@ -152,7 +151,7 @@ class Stage:
         return self.array(name)
 
     def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Return the array kept as ``checkpoints/<stage>/<name>``; store ``make()`` if it is not kept yet.
+        """Return the array stored as ``checkpoints/<stage>/<name>``; store ``make()`` if it is not stored yet.
 
         This is the `execution.Checkpoint` of a job. Checkpoints are temporary outputs.
         """
@@ -204,7 +203,7 @@ class Stage:
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
-        """Return whether every block of an output is recorded and still what was written."""
+        """Return whether every block of an output is recorded and undamaged."""
         if self.is_committed:
             record = self._committed_outputs().get(name)
             return record is not None and not record.dropped
@@ -224,7 +223,7 @@ class Stage:
         return arrays.open_array(self._folder, record.spec, record.digest)
 
     def row_nonzeros(self, name: str) -> da.Array:
-        """Return how many values each row of a stored sparse array has, int64 (rows,), without reading them."""
+        """Return the number of stored values of each row of a sparse array, int64 (rows,), without reading them."""
         record = self._record(name)
         return arrays.open_row_nonzeros(self._folder, record.spec, record.digest)
 
@@ -233,7 +232,7 @@ class Stage:
         return file_items(self._folder, self._record(name))
 
     def damaged_blocks(self, *, progress: Progress | None = None) -> list[Problem]:
-        """Return what is wrong with a committed stage's files: each is read and digested, in parallel."""
+        """Return the problems of a committed stage's files, each of which is read and digested, in parallel."""
         kept = [record for record in self._committed_outputs().values() if not record.dropped]
         todo = [check for record in kept for check in verify.checks(self._folder, record, decode=False)]
         found = verify.run_checks(todo, progress)
@@ -242,14 +241,14 @@ class Stage:
         return found
 
     def reopen(self, damaged: Sequence[Problem] | None = None) -> None:
-        """Take back the commit, so that storing again computes the damaged blocks and only those.
+        """Withdraw the commit, so that storing again computes the damaged blocks and only those.
 
-        Where other versions made the stage (`made_with`), all its blocks are computed again.
+        If the stage was made with other versions (`made_with`), all its blocks are computed again.
 
         Parameters
         ----------
         damaged : sequence of Problem, optional
-            What `damaged_blocks` or `Workspace.verify` found; by default everything is read again.
+            The problems found by `damaged_blocks` or `Workspace.verify`; by default everything is read again.
         """
         self._check_writable()
         found = self.damaged_blocks() if damaged is None else list(damaged)
@@ -263,7 +262,7 @@ class Stage:
         self._good, self._outputs = {}, {}
 
     def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
-        """Write the manifest: from here on the stage is done. `facts` are kept beside, in no digest.
+        """Write the manifest, which commits the stage. `facts` are stored in it and belong to no digest.
 
         Raises
         ------
@@ -299,7 +298,7 @@ class Stage:
         self._forget()
 
     def _forget(self) -> None:
-        """Know nothing of a commit or of blocks."""
+        """Discard what this object knows of a commit and of blocks."""
         self._manifest, self._begun = None, False
         self._outputs, self._good, self._sound = {}, {}, set()
 
@@ -307,7 +306,7 @@ class Stage:
         return self._manifest.outputs if self.is_committed and self._manifest is not None else {}
 
     def _keeps(self, spec: Output) -> bool:
-        """Return whether a committed stage already holds this output, and refuse to add one to it."""
+        """Return whether a committed stage already holds this output; refuse to add a new one to it."""
         self._check_writable()
         if not self.is_committed:
             return False
@@ -320,7 +319,7 @@ class Stage:
         return True
 
     def _resumes(self) -> bool:
-        """Return whether an interrupted run of this very stage left records."""
+        """Return whether an interrupted run of this stage left usable records."""
         return self.begun_with == self.made_with
 
     def _write_begun(self) -> None:
@@ -343,7 +342,7 @@ class Stage:
         self._begun = True
 
     def _announce(self, spec: Output) -> None:
-        """Note an output before its first block; one of another shape under its name is removed."""
+        """Record an output before its first block; another output of the same name and another shape is removed."""
         self._begin()
         records.check_place(self._folder, spec, self._announced)
         kept = records.read_output(self._folder, records.output_file(spec))
@@ -355,7 +354,7 @@ class Stage:
         self._outputs[spec.name] = kept
 
     def _start_over(self, spec: Output, kept: OutputRecord | None) -> OutputRecord:
-        """Remove what bears an output's name and announce it: from here on a rerun resumes it."""
+        """Remove everything stored under an output's name and announce the output, so that a rerun resumes it."""
         for old in {spec, spec if kept is None else kept.spec}:
             records.remove_output(self._folder, old)
         self._good.pop(spec.name, None)
@@ -363,7 +362,7 @@ class Stage:
         return OutputRecord(spec, ())
 
     def _missing(self, spec: Output, progress: Progress | None) -> list[int]:
-        """Return the blocks to compute, after a look at the files of the recorded ones."""
+        """Return the blocks to compute, after checking the files of the recorded ones."""
         if spec.name not in self._good:
             found = records.read_blocks(self._folder, spec)
             fresh = tuple(block for block in found.values() if (spec.name, block.index) not in self._sound)
@@ -376,7 +375,7 @@ class Stage:
         return [index for index in range(len(spec.row_blocks)) if index not in good]
 
     def _recorder(self, spec: Output, progress: Progress | None) -> Callable[[BlockRecord], None]:
-        """Return what is called with each block as it completes."""
+        """Return the function that is called with each block as it completes."""
         good = self._good.setdefault(spec.name, {})
 
         def record(block: BlockRecord) -> None:
@@ -436,14 +435,14 @@ class Stage:
                 records.remove_output(self._folder, record.spec)
 
     def _remove_outdated(self, manifest: StageManifest) -> None:
-        """Remove the stages that rest on what this commit replaced."""
+        """Remove the stages that depend on content which this commit replaced."""
         outdated = records.outdated(self._folder)
         before = self._before
         if before is not None and before.digest != manifest.digest:
             outdated = records.dependents(self._folder, self.name)
             warnings.warn(
                 f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} became "
-                f"{manifest.digest}): another processor or library version? The stages that rest on it "
+                f"{manifest.digest}): another processor or library version? The stages that depend on it "
                 f"({', '.join(outdated) or 'none'}) are removed: run the job again to compute them.",
                 stacklevel=3,
             )
@@ -492,7 +491,7 @@ def _array_spec(
 
 
 def _names(spec: Output, blocks: Sequence[int]) -> Callable[[int], str]:
-    """Return what to call the task of a number: it makes that block of these."""
+    """Return the function that describes the task of a given number: the block that it computes."""
     return lambda number: f"block {blocks[number]} of {spec.name}"
 
 

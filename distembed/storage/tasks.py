@@ -1,7 +1,7 @@
-"""Run many independent block tasks on the Dask scheduler in force, and see each result as it completes.
+"""Runs many independent block tasks on the current Dask scheduler and reports each result as it completes.
 
-The client learns of a finished block at once and records it, so that a killed run loses only the blocks in
-flight.
+The client learns of a finished block at once and records it, so that a run that is killed loses only the
+blocks being computed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRIES = 3
 
 
 class KilledBlockError(OSError):
-    """A block that killed each worker that computed it; `killed` is what the scheduler said of the last."""
+    """An error for a block that killed each worker that computed it; `killed` is the scheduler's report of the last."""
 
     def __init__(self, block: str, killed: Any) -> None:
         super().__init__(block)
@@ -55,14 +55,14 @@ def run_blocks(
 ) -> None:
     """Compute an object array of one-element chunks and call ``done(element)`` here as each completes.
 
-    `name` says, for an error, what a block of a number is.
+    `name` returns the description of a block of a given number, for an error.
 
     Raises
     ------
     KilledBlockError
-        A block killed each worker of a cluster that computed it.
+        If a block killed each worker of a cluster that computed it.
     Exception
-        Whatever the first failing task raised. Results that came before it have been handed to `done`.
+        Any exception that the first failing task raised. Earlier results have been passed to `done`.
     """
     client = _client()
     if client is None:
@@ -72,7 +72,7 @@ def run_blocks(
 
 
 def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return an object array with `value` as its one element."""
+    """Return an object array with `value` as its only element."""
     box = np.empty((1,) * ndim, dtype=object)
     box.flat[0] = value
     return box
@@ -91,7 +91,7 @@ def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]
 
 
 def _client() -> Client | None:
-    """Return the client of the distributed scheduler in force, None where a local scheduler is."""
+    """Return the client of the current distributed scheduler; None if the scheduler is a local one."""
     if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
         return None
     from distributed import Client, default_client
@@ -121,9 +121,9 @@ def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
 
 @contextmanager
 def _own_threads() -> Iterator[dict[str, Any]]:
-    """Give the option of `persist` for threads that have all ended when the block is left, also by an error.
+    """Yield the option of `persist` for threads that have all ended when the block is left, also after an error.
 
-    Dask's own threads would go on with their tasks after Ctrl-C, and write after the lock is given back.
+    Dask's own threads would continue their tasks after Ctrl-C, and write after the lock is released.
     """
     chosen = dask.config.get("scheduler", None)
     if chosen not in (None, "threads", "threading", threaded.get) or dask.config.get("pool", None):

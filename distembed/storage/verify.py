@@ -1,4 +1,4 @@
-"""Compare what lies on disk with what was recorded, file by file and block by block."""
+"""Compares the content of the disk with the records, file by file and block by block."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNEXPECTED = "unexpected file"
 
 
 class Check(NamedTuple):
-    """One block to look at; small enough to travel to a worker."""
+    """A description of one block to check, small enough to be sent to a worker."""
 
     folder: Folder
     output: Output
@@ -58,7 +58,7 @@ def own_checks(folder: Folder, record: OutputRecord) -> list[Check]:
 
 
 def check_block(check: Check) -> list[Problem]:
-    """Return what is wrong with one block: each file's size and digest, then the decoded content."""
+    """Return the problems of one block: the size and digest of each file, then the decoded content."""
     found = [
         Problem(check.output.stage, check.output.name, check.block, name, what)
         for name, expected in check.files.items()
@@ -71,7 +71,7 @@ def check_block(check: Check) -> list[Problem]:
 
 
 def run_checks(todo: list[Check], progress: Progress | None = None) -> list[Problem]:
-    """Check blocks in parallel with Dask, in memory bounded by one block per task; problems come sorted."""
+    """Check blocks in parallel with Dask, in memory bounded by one block per task; problems are returned sorted."""
     found: list[Problem] = []
     done = 0
 
@@ -87,10 +87,11 @@ def run_checks(todo: list[Check], progress: Progress | None = None) -> list[Prob
 
 
 def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
-    """Return everything that is wrong with the committed outputs of a workspace, sorted.
+    """Return all problems of the committed outputs of a workspace, sorted.
 
-    While a run is writing, only what is committed before and after is judged: the run may have taken a stage
-    back, or dropped what was temporary, and what it is about to commit has no record yet.
+    While a run is writing, only stages that are committed both before and after the check are judged: the run
+    may have withdrawn a stage or removed temporary outputs, and an output that it is about to commit has no
+    record yet.
     """
     writing = bool(owner_of(folder))
     files = folder.find()
@@ -106,7 +107,7 @@ def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
 def _still_so(
     folder: Folder, found: Iterable[Problem], before: Mapping[str, StageManifest]
 ) -> Iterator[Problem]:
-    """Yield the problems of stages whose commit is now what it was, readable or not."""
+    """Yield the problems of those stages whose commit has not changed, whether it is readable or not."""
     now = records.committed(folder)
     for problem in found:
         stage = problem.stage
@@ -165,7 +166,7 @@ def _record_files(stage: StageManifest) -> dict[str, bytes]:
 
 
 def lasting_files(stage: StageManifest) -> list[str]:
-    """Return the files that a commit must find on the disk: its records, and all outputs but temporary ones."""
+    """Return the files that a commit must find on disk: its records, and all outputs except temporary ones."""
     kept = [record for record in stage.outputs.values() if not record.spec.temporary]
     data = [name for record in kept for files in _files_of(record) for name in files]
     return sorted({*data, *_record_files(stage)})
@@ -212,7 +213,7 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
 
 
 def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
-    """Return whether a file is a Zarr group above the outputs, which carries nothing."""
+    """Return whether a file is a Zarr group above the outputs, which holds no data."""
     return (
         owner is None
         and name.startswith(f"{ARRAYS}/")

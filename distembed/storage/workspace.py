@@ -1,4 +1,4 @@
-"""A workspace: a folder or URL with everything a job has computed, one writer, and proof of content."""
+"""A workspace: a folder or URL with everything that a job has computed, written by one process and checksummed."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ BATCH_BYTES = 1 << 20
 
 
 class Workspace:
-    """Everything a job keeps on disk.
+    """Everything that a job keeps on disk.
 
     `Workspace.open` reads and takes no lock. `Workspace.create` writes; it is a context manager that holds
-    the lock
-    of the single writer until it leaves, also after an error or Ctrl-C.
+    the lock of the single writer until it exits, also after an error or Ctrl-C.
 
     Attributes
     ----------
     url : str
-        Absolute path, or URL, of the workspace.
+        The absolute path, or the URL, of the workspace.
     """
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
@@ -134,7 +133,7 @@ class Workspace:
         return Folder.at(url, storage_options).exists(WORKSPACE_FILE)
 
     def writer(self) -> str:
-        """Return who writes the workspace now, in words; "" if nobody does."""
+        """Return a description of the run that is writing the workspace; "" if there is none."""
         return lock.owner_of(self._folder)
 
     def __repr__(self) -> str:
@@ -164,7 +163,7 @@ class Workspace:
         self.close()
 
     def close(self) -> None:
-        """Give the lock back; the workspace can still be read through this object."""
+        """Release the lock; the workspace can still be read through this object."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -183,8 +182,8 @@ class Workspace:
     ) -> Stage:
         """Return the stage `name` as computed from `parameters` and the fingerprints of its input stages.
 
-        `made_with` are the versions that compute it: a stage that others began is started again. Nothing is
-        written until it stores.
+        `made_with` holds the versions that compute it: a stage that was begun by other versions is started
+        again. Nothing is written until something is stored.
         """
         return Stage(
             self._folder,
@@ -196,7 +195,7 @@ class Workspace:
         )
 
     def progress(self, stage: str) -> dict[str, tuple[int, int]]:
-        """Return how many blocks of each output of a begun stage are recorded, and of how many."""
+        """Return the number of recorded blocks, and of all blocks, of each output of a stage that has begun."""
         return records.blocks_done(self._folder, stage)
 
     def stages(self) -> dict[str, StageManifest]:
@@ -208,19 +207,19 @@ class Workspace:
         return records.interrupted(self._folder)
 
     def read_file(self, name: str) -> bytes | None:
-        """Read a plain file that belongs to no stage, None if it is not there."""
+        """Read a plain file that belongs to no stage; None if it does not exist."""
         try:
             return self._folder.read(name)
         except FileNotFoundError:
             return None
 
     def write_file(self, name: str, data: bytes) -> None:
-        """Write a plain file that belongs to no stage, in one step that either happened or did not.
+        """Write a plain file that belongs to no stage, in one atomic step.
 
         Raises
         ------
         ValueError
-            If the name is one of the workspace's own.
+            If the name is reserved for the workspace itself.
         OutsideError
             If the name or a symbolic link leads out of the workspace.
         """
@@ -230,7 +229,7 @@ class Workspace:
         self._folder.write(name, data)
 
     def remove_file(self, name: str) -> None:
-        """Remove a plain file that belongs to no stage, if it is there."""
+        """Remove a plain file that belongs to no stage, if it exists."""
         self._check_writable()
         self._folder.remove(name)
 
@@ -317,13 +316,13 @@ class Workspace:
         return file_items(self._folder, self.describe(name))
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
-        """Return the digest of all committed content, or of some stages'; times, facts, temporaries left out."""
+        """Return the digest of the committed content of all or some stages, without times, facts and temporaries."""
         done = self.stages()
         chosen = done.keys() if stages is None else done.keys() & set(stages)
         return digest_of_json({name: done[name].digest for name in done if name in chosen})
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
-        """Return everything that is wrong with the committed outputs by file; [] if all is right."""
+        """Return all problems of the committed outputs, by file; an empty list if there are none."""
         return verify.verify(self._folder, progress)
 
     def drop_temporary(self, stage: str) -> None:
@@ -356,7 +355,7 @@ class Workspace:
         self._lock.check()
 
     def _prepare(self) -> None:
-        """Write the format file and finish what an interrupted run left half done."""
+        """Write the format file and complete what an interrupted run left unfinished."""
         assert self._lock is not None
         if not _check_format(self._folder):
             self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}))

@@ -1,4 +1,4 @@
-"""Word2vec binary: a header line, then for each word its bytes, one blank and little-endian float32 values."""
+"""The word2vec binary format: a header line, then for each word its bytes, a blank and little-endian float32 values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_WORD_BYTES = 1 << 16  # a longer word means that the header is wrong
 def _parse_records(
     data: NDArray[np.uint8], out: NDArray[np.uint8], spans: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Take whole records (word, blank, value bytes) from the start of `data`; return (rows, position)."""
+    """Parse whole records (word, blank, value bytes) from the start of `data`; return (rows, position)."""
     row, start, size = 0, 0, out.shape[1]
     while row < len(out):
         while start < data.size and data[start] == 10:
@@ -36,7 +36,7 @@ def _parse_records(
 
 
 def read_binary(stream: Stream, source: Source, n_words: int, n_components: int) -> Iterator[Block]:
-    """Yield the records of a word2vec binary file in blocks; refuse one cut short or with bytes left over."""
+    """Yield the records of a word2vec binary file in blocks; a file that is cut short or too long is an error."""
     if 4 * n_components > MAX_LINE_BYTES:
         raise VectorFileError(
             f"{source.path}, line 1: the header promises {n_components} values per word, more than a record "

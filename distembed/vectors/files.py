@@ -1,8 +1,9 @@
-"""Read and write files of word vectors of every format; see `distembed.vectors` for what each looks like.
+"""Reads and writes files of word vectors in every format; see `distembed.vectors` for a description of each.
 
-Every format is read as a stream of blocks, `(words, float32 array)`, and gathered by one function, which is
-the only place that checks duplicates and counts. Beside the finished matrix a reader holds one block of the
-file, and allocates what it has read, never what a header promises. Nothing is ever unpickled.
+Every format is read as a stream of blocks, `(words, float32 array)`, and collected by one function, which is
+the only place that checks duplicates and counts. In addition to the finished matrix a reader holds one block
+of the file. It allocates memory for what it has read, never for what a header promises. Nothing is ever
+unpickled.
 """
 
 from __future__ import annotations
@@ -60,18 +61,20 @@ def read_vectors(
 
     Parameters
     ----------
-    path
-        File or URL; text and binary are decompressed by the name's end.
-    format
-        "auto" goes by the name's end and the first bytes: two whole numbers on the first line are a
-        word2vec header, no header means GloVe text; after a header, numbers where a line of text has its
-        values mean text.
-    max_words
+    path : str or Path
+        The file or URL; text and binary files are decompressed by their extension.
+    format : str
+        "auto" goes by the extension and the first bytes: two whole numbers on the first line are a word2vec
+        header, and no header means GloVe text; after a header, numbers where a line of text has its values
+        mean text.
+    max_words : int, optional
         Read only the first words of the file.
-    encoding, errors
-        Of the words, in text and binary files; any encoding that agrees with ASCII on blanks and digits.
-    duplicates
-        "first" keeps the first of equal words instead of refusing the file.
+    encoding : str
+        The encoding of the words in text and binary files: any that agrees with ASCII on blanks and digits.
+    errors : {"strict", "replace"}
+        Whether words that are not valid in the encoding are an error or are replaced.
+    duplicates : {"error", "first"}
+        "first" keeps the first of several equal words instead of refusing the file.
 
     Returns
     -------
@@ -81,11 +84,11 @@ def read_vectors(
     Raises
     ------
     VectorFileError
-        A short or long line, a value that is not a finite number, a duplicate word, a header that disagrees
-        with the contents, a truncated or empty file, a word in another encoding: each with file, line and
-        remedy.
+        If a line is short or long, a value is not a finite number, a word occurs twice, a header disagrees
+        with the contents, the file is truncated or empty, or a word is in another encoding. The message gives
+        file, line and remedy.
     FileNotFoundError
-        There is no such file.
+        If there is no such file.
     """
     name = str(path)
     if max_words is not None and max_words < 1:
@@ -127,14 +130,14 @@ def _reading_format(name: str, chosen: Format) -> Format:
 
 
 def without_compression(name: str) -> str:
-    """Return the name of a file without the end that stands for a compression."""
+    """Return the name of a file without the extension of its compression."""
     for compression in _COMPRESSION_SUFFIXES:
         name = name.removesuffix(compression)
     return name
 
 
 def vector_format(name: str) -> Format | None:
-    """Return the format that the end of a file's name stands for, None for an unknown end."""
+    """Return the format that belongs to the extension of a file name; None for an unknown extension."""
     return _SUFFIX_FORMATS.get(_suffix(name))
 
 
@@ -143,7 +146,7 @@ def _suffix(name: str) -> str:
 
 
 def _sniff(head: bytes, name: str) -> Format:
-    """Recognize word2vec text, word2vec binary or GloVe text by the name's end and the first bytes."""
+    """Recognize word2vec text, word2vec binary or GloVe text by the extension and the first bytes."""
     first, _, rest = head.partition(b"\n")
     if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
         return "glove"
@@ -171,25 +174,27 @@ def write_vectors(
     format: Format | None = None,  # noqa: A002
     space: str | None = None,
 ) -> None:
-    """Write words and vectors to a file or fsspec URL; a local file appears whole or not at all.
+    """Write words and vectors to a file or fsspec URL; a local file appears complete or not at all.
 
     Parameters
     ----------
-    path
-        File or URL. Text and binary are compressed by the name's end (.gz, .bz2, .xz, .zst).
-    words, vectors
-        n words and float32 (n, d), finite.
-    format
-        Default by the name's end: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove, .parquet,
-        .safetensors.
-    space
-        Written in place of blanks, tabs and line ends inside words (text and binary).
+    path : str or Path
+        The file or URL. Text and binary files are compressed by the extension (.gz, .bz2, .xz, .zst).
+    words : sequence of str
+        n words.
+    vectors : float32 array (n, d)
+        Finite values.
+    format : str, optional
+        By default it follows the extension: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove,
+        .parquet, .safetensors.
+    space : str, optional
+        The character written in place of blanks, tabs and line ends inside words (text and binary).
 
     Raises
     ------
     ValueError
-        The format cannot be told from the name, a word cannot be written in it, or two words would become
-        one by `space`.
+        If the name does not determine the format, a word cannot be written in it, or `space` would make two
+        words equal.
     """
     name = str(path)
     chosen = format or vector_format(name)
@@ -213,7 +218,7 @@ def write_vectors(
 
 
 def _written_words(words: list[str], chosen: str, space: str | None) -> list[str]:
-    """Return the words as written, with blanks replaced or refused; two words are never written as one."""
+    """Return the words as written, with blanks replaced or refused; two words are never written as the same word."""
     written = words if space is None else [_BLANK.sub(space, word) for word in words]
     bad = next((word for word in written if not word or _BLANK.search(word)), None)
     if bad is not None:

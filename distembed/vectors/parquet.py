@@ -1,4 +1,4 @@
-"""Parquet: the columns `word` (string) and `vector` (list of float32)."""
+"""The Parquet format: the columns `word` (string) and `vector` (list of float32)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distembed.vectors.rows import Block, Source, VectorFileError, check_finite,
 
 
 def read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
-    """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are passed over."""
+    """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
     try:
         table = pq.ParquetFile(file, page_checksum_verification=True)
     except pa.ArrowInvalid as error:

@@ -1,4 +1,4 @@
-"""Rows of word vectors on their way from a file to a matrix: blocks, and every check that formats share."""
+"""Rows of word vectors between a file and a matrix: blocks, and the checks that all formats share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK_VALUES = 1 << 21  # float32 values handled at a time: 8 MiB
 
 
 class VectorFileError(ValueError):
-    """A file of word vectors holds something other than word vectors."""
+    """An error in a file of word vectors, which holds something else."""
 
 
 class WordRows(NamedTuple):
@@ -25,7 +25,7 @@ class WordRows(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The name of one file, how its rows are counted in errors, and how its words are decoded."""
+    """The name of a file, the name of its rows in errors, and the encoding of its words."""
 
     path: str
     unit: str
@@ -34,11 +34,11 @@ class Source(NamedTuple):
     errors: str = "strict"
 
     def at(self, row: int) -> str:
-        """Return the file and the place of a row, as errors name them."""
+        """Return the file and the place of a row, for an error message."""
         return f"{self.path}, {self.unit} {self.first + row}"
 
     def decode(self, word: bytes, row: int) -> str:
-        """Return the word of a row as text; VectorFileError where the encoding is another one."""
+        """Return the word of a row as text; raise VectorFileError if it is not in the encoding."""
         try:
             return word.decode(self.encoding, self.errors)
         except UnicodeDecodeError as error:
@@ -49,9 +49,9 @@ class Source(NamedTuple):
 
 
 def gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_words: int | None) -> WordRows:
-    """Collect blocks into one matrix and check the promised count.
+    """Collect blocks into one matrix and check the promised number of rows.
 
-    The matrix grows by `ndarray.resize`, which the allocator serves in place for large arrays, so that no
+    The matrix grows by `ndarray.resize`, which the allocator does in place for large arrays, so that no
     second copy is held.
     """
     words: list[str] = []
@@ -99,7 +99,7 @@ def _extended(
 
 
 def check_finite(words: list[str], block: NDArray[np.float32], source: Source, n_read: int) -> None:
-    """Refuse a block with NaN or infinity in it, naming the first word that has one."""
+    """Refuse a block that contains NaN or infinity; the error names the first word concerned."""
     bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
     if bad.size:
         row = int(bad[0])
@@ -111,7 +111,7 @@ def check_finite(words: list[str], block: NDArray[np.float32], source: Source, n
 
 
 def without_duplicates(rows: WordRows, source: Source, duplicates: str) -> WordRows:
-    """Return the rows if no word stands twice; else keep the first of each, or refuse the file."""
+    """Return the rows if no word occurs twice; otherwise keep the first of each word, or refuse the file."""
     seen: dict[str, int] = {}
     repeated = [row for row, word in enumerate(rows.words) if seen.setdefault(word, row) != row]
     if not repeated:

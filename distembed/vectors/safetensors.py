@@ -1,4 +1,4 @@
-"""Safetensors: `vectors`, and the words as UTF-8 bytes with the offsets at which they begin."""
+"""The safetensors format: `vectors`, and the words as UTF-8 bytes with the offsets at which they begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of bytes: opened with decompression, read line by line and chunk by chunk, and written whole."""
+"""Byte streams of files: opened with decompression, read by line and by chunk, and written as a whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with suppress(ImportError):
 
 @contextmanager
 def reading(name: str) -> Iterator[IO[bytes]]:
-    """Open for reading, decompressing by the name's end; name a file whose compressed data is damaged."""
+    """Open a file for reading, decompressed by its extension; an error names a file with damaged data."""
     try:
         opened = fsspec.open(name, "rb", compression="infer")
     except ValueError as error:
@@ -48,7 +48,7 @@ def reading(name: str) -> Iterator[IO[bytes]]:
 
 
 class Stream:
-    """The bytes of a file whose first ones were already read: `take_line`, then `chunks`.
+    """The bytes of a file whose beginning has been read already: first `take_line`, then `chunks`.
 
     `position` is the number of bytes taken so far, after decompression and without a byte-order mark.
     """
@@ -102,14 +102,14 @@ def read_header(stream: Stream, name: str) -> tuple[int, int]:
 
 
 def shown(line: bytes) -> str:
-    """Return the beginning of a line as an error shows it."""
+    """Return the beginning of a line, for an error message."""
     text = line.decode("utf-8", "replace")
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 @contextmanager
 def writing(name: str) -> Iterator[IO[bytes]]:
-    """Open for writing, compressed as the name says; the file appears when the block ends without an error."""
+    """Open for writing, compressed by the extension; the file appears when the block ends without an error."""
     filesystem, target = fsspec.url_to_fs(name)
     compression = fsspec.utils.infer_compression(name)
     with (

@@ -1,7 +1,7 @@
-"""Word2vec text and GloVe text: a word and its values per line.
+"""The word2vec and GloVe text formats: a word and its values per line.
 
-Lines are parsed by a compiled loop; those it does not understand go one by one to a plain Python parser,
-which reads the unusual ones and names what is wrong with the bad ones.
+Lines are parsed by a compiled loop. Lines that it cannot parse are passed one by one to a plain Python
+parser, which reads unusual lines and describes what is wrong with bad ones.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _digits(data: NDArray[np.uint8], i: int, stop: int) -> tuple[np.int64, int, 
 
 @njit(cache=True, nogil=True)
 def _exponent(data: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
-    """Read `e-12` and return the exponent and where it ends."""
+    """Read `e-12`; return the exponent and where it ends."""
     if i + 1 >= stop or (data[i] != 101 and data[i] != 69):
         return 0, i
     i += 1
@@ -74,9 +74,9 @@ def _exponent(data: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
 def _number(data: NDArray[np.uint8], start: int, stop: int) -> tuple[float, bool]:
     """Return the decimal number in data[start:stop] and whether its rounding to float32 is certain.
 
-    The float64 product of mantissa and power is off by less than `_SLACK`; where both ends of that interval
-    round to the same float32, that is the correct rounding. The rest (one value in 10^7, and what is no
-    number) is left to Python.
+    The float64 product of mantissa and power has an error below `_SLACK`; if both ends of that interval round
+    to the same float32, that is the correct rounding. The rest (one value in 10^7, and fields that are not
+    numbers) is left to Python.
     """
     negative = data[start] == 45
     i = start + 1 if negative or data[start] == 43 else start
@@ -136,7 +136,7 @@ def _parse_lines(
 
 
 def read_text(stream: Stream, source: Source, n_components: int | None) -> Iterator[Block]:
-    """Yield the rows of a text file in blocks; blank lines are allowed at its end only."""
+    """Yield the rows of a text file in blocks; blank lines are allowed only at its end."""
     n_read, blank = 0, False
     for data in _whole_lines(stream, source.path):
         body = data.rstrip(b" \t\r\n") + b"\n"
@@ -153,7 +153,7 @@ def read_text(stream: Stream, source: Source, n_components: int | None) -> Itera
 
 
 def _whole_lines(stream: Stream, name: str) -> Iterator[bytes]:
-    """Cut the stream after line ends, and end the last line where the file does not."""
+    """Yield the stream in pieces that end with a line end, which is added to the last line if it is missing."""
     rest: list[bytes] = []
     for chunk in stream.chunks():
         lines, end, tail = chunk.rpartition(b"\n")
@@ -195,13 +195,13 @@ def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) ->
 
 
 def _refuse_short_line(data: bytes, source: Source, n_components: int, n_read: int) -> None:
-    """Name the first bad line of a block with fewer bytes than its lines of `n_components` values need."""
+    """Raise the error for the first bad line of a block that has fewer bytes than its values need."""
     for row, line in enumerate(data.removesuffix(b"\n").split(b"\n")):
         _parse_line(line, n_components, source.at(n_read + row))
 
 
 def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, NDArray[np.float32]]:
-    """Read one line that is not plain, or say what is wrong with it."""
+    """Parse one line that the compiled loop cannot parse, or raise an error that describes what is wrong with it."""
     fields = _fields(line)
     if not fields:
         raise VectorFileError(f"{place} is blank; remove it")
@@ -240,7 +240,7 @@ def _to_float(field: bytes) -> float | None:
 
 
 def _count_values(line: bytes, name: str) -> int:
-    """Count the numbers at the end of a first line without a header; its first field is always the word."""
+    """Return the number of values on a first line without a header; its first field is always the word."""
     fields = _fields(line)[1:]
     n_values = 0
     while n_values < len(fields) and _to_float(fields[-1 - n_values]) is not None:
@@ -251,7 +251,7 @@ def _count_values(line: bytes, name: str) -> int:
 
 
 def write_text(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
-    """Write each value with the fewest digits that read back as the same float32."""
+    """Write each value with the fewest digits that are read back as the same float32."""
     for block_words, block in row_blocks(words, vectors):
         columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
         lines = pc.binary_join_element_wise(pa.array(block_words, pa.string()), *columns, " ")

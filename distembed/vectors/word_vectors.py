@@ -25,14 +25,14 @@ COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
 
 
 class UnknownWordError(KeyError):
-    """A word that has no vector; the message names it and words spelled like it."""
+    """An error for a word that has no vector; the message names it and words of similar spelling."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Neighbor(NamedTuple):
-    """A word and how similar it is to what was asked for."""
+    """A word and its similarity to the query."""
 
     word: str
     similarity: float
@@ -43,15 +43,15 @@ class WordVectors:
 
     Parameters
     ----------
-    words
+    words : sequence of str
         n distinct words; row i belongs to word i.
-    vectors
-        (n, d), finite; kept as float32, without a copy where it is a C-ordered float32 array.
+    vectors : array (n, d)
+        Finite values, kept as float32; a C-ordered float32 array is not copied.
 
     Raises
     ------
     ValueError
-        The lengths differ, a word stands twice, or a value is NaN or infinite.
+        If the lengths differ, a word occurs twice, or a value is NaN or infinite.
     """
 
     def __init__(self, words: Iterable[str], vectors: ArrayLike) -> None:
@@ -84,7 +84,7 @@ class WordVectors:
         return cls(rows.words, rows.vectors)
 
     def save(self, path: str | Path, *, format: Format | None = None, space: str | None = None) -> None:  # noqa: A002
-        """Save in the format that the name's end tells; see `distembed.vectors`."""
+        """Save in the format that the extension determines; see `distembed.vectors`."""
         write_vectors(path, list(self._words), self._vectors, format=format, space=space)
 
     @property
@@ -125,7 +125,7 @@ class WordVectors:
         return iter(self._words)
 
     def __getitem__(self, word: str | Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector (d,) of a word or those (k, d) of a list; UnknownWordError if there is none."""
+        """Return the vector (d,) of a word or the vectors (k, d) of a list; raise UnknownWordError if there is none."""
         if isinstance(word, str):
             return self._vectors[self._known_row(word)]
         return self._vectors[[self._known_row(one) for one in word]]
@@ -135,10 +135,7 @@ class WordVectors:
     @overload
     def index(self, words: Iterable[str], *, ignore_case: bool = False) -> NDArray[np.int64]: ...
     def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
-        """Return the row of a word, or of each of several, int64; -1 where there is none.
-
-        With `ignore_case`, it is the row of the first word that has the same lower-case form.
-        """
+        """Return the row of a word, or of each of several words, int64; -1 for unknown words."""
         if isinstance(words, str):
             return int(self.index([words], ignore_case=ignore_case)[0])
         if ignore_case:
@@ -154,7 +151,7 @@ class WordVectors:
         return self if n_words >= len(self) else WordVectors(self._words[:n_words], self._vectors[:n_words])
 
     def restricted(self, words: Iterable[str]) -> WordVectors:
-        """Return the vectors of those words that are known, in the order of the rows."""
+        """Return the vectors of the words that are known, in the order of the rows."""
         rows = np.sort(self.index(dict.fromkeys(words)))
         rows = rows[rows >= 0]
         if not rows.size:
@@ -164,7 +161,7 @@ class WordVectors:
         return WordVectors([self._words[row] for row in rows], self._vectors[rows])
 
     def similarity(self, first: str, second: str) -> float:
-        """Return the cosine of two words, in float64; 0 where one vector is zero."""
+        """Return the cosine of two words, in float64; 0 if one of the vectors is zero."""
         rows = np.array([[self._known_row(first), self._known_row(second)]])
         return float(self.similarities(rows)[0])
 
@@ -186,9 +183,9 @@ class WordVectors:
         *,
         exclude: Iterable[str] = (),
     ) -> list[Neighbor]:
-        """Return the n words of the largest cosine with a word, a vector (d,) or the center of several words.
+        """Return the n words with the largest cosine to a word, a vector (d,) or the center of several words.
 
-        The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; of
+        The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; among
         equal cosines the word of the smaller row comes first.
         """
         if isinstance(query, str):
@@ -316,7 +313,7 @@ class WordVectors:
         return f"the word {word!r} has no vector among {len(self)} words; {advice}"
 
     def _spelled_like(self, word: str) -> list[str]:
-        """Return up to three close spellings: other cases first, then words of the same beginning."""
+        """Return up to three words of similar spelling: first in another case, then with the same beginning."""
         cases = dict.fromkeys(
             form for form in (word.lower(), word.capitalize(), word.upper()) if form in self
         )

@@ -71,20 +71,21 @@ def pmi(
     Parameters
     ----------
     counts : Dask array, sparse matrix or array (n, m)
+        The counts.
     row_totals : (n,) array, optional
-        n_i; default the row sums of `counts`.
+        n_i; by default the row sums of `counts`.
     column_totals : (m,) array, optional
-        c_j; default the column sums.
+        c_j; by default the column sums.
     context_smoothing : float
         alpha; 0.75 is the usual choice (Levy, Goldberg & Dagan 2015, section 3.1).
     negative_samples : float
-        N, which shifts PMI down by log N (Levy & Goldberg 2014, equation 11).
+        N, which lowers PMI by log N (Levy & Goldberg 2014, equation 11).
     positive : bool
-        Keep only what is above zero (PPMI, shifted PPMI).
+        Keep only the values above zero (PPMI, or shifted PPMI).
 
     Returns
     -------
-    same kind as `counts`, float32
+    array of the same kind as `counts`, float32
         Sparse on the support of `counts`; a NumPy array holds 0 where there was no count.
 
     Raises
@@ -150,7 +151,9 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
 def check_smoothing(smoothing: float) -> None:
     """Raise ValueError if the smoothing is not above 0 and below 1."""
     if not 0 < smoothing < 1:
-        raise ValueError(f"smoothing is {smoothing}; it has to be above 0 and below 1 (the paper: 0.02)")
+        raise ValueError(
+            f"smoothing is {smoothing}; choose a number above 0 and below 1 (the paper uses 0.02)"
+        )
 
 
 def largest_count(counts: da.Array) -> float:

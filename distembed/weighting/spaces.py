@@ -25,20 +25,21 @@ STOP_WORDS: Collection[str] = ENGLISH_STOP_WORDS
 
 
 def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
-    """Return the two halves of HAL side by side: words after a word, then words before it.
+    """Return the two halves of HAL side by side: first the words after a word, then the words before it.
 
     Parameters
     ----------
     following : Dask array (n, n) of csr_array row blocks
-        How often column j stands after row i: `count_cooccurrences(..., window=10, direction="left",
-        weighting="ramp")`.
+        The number of times that column j stands after row i: ``count_cooccurrences(..., window=10,
+        direction="left", weighting="ramp")``.
     preceding : Dask array (n, n) of csr_array row blocks
-        Its transpose, in the same row chunks: `transpose_row_blocks(following)`, or counts with
+        Its transpose, in the same row chunks: ``transpose_row_blocks(following)``, or counts with
         direction="right".
 
     Returns
     -------
-    Dask array (n, 2n) of csr_array row blocks, lazy
+    Dask array (n, 2n) of csr_array row blocks
+        The space, lazy.
 
     Raises
     ------

@@ -18,10 +18,11 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
+from distembed.corpus.vocabulary import choose_words
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization import nmf_rounds, nmf_starts, row_lifts
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-from distembed.weighting.documents import choose_words, document_frequencies, select_words, tf_idf
+from distembed.weighting.documents import document_frequencies, select_words, tf_idf
 from tests.references import nmf as plain
 
 CHUNKS = {"whole": (60,), "even": (20, 20, 20), "ragged": (7, 31, 1, 21), "single": (1,) * 60}
@@ -35,7 +36,7 @@ def planted(n_docs=60, n_words=40, rank=3, seed=0, dtype=np.float64):
     rate = np.where(topic_of_doc[:, None] == topic_of_word, 2.0, 0.1)
     X = csr_array(random.poisson(rate).astype(dtype))
     pairs = random.poisson(np.where(topic_of_word[:, None] == topic_of_word, 1.5, 0.05))
-    return X, csr_array((pairs + pairs.T).astype(dtype)), topic_of_doc
+    return X, csr_array((0.75 * (pairs + pairs.T)).astype(dtype)), topic_of_doc
 
 
 def lazy(matrix, rows):
@@ -341,7 +342,7 @@ def test_a_large_matrix_in_memory_is_cut_into_blocks():
 def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
     X, _, _ = planted()
     rows = (1,) * (n_blocks - 1) + (60 - n_blocks + 1,)
-    found = row_lifts.total(blocks.inspect, lazy(X, rows), shape=(1, 45))
+    found = row_lifts.total(blocks.inspect, lazy(X, rows), shape=(1, 47))
     np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X))
 
 
@@ -536,7 +537,9 @@ def classic(shared):
     columns = np.array([place[word] for document in tokens for word in document])
     counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
     counts.sum_duplicates()
-    kept = choose_words(words, document_frequencies(counts), n_documents=len(tokens), min_documents=3)
+    kept = choose_words(
+        words, document_frequencies(counts), n_documents=len(tokens), min_documents=3, stop_words="english"
+    )
     X = tf_idf(select_words(counts, kept), dtype=np.float64)
     position = np.full(len(words), -1)
     position[kept] = np.arange(kept.size)
@@ -569,3 +572,17 @@ def test_on_real_text_the_objective_falls_and_semantics_help(classic):
         assert (steps <= 1e-12 * model.objective_[0]).all()
     better, worse = (normalized_mutual_info_score(classes, m.labels_) for m in (semantic, alone))
     assert better > worse + 0.05
+
+
+def test_counts_in_place_of_an_association_are_warned_of():
+    X, M, _ = planted()
+    counts = M / 0.75
+    for association in (counts, lazy(counts, WORD_CHUNKS["even"])):
+        with pytest.warns(
+            UserWarning, match=r"whole numbers only, as counts do.*fit\(X, de.ppmi\(counts\)\)"
+        ):
+            SemanticNMF(3, n_iter=1).fit(X, association)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SemanticNMF(3, n_iter=1).fit(X, M)
+        SemanticNMF(3, n_iter=1).fit(X, (M > 0).astype(float))  # a graph of ones is an association

@@ -40,6 +40,84 @@ def test_neighbors_equal_the_oracle_for_every_cut(cut):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_inner_products_equal_the_oracle_for_every_cut(cut, dtype):
+    X = points(dtype=dtype) * np.geomspace(0.1, 1e3, 24)[:, None].astype(dtype)
+    X[7] = X[3]  # equal rows
+    products = X.astype(np.float64) @ X.T.astype(np.float64)
+    near = nearest_neighbors(X, 6, metric="inner_product")
+    order = np.argsort(np.where(np.eye(24), np.inf, -near_products(X)), axis=1, kind="stable")[:, :6]
+    np.testing.assert_array_equal(near.indices.compute(), order)
+    expected = np.take_along_axis(products, order, axis=1)
+    np.testing.assert_allclose(-near.distances.compute(), expected, rtol=1e-11, atol=1e-9)
+    np.testing.assert_array_equal(
+        near.graph.blocks[0].compute().data[:6], expected_row(near.graph.blocks[0].compute(), near)
+    )
+
+
+def near_products(X):
+    """Return the products of all rows by the sum that the search orders by."""
+    return np.array([[blocks.inner_product(x, y) for y in X] for x in X])
+
+
+def expected_row(block, near):
+    """Return the products of the first row by column."""
+    order = np.argsort(near.indices[0].compute())
+    return -near.distances[0].compute()[order]
+
+
+@pytest.mark.parametrize("options", [{"reread": True}, {"single": True}, {"single": True, "reread": True}])
+def test_ways_to_search_give_the_same_bits(cut, options):
+    X = points(dtype=np.float32)
+    X[7] = X[3] * (1 + 2.0**-20)  # nearer than the rounding of float32 products
+    rows = distances.domain_rows(X, metric="cosine")
+    plain = search.nearest_rows(rows, 6, metric="cosine").lists.compute()
+    again = search.nearest_rows(rows, 6, metric="cosine", **options).lists.compute()
+    assert plain.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+def test_pairs_nearer_than_float32_tells_apart_are_measured(metric):
+    """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
+    X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400)
+    rows = distances.domain_rows(da.from_array(X, chunks=(400, -1)))
+    plain, single = (
+        search.nearest_rows(rows, 6, metric=metric, single=single).lists.compute() for single in (False, True)
+    )
+    assert single.tobytes() == plain.tobytes()
+    values = near_products(X) if metric == "inner_product" else -oracle.distances(X)
+    order = np.argsort(np.where(np.eye(400), np.inf, -values), axis=1, kind="stable")[:, :6]
+    assert (plain[:, 1] == order).mean() > 0.99  # the oracle rounds too
+
+
+def test_limits_by_the_own_block_leave_the_lists_as_they_are(monkeypatch):
+    X = clusters(40, 5).astype(np.float32)
+    whole = nearest_neighbors(X, 6).lists.compute()
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
+    assert nearest_neighbors(X, 6).lists.compute().tobytes() == whole.tobytes()
+
+
+def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):
+    """The neighbors in a row's own block rule out nearly all others, from the first tile on."""
+    X = points(4000, 8, dtype=np.float32)
+    limits = []
+    tile = blocks.nearest_in_tile
+
+    def recorded(*args, **options):
+        limits.append(options.get("limits"))
+        return tile(*args, **options)
+
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 400)
+    monkeypatch.setattr(blocks, "nearest_in_tile", recorded)
+    lists = nearest_neighbors(X, 5).lists.compute(scheduler="synchronous")
+    given = np.concatenate([limit for limit in limits if limit is not None])
+    assert len(limits) == 110
+    assert given.size == 10 * 4000
+    assert (given.reshape(-1, 400) >= 0).all()
+    assert np.isfinite(given).all()
+    assert (np.sort(lists[:, 0, -1])[:5] <= np.sort(given)[:5]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbors_have_the_same_bits_however_the_rows_come(dtype, monkeypatch):
     X = points(500, 17, dtype=dtype)
     lists = nearest_neighbors(X, 5).lists.compute()

@@ -218,6 +218,36 @@ def test_a_column_that_outweighs_all_others_is_named(job: Path, tmp_path: Path) 
     assert "warning" not in done.output
 
 
+def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_done(
+    job: Path, tmp_path: Path
+) -> None:
+    rows = (job.parent / "domain.csv").read_text().splitlines()
+    rows[3] = rows[3].rsplit(",", 1)[0] + ","  # name 2 has no number in c
+    rows[5] = "," + rows[5].split(",", 1)[1]  # name 4 has lost its name
+    rows[8] = rows[8].replace("name 7", "Name 7 Inc.")
+    (tmp_path / "domain.csv").write_text("\n".join([*rows, rows[20]]) + "\n")
+    options = {"path": tmp_path / "domain.csv", "missing": "median", "duplicates": "first"}
+    settings = [word for key, value in options.items() for word in ("--set", f"domain.{key}='{value}'")]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    assert "59 names: 18 matched a known vector, 41 were imputed; 2 more were left out" in done.output
+    assert "'Name 7 Inc.' is like 'name_7'" in done.output
+    workspace = de.Workspace.open(tmp_path / "w")
+    assert "" not in workspace.table("vocabulary")["name"].to_pylist()[:59]
+    assert workspace.table("near_misses").to_pylist()[0]["word"] == "name_7"
+    assert workspace.table("left_out").column_names == ["name", "reason", "suggestion"]
+    page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
+    for words in (
+        "How the tables were read",
+        "took the median",
+        "Names that nearly match",
+        "left out (row 6",
+    ):
+        assert words in page
+    planned = run("plan", job, "--workspace", tmp_path / "other", *settings)
+    assert "1 cell without a number took the median" in planned.output
+
+
 def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
     done = run("neighbors", finished[0], "name 20", "-n", "3")
     assert done.output.startswith("name 20: ")

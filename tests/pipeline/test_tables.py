@@ -168,9 +168,9 @@ def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path: Path) -> Non
 # ---- tables as people have them ------------------------------------------------------------------------------
 
 MESSY = """company,sector,revenue,staff
-Acme,cars,"1,200.5",10
+Nova,cars,"1,200.5",10
 Bolt,cars,n/a,20
-Acme,cars,800,30
+Nova,cars,800,30
 ,cars,7,7
 Cell,oil,$50,
 Dome,oil,100,40
@@ -188,7 +188,7 @@ def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
     text = str(refused.value)
     assert "has 3 problems:" in text
     assert "it has no column 'id'; it has 'company', 'sector', 'revenue' and 1 more" in text
-    assert """the name 'Acme' twice: keep one, or set domain.duplicates = "first" or "mean\"""" in text
+    assert """the name 'Nova' twice: keep one, or set domain.duplicates = "first" or "mean\"""" in text
     assert (
         "1 of 5 names in the column 'revenue', first 'Bolt'; 1 of 5 names in the column 'staff', first 'Cell'"
         in text
@@ -198,7 +198,7 @@ def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
 
 def test_missing_cells_take_the_median(tmp_path: Path) -> None:
     domain = messy(tmp_path, missing="median", duplicates="first")
-    assert domain.names == ["Acme", "Bolt", "Cell", "Dome"]
+    assert domain.names == ["Nova", "Bolt", "Cell", "Dome"]
     assert domain.labels == ["cars", "cars", "oil", "oil"]
     np.testing.assert_array_equal(domain.matrix, [[1200.5, 10], [100, 20], [50, 20], [100, 40]])
     notes = " ".join(domain.notes)
@@ -207,17 +207,17 @@ def test_missing_cells_take_the_median(tmp_path: Path) -> None:
         in notes
     )
     assert "1 row without a name left out (row 5" in notes
-    assert "1 name stood more than once ('Acme'): the first row was kept" in notes
+    assert "1 name stood more than once ('Nova'): the first row was kept" in notes
     assert "2 cells without a number took the median of the column, in 'revenue', 'staff'" in notes
     assert [(each.name, each.reason[:9]) for each in domain.left_out] == [
         ("", "row 5 has"),
-        ("Acme", "a further"),
+        ("Nova", "a further"),
     ]
 
 
 def test_rows_or_columns_with_missing_cells_are_left_out(tmp_path: Path) -> None:
     rows = messy(tmp_path, missing="drop_row", duplicates="mean")
-    assert rows.names == ["Acme", "Dome"]
+    assert rows.names == ["Nova", "Dome"]
     np.testing.assert_array_equal(rows.matrix, [[1000.25, 20], [100, 40]])
     assert [each.name for each in rows.left_out] == ["", "Bolt", "Cell"]
     assert rows.left_out[1].reason == "no number in 'revenue'"
@@ -308,8 +308,8 @@ def test_an_encoding_that_is_set_is_held(tmp_path: Path) -> None:
 
 
 def test_names_are_text_as_they_were_written(tmp_path: Path) -> None:
-    domain = read_domain(DomainSection(path=write(tmp_path, "id,a\n007,1\n7,2\n 8 ,3\n")))
-    assert domain.names == ["007", "7", "8"]
+    domain = read_domain(DomainSection(path=write(tmp_path, "id,a\n007,1\n7,2\n 8 ,3\nNA,4\n")))
+    assert domain.names == ["007", "7", "8", "NA"]
 
 
 # ---- near misses ---------------------------------------------------------------------------------------------

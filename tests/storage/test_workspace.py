@@ -219,7 +219,7 @@ def test_a_committed_stage_of_other_versions_is_kept_and_repaired_as_a_whole(tmp
         calls = Calls()
         stage.store("x", calls.count(dense_array() + 1), **META)
         assert len(calls.blocks) == 3
-        with pytest.warns(UserWarning, match=r"stages that rest on it \(down\) are removed"):
+        with pytest.warns(UserWarning, match=r"stages that depend on it \(down\) are removed"):
             stage.commit()
         assert sorted(workspace.stages()) == ["a"]
         assert workspace.stages()["a"].made_with == {"numpy": "2"}
@@ -369,7 +369,7 @@ def test_names_are_owned(tmp_path: Path) -> None:
                 stage.store_bytes(name, b"")
         with pytest.raises(ValueError, match="own files"):
             stage.store_bytes("manifest/a.json", b"")
-        with pytest.raises(ValueError, match="hold no '/'"):
+        with pytest.raises(ValueError, match="must not contain '/'"):
             workspace.stage("a/b", parameters={}, inputs={})
 
 

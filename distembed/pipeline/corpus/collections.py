@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus import (
     Corpus,
@@ -24,6 +23,7 @@ from distembed.corpus import (
     tokenize_partition,
 )
 from distembed.corpus.readers import documents_of
+from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import corpus_of
@@ -33,7 +33,7 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
-from distembed.weighting.documents import choose_words, tf_idf
+from distembed.weighting.documents import tf_idf
 
 SIDES = ("first", "second")
 
@@ -253,10 +253,9 @@ def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int)
         n_documents=n_documents,
         min_documents=job.terms.min_documents,
         max_share=job.terms.max_share,
-        stop_words=ENGLISH_STOP_WORDS if getattr(job, side).stop_words == "english" else (),
-    )[: job.terms.max_size]
-    words = [vocabulary.words[row] for row in chosen.tolist()]
-    return Vocabulary(words, vocabulary.counts[chosen], vocabulary.document_counts[chosen])
+        stop_words=getattr(job, side).stop_words,
+    )
+    return vocabulary.take(chosen[: job.terms.max_size])
 
 
 def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
@@ -267,10 +266,7 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
 
 def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
-    table = workspace.table(f"{side}_vocabulary")
-    return Vocabulary(
-        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
-    )
+    return Vocabulary.from_table(workspace.table(f"{side}_vocabulary"))
 
 
 # ---- pairs ------------------------------------------------------------------------------------------------

@@ -87,11 +87,17 @@ class ParallelSection(Section):
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.
+NOT_OF_WORD_VECTORS = dict.fromkeys(
+    ("min_documents", "max_share", "stop_words"), "a word gets its vector whatever documents it is in"
+)
+
+
 @section_of(
     build_vocabulary,
     exclude={
         "words_in_memory": "it follows from resources.block_memory",
         "scratch": "temporary files lie in the workspace",
+        **NOT_OF_WORD_VECTORS,
     },
     defaults={"min_count": 5},
 )
@@ -139,7 +145,7 @@ class CorpusJob(Job):
 class CountingJob(CorpusJob):
     """A job that counts the pairs of words of a corpus once."""
 
-    counting: CountingSection = LeftCountingSection()
+    counting: CountingSection = CountingSection()
 
 
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:

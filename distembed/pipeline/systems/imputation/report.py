@@ -188,6 +188,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
     return [
         _hold_out_section(workspace),
         _join_section(workspace),
+        *_reading_sections(workspace),
         _convergence_section(workspace),
         _convergence_curve(job, workspace),
         *_maps(job, workspace, vectors),
@@ -226,7 +227,7 @@ def _join_section(workspace: Workspace) -> report.Section:
     left_out = workspace.table("left_out").to_pylist()
     lists = {
         "to impute": [word for origin, word in rows if origin == "imputed"],
-        "left out of the table": [f"{row['name']} ({row['reason']})" for row in left_out],
+        "left out of the table": [f"{row['name'] or 'no name'} ({row['reason']})" for row in left_out],
         "known words kept that are no name": [word for origin, word in rows if origin == "other"],
     }
     shown = [
@@ -234,6 +235,24 @@ def _join_section(workspace: Workspace) -> report.Section:
         for what, words in lists.items()
     ]
     return report.table("Names that matched and that did not", shown, caption=_counts(workspace))
+
+
+def _reading_sections(workspace: Workspace) -> list[report.Section]:
+    """Show what was done to the tables, and the names that nearly match; nothing where there is nothing."""
+    notes = workspace.table("reading")["note"].to_pylist()
+    misses = workspace.table("near_misses").to_pylist()
+    sections = []
+    if notes:
+        html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
+        sections.append(report.Section("How the tables were read", html))
+    if misses:
+        caption = (
+            f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
+            f"{f'; the first {LISTED:,}' if len(misses) > LISTED else ''}. Rename the one or the other where both are "
+            "the same; the table near_misses of the workspace has all."
+        )
+        sections.append(report.table("Names that nearly match", misses[:LISTED], caption=caption))
+    return sections
 
 
 def _convergence_section(workspace: Workspace) -> report.Section:

@@ -1,0 +1,60 @@
+"""Read the neighbor graph that a workspace holds."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.execution import compute
+from distembed.neighbors.search import Measure, edge_values
+from distembed.storage.workspace import Workspace
+
+
+class NeighborGraph(NamedTuple):
+    """The nearest neighbors of n named rows, nearest first, equal ones by row number.
+
+    `values` are distances in the metric (1 - cosine for "cosine"), or for "inner_product" the products, which fall.
+    Where an approximate search found fewer than k, a row ends in -1 and infinity.
+    """
+
+    names: list[str]
+    indices: NDArray[np.int64]  # (n, k)
+    values: NDArray[np.float64]  # (n, k)
+    metric: Measure
+
+    @property
+    def csr(self) -> sp.csr_array:
+        """The values as a sparse array, (n × n): a row for each row, its entries nearest first, zeros stored."""
+        found = self.indices >= 0
+        indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+        n = len(self.names)
+        return sp.csr_array((self.values[found], self.indices[found], indptr), shape=(n, n))
+
+
+def read_neighbors(workspace: str | os.PathLike[str]) -> NeighborGraph:
+    """Return the neighbor graph of a finished workspace of `system = "neighbors"`, in memory.
+
+    `Workspace.open(workspace).array("neighbors")` is the same graph as a lazy array of CSR chunks.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no workspace.
+    KeyError
+        If the workspace holds no neighbor lists.
+
+    Examples
+    --------
+    >>> graph = read_neighbors("runs/neighbors")  # doctest: +SKIP
+    >>> graph.indices.shape, graph.values.shape  # doctest: +SKIP
+    ((1694, 15), (1694, 15))
+    """
+    place = Workspace.open(workspace)
+    lists = compute(place.array("neighbor_lists"))
+    metric: Measure = place.stages()["search"].parameters["neighbors"]["metric"]
+    names = place.table("vocabulary")["word"].to_pylist()
+    return NeighborGraph(names, lists[:, 1].astype(np.int64), edge_values(lists[:, 0], metric), metric)

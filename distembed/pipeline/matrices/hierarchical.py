@@ -1,0 +1,155 @@
+"""Matrices of Zarr stores and HDF5 files, AnnData's among them, read by rows without loading the file.
+
+AnnData's on-disk format: a dense matrix is one array, a CSR matrix a group of `data`, `indices` and `indptr` with
+its `shape` as an attribute, and the names of the rows are the column of `obs` that the attribute `_index` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import fsspec
+import numpy as np
+import scipy.sparse as sp
+import zarr
+
+from distembed.pipeline.matrices.matrix import Matrix, MatrixError, check_shape, held_matrix
+
+HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
+LISTED = 20
+"""Keys shown where one is wanted."""
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """Open an HDF5 file or a Zarr store for reading; both answer to the same keys and attributes."""
+    if not path.endswith(HDF5_SUFFIXES):
+        yield zarr.open(path, mode="r")
+        return
+    try:
+        import h5py  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs h5py: pip install 'distembed[anndata]'") from error
+    with fsspec.open(path, "rb") as file:
+        try:
+            root = h5py.File(file, "r")
+        except OSError as error:
+            raise MatrixError(
+                f"{path} is not a whole HDF5 file ({error}): copy or download it again"
+            ) from error
+        with root:
+            yield root
+
+
+def open_hierarchical(path: str, key: str | None) -> Matrix:
+    """Open the matrix under a key: by default the only array of a Zarr store, or the `X` of AnnData.
+
+    Raises
+    ------
+    MatrixError
+        If there is nothing under the key, or what is there is no matrix of numbers.
+    """
+    with _opened(path) as root:
+        node, key = _node(path, root, key)
+        names = partial(_names, path, key)
+        if hasattr(node, "dtype"):
+            check_shape(path, node.shape, node.dtype)
+            return Matrix(
+                path, tuple(node.shape), np.dtype(node.dtype), partial(_dense_rows, path, key), names
+            )
+        layout = _text(node.attrs.get("encoding-type") or node.attrs.get("h5sparse_format") or "nothing")
+        if layout.startswith("csr"):
+            return _csr(path, key, node)
+        if layout.startswith("csc"):  # by columns: its rows can only be read all at once
+            parts = (node["data"][:], node["indices"][:], node["indptr"][:])
+            whole = sp.csc_array(parts, shape=_shape(node)).tocsr()
+            return held_matrix(path, whole, None)._replace(names=names)
+        raise MatrixError(
+            f"{path} holds {layout} under {key!r}, and no matrix: set input.key to one of {_keys(root)}"
+        )
+
+
+def _node(path: str, root: Any, key: str | None) -> tuple[Any, str]:
+    if hasattr(root, "dtype"):
+        return root, ""
+    if key is None and "X" not in root:
+        raise MatrixError(f"{path} holds several arrays: set input.key to one of {_keys(root)}")
+    key = key or "X"
+    if key not in root:
+        raise MatrixError(f"{path} holds nothing under {key!r}: set input.key to one of {_keys(root)}")
+    return root[key], key
+
+
+def _keys(root: Any) -> str:
+    """Return the keys of the matrices that a file may hold, two levels deep."""
+    found = []
+    for name in root:
+        node = root[name]
+        inner = (
+            [] if hasattr(node, "dtype") or "indptr" in node or name in ("obs", "var", "uns") else list(node)
+        )
+        found += [f"{name}/{key}" for key in inner] or ([name] if name not in ("obs", "var", "uns") else [])
+    return ", ".join(sorted(found)[:LISTED]) or "none"
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _shape(node: Any) -> tuple[int, int]:
+    n_rows, n_columns = node.attrs["shape"] if "shape" in node.attrs else node.attrs["h5sparse_shape"]
+    return int(n_rows), int(n_columns)
+
+
+def _csr(path: str, key: str, node: Any) -> Matrix:
+    shape, dtype = _shape(node), np.dtype(node["data"].dtype)
+    check_shape(path, shape, dtype)
+    ends = node["indptr"][:].astype(np.int64)
+    if len(ends) != shape[0] + 1 or ends[-1] > min(node["data"].shape[0], node["indices"].shape[0]):
+        raise MatrixError(
+            f"{path}, {key!r}: data, indices and indptr do not belong together: write the file again"
+        )
+    return Matrix(
+        path, shape, dtype, partial(_csr_rows, path, key), partial(_names, path, key), np.diff(ends)
+    )
+
+
+def _dense_rows(path: str, key: str, start: int, stop: int) -> Any:
+    with _opened(path) as root:
+        return np.asarray((root[key] if key else root)[start:stop])
+
+
+def _csr_rows(path: str, key: str, start: int, stop: int) -> sp.csr_array:
+    with _opened(path) as root:
+        node = root[key]
+        ends = node["indptr"][start : stop + 1].astype(np.int64)
+        inside = slice(int(ends[0]), int(ends[-1]))
+        parts = (node["data"][inside], node["indices"][inside], ends - ends[0])
+        block = sp.csr_array(parts, shape=(stop - start, _shape(node)[1]))
+    block.sum_duplicates()
+    return block
+
+
+def _names(path: str, key: str) -> Sequence[str] | None:
+    """Return the names of the rows of a matrix of AnnData: of its variables for `varm`, else of its observations."""
+    axis = "var" if key.startswith("var") else "obs"
+    with _opened(path) as root:
+        if hasattr(root, "dtype") or axis not in root:
+            return None
+        frame = root[axis]
+        if hasattr(frame, "dtype"):  # the table of files written before AnnData 0.7
+            return [_text(name) for name in frame[frame.dtype.names[0]]]
+        return _column(frame[_text(frame.attrs.get("_index", "_index"))])
+
+
+def _column(node: Any) -> list[str]:
+    """Return a column of text: an array, or a group of codes and categories, or of values and a mask."""
+    if not hasattr(node, "dtype"):
+        if "codes" in node:
+            categories = _column(node["categories"])
+            return [categories[code] for code in node["codes"][:]]
+        node = node["values"]
+    return [_text(value) for value in node[:]]

@@ -1,0 +1,1 @@
+"""The graph of the nearest neighbors of the rows of any matrix."""

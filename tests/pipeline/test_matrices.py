@@ -1,0 +1,220 @@
+"""Matrices of every format: equal rows however they are read, and one clear sentence for each fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import zarr
+
+import distembed as de
+from distembed.pipeline.matrices.config import MatrixSection
+from distembed.pipeline.matrices.files import matrix_size, open_matrix
+from distembed.pipeline.matrices.matrix import MatrixError, row_array
+
+N, D = 23, 4
+X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
+SPARSE = sp.csr_array(np.where(X > 0.5, X, 0))
+NAMES = [f"name {i}" for i in range(N)]
+
+
+def save_anndata(root, *, layer="csr"):
+    """Write an AnnData file by its on-disk format, in h5py or Zarr."""
+    create = "create_array" if isinstance(root, zarr.Group) else "create_dataset"
+    obs, obsm, arrays = (root.create_group(name) for name in ("obs", "obsm", "X"))
+    obs.attrs["_index"] = "cell"
+    text = np.dtypes.StringDType() if isinstance(root, zarr.Group) else object
+    getattr(obs, create)("cell", data=np.array(NAMES, dtype=text))
+    getattr(obsm, create)("X_pca", data=X, chunks=(5, D))
+    matrix = SPARSE if layer == "csr" else sp.csc_array(SPARSE)
+    arrays.attrs["encoding-type"], arrays.attrs["shape"] = f"{layer}_matrix", [N, D]
+    for part in ("data", "indices", "indptr"):
+        getattr(arrays, create)(part, data=getattr(matrix, part))
+
+
+def h5ad(path: Path, **options) -> str:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        save_anndata(file, **options)
+    return str(path)
+
+
+def anndata_zarr(path: Path) -> str:
+    save_anndata(zarr.open_group(path, mode="w"))
+    return str(path)
+
+
+def parquet(path: Path, columns, **options) -> str:
+    pq.write_table(pa.table(columns), path, row_group_size=5, **options)
+    return str(path)
+
+
+def named_columns():
+    return {"id": NAMES, **{f"c{i}": X[:, i] for i in range(D)}}
+
+
+def npy(path: Path, values=X) -> str:
+    np.save(path, values)
+    return str(path)
+
+
+def npz(path: Path) -> str:
+    np.savez(path, words=np.array(NAMES), M=X)
+    return str(path)
+
+
+def scipy_npz(path: Path) -> str:
+    sp.save_npz(path, SPARSE)
+    return str(path)
+
+
+def vectors(path: Path) -> str:
+    de.WordVectors(NAMES, X).save(path)
+    return str(path)
+
+
+def table(path: Path) -> str:
+    lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(NAMES, X, strict=True)]
+    path.write_text("\n".join(["id,a,b,c,d", *lines]) + "\n")
+    return str(path)
+
+
+def plain_zarr(path: Path) -> str:
+    zarr.create_array(str(path), data=X, chunks=(5, 2))
+    return str(path)
+
+
+FORMATS = {
+    "npy": (lambda f: MatrixSection(path=npy(f / "x.npy")), X, None),
+    "npy by columns": (lambda f: MatrixSection(path=npy(f / "x.npy", np.asfortranarray(X))), X, None),
+    "npz": (lambda f: MatrixSection(path=npz(f / "x.npz"), name_column="words"), X, NAMES),
+    "sparse npz": (lambda f: MatrixSection(path=scipy_npz(f / "x.npz")), SPARSE, None),
+    "parquet columns": (lambda f: MatrixSection(path=parquet(f / "x.parquet", named_columns())), X, NAMES),
+    "parquet list": (
+        lambda f: MatrixSection(path=parquet(f / "x.parquet", {"id": NAMES, "v": list(X)})),
+        X,
+        NAMES,
+    ),
+    "vectors": (lambda f: MatrixSection(path=vectors(f / "x.safetensors")), X, NAMES),
+    "csv": (lambda f: MatrixSection(path=table(f / "x.csv")), X, NAMES),
+    "zarr": (lambda f: MatrixSection(path=plain_zarr(f / "x.zarr")), X, None),
+    "anndata zarr": (lambda f: MatrixSection(path=anndata_zarr(f / "x.zarr")), SPARSE, NAMES),
+    "h5ad": (lambda f: MatrixSection(path=h5ad(f / "x.h5ad")), SPARSE, NAMES),
+    "h5ad by columns": (lambda f: MatrixSection(path=h5ad(f / "x.h5ad", layer="csc")), SPARSE, NAMES),
+    "h5ad obsm": (lambda f: MatrixSection(path=h5ad(f / "x.h5ad"), key="obsm/X_pca"), X, NAMES),
+}
+
+
+def values(block):
+    return block.toarray() if sp.issparse(block) else block
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_rows_and_names_that_it_holds(name, tmp_path):
+    make, expected, names = FORMATS[name]
+    section = make(tmp_path)
+    matrix, size = open_matrix(section), matrix_size(section)
+    assert matrix.shape == (N, D)
+    assert not size.exact or (size.n_rows, size.n_columns) == (N, D)
+    assert size.exact == (name != "vectors")
+    assert size.is_sparse == matrix.is_sparse == sp.issparse(expected)
+    assert matrix.names() == names or list(matrix.names()) == names
+    rows = row_array(matrix, [0, 7, 8, N], dense=False, need_direction=False)
+    assert rows.chunks[0] == (7, 1, N - 8)
+    found = [values(rows.blocks[i].compute()) for i in range(3)]
+    np.testing.assert_array_equal(np.concatenate(found), values(expected).astype(rows.dtype))
+
+
+def test_only_the_rows_asked_for_are_read(tmp_path, monkeypatch):
+    """A row range of an npy file or a CSR group costs its own bytes."""
+    matrix = open_matrix(MatrixSection(path=npy(tmp_path / "x.npy")))
+    assert matrix.held is None
+    (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[: 128 + 16 * 4])
+    np.testing.assert_array_equal(matrix.read(1, 4), X[1:4])
+
+
+def test_small_whole_numbers_stay_exact_in_float32(tmp_path):
+    whole = np.arange(N * D, dtype=np.int16).reshape(N, D)
+    for dtype, stored in ((np.int16, np.float32), (np.int64, np.float64), (np.float16, np.float32)):
+        matrix = open_matrix(MatrixSection(path=npy(tmp_path / "x.npy", whole.astype(dtype))))
+        rows = row_array(matrix, [0, N], dense=False, need_direction=False)
+        assert rows.dtype == stored
+        np.testing.assert_array_equal(rows.compute(), whole)
+
+
+def with_value(row, column, value):
+    changed = X.copy()
+    changed[row, column] = value
+    return changed
+
+
+def cut(path: str) -> str:
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(data[: len(data) // 2])
+    return path
+
+
+FAULTS = {
+    "short npy": (lambda f: {"path": cut(npy(f / "x.npy"))}, "ends .* bytes before its 23 rows do"),
+    "short npz": (lambda f: {"path": cut(npz(f / "x.npz"))}, "not a whole npz file"),
+    "short parquet": (
+        lambda f: {"path": cut(parquet(f / "x.parquet", named_columns()))},
+        "not a whole Parquet file",
+    ),
+    "short h5ad": (lambda f: {"path": cut(h5ad(f / "x.h5ad"))}, "not a whole HDF5 file"),
+    "no key": (lambda f: {"path": anndata_zarr(f / "x.zarr"), "key": "Y"}, "nothing under 'Y'.* obsm/X_pca"),
+    "a table as key": (lambda f: {"path": h5ad(f / "x.h5ad"), "key": "obs"}, "no matrix"),
+    "one dimension": (lambda f: {"path": npy(f / "x.npy", X[0])}, r"the shape \(4,\)"),
+    "text": (lambda f: {"path": npy(f / "x.npy", X.astype("U5"))}, "give numbers"),
+    "no column": (
+        lambda f: {"path": parquet(f / "x.parquet", named_columns()), "columns": ("e",)},
+        "no column 'e'",
+    ),
+    "two matrices": (lambda f: {"path": _two(f / "x.npz")}, "set input.key"),
+    "NaN": (lambda f: {"path": npy(f / "x.npy", with_value(9, 2, np.nan))}, "row 9, column 2 .* holds nan"),
+    "infinity in a list": (
+        lambda f: {"path": parquet(f / "x.parquet", {"v": list(with_value(20, 0, np.inf))})},
+        "row 20, column 0 .* holds inf",
+    ),
+    "no value": (
+        lambda f: {"path": parquet(f / "x.parquet", {"c": pa.array([1.0] * 7 + [None]), "d": [1.0] * 8})},
+        "row 7 .* no value in 'c'",
+    ),
+    "ragged lists": (
+        lambda f: {"path": parquet(f / "x.parquet", {"v": [[1.0, 2.0], [3.0]]})},
+        "row 1 .* has 1 values in 'v', and row 0 has 2",
+    ),
+    "zeros": (lambda f: {"path": npy(f / "x.npy", with_value(4, slice(None), 0))}, "row 4 .* no cosine"),
+}
+
+
+def _two(path: Path) -> str:
+    np.savez(path, A=X, B=X)
+    return str(path)
+
+
+def _read_whole(section: MatrixSection) -> None:
+    matrix = open_matrix(section)
+    bounds = [0, matrix.shape[0] // 2, matrix.shape[0]]
+    row_array(matrix, bounds, dense=False, need_direction=True).compute()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_sentence_with_its_place(name, tmp_path):
+    make, sentence = FAULTS[name]
+    section = MatrixSection(**make(tmp_path))
+    with pytest.raises(MatrixError, match=sentence):
+        _read_whole(section)
+
+
+def test_a_list_of_names_has_as_many_lines_as_the_matrix_rows(tmp_path):
+    (tmp_path / "names.txt").write_text("\n".join(NAMES[:-1]))
+    section = MatrixSection(path=npy(tmp_path / "x.npy"), names=str(tmp_path / "names.txt"))
+    with pytest.raises(MatrixError, match="22 lines, and the matrix 23 rows"):
+        open_matrix(section).names()
+    (tmp_path / "names.txt").write_text("\n".join(NAMES))
+    assert open_matrix(section).names() == NAMES
