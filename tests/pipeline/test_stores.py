@@ -57,7 +57,7 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     assert store.exists("texts/w/manifest/cooccurrence.json")
     standing = run("status", job)
     assert standing.exit_code == 0, standing.output
-    assert re.search(r"cooccurrence +done", standing.output)
+    assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
 
 
 def test_a_secret_in_a_job_is_refused(tmp_path: Path) -> None:
