@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
 from distembed.options import RandomState
@@ -68,12 +68,16 @@ def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
         )
 
 
+ROUNDS_OF_KMEANS = "rounds of k-means"
+"""What a listener hears of: other methods begin with some."""
+
+
 class Clustering(NamedTuple):
     """Clusters of documents: the state of spherical k-means."""
 
     labels: Array  # (n, 1) int64, -1 for an empty document
     centroids: Floats  # (k, d), unit rows
-    objective: Floats  # sum of cosines with the own centroid, one value a round
+    objective: Floats  # sum of cosines with the own centroid, one value per round
     converged: bool
 
 
@@ -84,9 +88,10 @@ def spherical_kmeans(
     centroids = _seeds(matrix, n_clusters, seed, sample)
     objective: list[float] = []
     converged = False
-    for _ in range(n_iter):
+    for number in range(n_iter):
         sums = _cluster_sums(matrix, centroids)
         objective.append(float(sums[-1].sum()))
+        tell(ROUNDS_OF_KMEANS, number + 1, n_iter)
         converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * objective[-1]
         if converged:
             break
@@ -176,7 +181,7 @@ class SphericalKMeans(DocumentClusterer):
     ----------
     labels_ : int64 array (n,), -1 for a document without words
     centroids_ : float64 array (k, d), unit rows
-    objective_ : float64 array, sum of cosines, one value a round
+    objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
     converged_ : bool
     """

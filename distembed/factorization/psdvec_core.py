@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, map_blocks
+from distembed.execution import Checkpoint, compute, counted_from, map_blocks, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_lifts import (
@@ -115,9 +115,11 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
     sparse, problem = _core_problem(counts, word_counts, row_totals, rounds)
     objective: list[float] = []
     vectors: da.Array | None = None
+    passes = [0, rounds.first_passes, *([rounds.n_passes] * (rounds.n_iter - 1))]
     for number, rank in enumerate(ranks, start=1):
         keep = _within(rounds.checkpoint, f"core/round-{number}/")
-        vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
+        with counted_from("passes", sum(passes[:number]), sum(passes)):
+            vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
         if number == 1:
             # Not before: the first round's basis is the largest array of all, and does without them.
             problem = _keep_problem(problem, rounds.checkpoint)
@@ -125,6 +127,7 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
         if number < len(ranks):
             sparse = keep("residual", partial(_given, sparse))
         objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
+        tell("passes", sum(passes[: number + 1]), sum(passes))
     assert vectors is not None
     values = compute(column_powers(vectors, 2))
     return Core(vectors, np.array(objective), values, ranks, problem.weighting)

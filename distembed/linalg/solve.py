@@ -16,7 +16,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
@@ -187,6 +187,7 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
         sizes = turn @ sizes
         (directions,) = dask.persist(basis + times_matrix(directions, turn.T))
         n_iter += 1
+        tell("steps", n_iter, max_iter)
     return vectors, n_iter
 
 

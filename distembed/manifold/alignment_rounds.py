@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, delayed, map_blocks
+from distembed.execution import Checkpoint, compute, delayed, map_blocks, tell
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
@@ -85,6 +85,7 @@ def alternate(problem: Problem) -> Embedding:
         step = _Step(problem, known, Z, F)
         Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
         residuals.append(step.residual(Z))
+        tell("rounds", len(residuals), options.max_iter)
         Z, F, value = _regress(problem, Z, known)
         fallen = objective[-1] - value <= options.tol * abs(objective[-1])
         converged = fallen and residuals[-1] <= options.solver_tol
