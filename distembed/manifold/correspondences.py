@@ -35,6 +35,10 @@ def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> 
     ----------
     correspondences : integer pairs (first row, second row), (c × 2); the same with a confidence, (c × 3);
         or a sparse matrix. A row may occur in several pairs. A pair given twice alike counts once.
+    n_first : int
+        The number of rows of the first set.
+    n_second : int
+        The number of rows of the second set.
 
     Raises
     ------
@@ -150,11 +154,17 @@ def propagate_correspondences(
     ----------
     X1, X2 : dense, (n × d1) and (m × d2)
     links : known correspondences, (n × m)
+    n_rounds : int
+        The number of rounds.
+    first_share : float
+        The share of the found pairs that the first round keeps.
     found_weight : c_ij of a pair found, in the fit of the maps
     exponent : p
     metric : "cosine" compares unit rows, "euclidean" rows less their mean, in units of their root mean square
         (-½ d² stands for the cosine then); the second needs sets that cover the same ground
     random_state : of the folds
+    block_memory : int
+        The memory of one task in bytes.
 
     Raises
     ------
