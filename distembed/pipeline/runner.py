@@ -443,7 +443,7 @@ def _state(standing: Standing, workspace: Workspace) -> str:
 
 
 def _provenance_lines(found: Sequence[Standing]) -> list[str]:
-    """Return what made the stages that are done, a line for each set of versions."""
+    """Return the versions that made the finished stages, one line per set of versions."""
     stages: dict[str, list[str]] = {}
     for standing in found:
         if standing.is_done and standing.before is not None:
