@@ -359,7 +359,10 @@ def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> 
     found[3]["one"] = found[5]["two"] = "..."
     (tmp_path / "both.jsonl").write_text("\n".join(map(json.dumps, found)))
     settings = {f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")}
-    with pytest.warns(UserWarning, match="hold no word"):
+    with (
+        pytest.warns(UserWarning, match="hold no word"),
+        pytest.warns(UserWarning, match="1 rows are joined to no known value"),
+    ):
         done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
     workspace = de.Workspace.open(copy)
