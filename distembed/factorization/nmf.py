@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dask.array as da
 import numpy as np
@@ -41,6 +41,7 @@ from distembed.factorization.nmf_rounds import (
     times,
 )
 from distembed.factorization.nmf_starts import INITS, orthogonal_start, plain_start, semantic_start
+from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
 from distembed.options import RandomState
 from distembed.validation import (
@@ -68,6 +69,8 @@ def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
 
 class _Factorization(DocumentClusterer):
     """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
+
+    _method: ClassVar[str]
 
     def __init__(
         self,
@@ -165,11 +168,70 @@ class _Factorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
-            W = self.word_factors_
-            solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
-            return like_input(
-                each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype), X
-            )
+            return like_input(self._solved(matrix), X)
+
+    def _solved(self, matrix: Array) -> Array:
+        """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
+        W = self.word_factors_
+        solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
+        found = each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype)
+        seen: SeenDocuments | None = getattr(self, "seen_", None)
+        return found if seen is None else seen.replaced(found, matrix)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the topic of each document: its largest factor once columns are divided by `document_norms_`.
+
+        Of a model from a workspace this is the label of the job for the documents that the job has seen. Of a model
+        just fitted it may differ from `labels_` for documents whose factors have not settled in `n_iter` rounds.
+
+        Parameters
+        ----------
+        X : matrix (n, d), non-negative
+
+        Returns
+        -------
+        int64 array (n,), -1 for a document without words
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            As `transform`.
+        """
+        with one_blas_thread():
+            matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
+            return compute(_labels(self._solved(matrix), self.document_norms_)).ravel()
+
+    @classmethod
+    def from_workspace(cls, workspace: TopicStore) -> Self:
+        """Return the model of a finished topics job, as its start of the smallest loss has left it.
+
+        Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
+        number of documents of the job (see `distembed.tf_idf`). Documents that the job has seen, which are those of
+        equal rows of tf-idf, have the factors and the topics that the job gave them.
+
+        Parameters
+        ----------
+        workspace : distembed.Workspace
+            Opened. The job has this method as `topics.method` or among `topics.compare_with`.
+
+        Raises
+        ------
+        TypeError
+            If it is no opened workspace.
+        ValueError
+            If the job has not run this method.
+        """
+        stored = read_topics(workspace, cls._method)
+        model = cls(stored.word_factors.shape[1])
+        model.word_factors_, model.n_features_in_ = stored.word_factors, stored.word_factors.shape[0]
+        model.document_factors_, model.labels_ = stored.document_factors, stored.labels
+        with one_blas_thread():
+            model.document_norms_ = column_norms(stored.document_factors)
+        model.objective_, model.n_iter_ = stored.objective, len(stored.objective)
+        model.seen_ = stored.seen
+        if stored.core is not None:
+            model.core_ = stored.core
+        return model
 
     def top_words(self, n: int, words: Sequence[str]) -> list[list[str]]:
         """Return the n words with the largest factors of every component, in falling order.
@@ -225,13 +287,15 @@ class NMF(_Factorization):
     ----------
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
-    objective_ : float64 array, one value a round
+    objective_ : float64 array, one value per round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
         The lengths of the columns of the document factors, which `labels_` are judged by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
+
+    _method = "nmf"
 
     def __init__(
         self,
@@ -273,6 +337,8 @@ class OrthogonalNMF(_Factorization):
 
     Parameters and attributes: those of `NMF` without `solver`.
     """
+
+    _method = "orthogonal_nmf"
 
     _expected_failed_checks: ClassVar[dict[str, str]] = (
         _Factorization._expected_failed_checks
@@ -326,13 +392,15 @@ class SemanticNMF(_Factorization):
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
     core_ : float64 array (k, k), symmetric
-    objective_ : float64 array, one value a round
+    objective_ : float64 array, one value per round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
         The lengths of the columns of the document factors, which `labels_` are judged by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
+
+    _method = "semantic_nmf"
 
     _expected_failed_checks: ClassVar[dict[str, str]] = (
         _Factorization._expected_failed_checks

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.corpus.selection import choose_documents, select_documents
+from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist
@@ -32,7 +32,7 @@ from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
-from distembed.weighting.documents import choose_words, select_pairs, tf_idf
+from distembed.weighting.documents import select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
 
 
@@ -126,25 +126,23 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         every = build_vocabulary(
             tokens_of(ctx.job, ctx.workspace),
             min_count=options.min_count,
+            keep=options.keep,
             words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
-    stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
-    kept = choose_words(
+    chosen = choose_words(
         every.words,
         every.document_counts,
         n_documents=ctx.workspace.stages()["selection"].facts["n_documents"],
         min_documents=options.min_documents,
         max_share=options.max_share,
-        stop_words=stop_words - set(options.keep),
-    )[: options.max_size]
-    columns = {
-        "word": every.array.take(pa.array(kept)),
-        "count": every.counts[kept],
-        "document_count": every.document_counts[kept],
-    }
+        stop_words=options.stop_words,
+        keep=options.keep,
+    )
+    kept = every.take(chosen[: options.max_size])
+    columns = {"word": kept.array, "count": kept.counts, "document_count": kept.document_counts}
     ctx.stage.store_table("vocabulary", pa.table(columns))
-    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(columns["count"].sum())}
+    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(kept.counts.sum())}
 
 
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
@@ -309,7 +307,7 @@ class Start(NamedTuple):
     """What is kept of each start."""
 
     labels: NDArray[np.int64]  # (documents,)
-    loss: NDArray[np.float64]  # one value a round, the less the better
+    loss: NDArray[np.float64]  # one value per round, the less the better
 
 
 def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
@@ -567,4 +565,5 @@ SYSTEM = System(
     topic_sizes,
     "distembed.pipeline.systems.topics.report",
     "distembed.pipeline.systems.topics.exports",
+    "distembed.pipeline.systems.topics.inference",
 )
