@@ -88,6 +88,8 @@ def nearest_words(
     space : Dask array (n_words, m), dense or of csr_array row blocks
     words : of its rows
     asked : words among them; one whose row is zeros has no neighbors
+    n : int
+        The number of neighbors per word.
 
     Raises
     ------

@@ -162,6 +162,10 @@ def filtered_eigenpairs(
 
     Parameters
     ----------
+    matrix : SymmetricMatrix
+        The matrix, known by its products.
+    k : int
+        The number of eigenpairs.
     lower, upper : float
         All eigenvalues lie between.
     extra : int, optional
@@ -170,6 +174,10 @@ def filtered_eigenpairs(
         Most rounds, each of `FILTER_DEGREE` products.
     tol : float
         Stop as soon as every residual is at most ``tol * max|value|``.
+    random_state : int
+        The seed.
+    dtype : dtype
+        float32 or float64, of the vectors.
     checkpoint : Checkpoint
         Keeps ``basis-<r>`` of each round r.
 

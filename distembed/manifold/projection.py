@@ -304,8 +304,20 @@ def neighborhood_graph(
     Parameters
     ----------
     X : (n × m) NumPy, SciPy sparse or Dask array
+    n_neighbors : int
+        The number of nearest rows.
     threshold : float, optional
         Join rows with c > threshold (0 to 1) instead of the n_neighbors nearest.
+    affinity : str
+        The weight of an edge, one of the names above.
+    symmetry : {"union", "mutual"}
+        Whether one of two rows must be among the nearest of the other, or both.
+    degree : int
+        The degree of the polynomial affinity.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
 
     Raises
     ------
@@ -489,6 +501,10 @@ def random_projection(
     Parameters
     ----------
     X : (n × m) NumPy, SciPy sparse or Dask array
+    n_components : int
+        The number of columns of the result.
+    random_state : int, None, Generator or RandomState
+        The seed.
     density : float, optional
         Share of non-zero cells of R; default 1/√m (Li, Hastie & Church 2006).
 

@@ -18,9 +18,11 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
+from fsspec.config import conf
 
 from distembed.execution import one_blas_thread
 from distembed.pipeline.quantities import format_bytes
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.tls import TLS
 from distembed.storage.tasks import KilledBlockError
 
@@ -48,6 +50,19 @@ class OneBlasThread(WorkerPlugin):
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002
         """Remove the limit."""
         self._limit.close()
+
+
+class StorageOptions(WorkerPlugin):
+    """Let each worker, now or later connected, reach object stores as this process does."""
+
+    name = "distembed-storage-options"
+
+    def __init__(self) -> None:
+        self._options = {protocol: dict(values) for protocol, values in conf.items()}
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002
+        """Set the options in the worker's process."""
+        use_storage_options(self._options)
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
@@ -117,6 +132,8 @@ def _with_workers(client: Client) -> Client:
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
         client.register_plugin(OneBlasThread())
+        if conf:
+            client.register_plugin(StorageOptions())
     except TimeoutError:
         raise ConnectionError(
             f"no worker joined {address} within {WORKER_SECONDS} s; "

@@ -192,7 +192,7 @@ def _store_rows(ctx: Context, name: str, matrix: Any, block_memory: int, *, mean
 
 
 def imputation_of(ctx: Context) -> LatentSemanticImputation:
-    """Return the estimator of a job, keeping its states in the stage."""
+    """Return the estimator of a job, which stores its intermediate arrays in the stage."""
     job: ImputationJob = ctx.job
     return LatentSemanticImputation(
         **job.imputation.model_dump(),
