@@ -6,7 +6,7 @@ row of the second are the same thing. The features (topic proportions) of the fi
 the second are wanted.
 
 The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
-and 12 bytes an edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
+and 12 bytes per edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
 the k sparse systems that one step in Z falls into.
 """
 
@@ -415,7 +415,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: embeddings of float64, and targets of several columns."""
+        """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
         tags.target_tags.required = tags.target_tags.multi_output = True

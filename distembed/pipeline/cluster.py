@@ -1,6 +1,6 @@
-"""Clients of Dask's distributed scheduler: local worker processes, or a cluster that runs already.
+"""Clients of Dask's distributed scheduler: local worker processes, or a running cluster.
 
-Apart from `workers`, so that a run on threads need not import it: a third of a second.
+It is separate from `workers`, so that a run on threads does not import it, which takes a third of a second.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
+from fsspec.config import conf
 
 from distembed.execution import one_blas_thread
 from distembed.pipeline.quantities import format_bytes
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.tls import TLS
 from distembed.storage.tasks import KilledBlockError
 
@@ -36,7 +38,7 @@ WATCH_SECONDS = 2.0
 
 
 class OneBlasThread(WorkerPlugin):
-    """Give each worker, now or later connected, one BLAS thread a task."""
+    """Limits every worker, also one that connects later, to one BLAS thread per task."""
 
     name = "distembed-one-blas-thread"
 
@@ -46,8 +48,21 @@ class OneBlasThread(WorkerPlugin):
         self._limit.enter_context(one_blas_thread())
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002
-        """Lift the limit."""
+        """Remove the limit."""
         self._limit.close()
+
+
+class StorageOptions(WorkerPlugin):
+    """Let each worker, now or later connected, reach object stores as this process does."""
+
+    name = "distembed-storage-options"
+
+    def __init__(self) -> None:
+        self._options = {protocol: dict(values) for protocol, values in conf.items()}
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002
+        """Set the options in the worker's process."""
+        use_storage_options(self._options)
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
@@ -73,7 +88,7 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     Raises
     ------
     ConnectionError
-        No scheduler answers there, no worker joins it, or its workers lack distembed.
+        If no scheduler answers there, no worker joins it, or its workers lack distembed.
     """
     resources.enter_context(_without_tracebacks())
     try:
@@ -117,6 +132,8 @@ def _with_workers(client: Client) -> Client:
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
         client.register_plugin(OneBlasThread())
+        if conf:
+            client.register_plugin(StorageOptions())
     except TimeoutError:
         raise ConnectionError(
             f"no worker joined {address} within {WORKER_SECONDS} s; "
@@ -129,14 +146,14 @@ def _with_workers(client: Client) -> Client:
 
 @contextmanager
 def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Name the workers that fall silent, and turn what Dask raises when its processes die into one sentence.
+    """Report the workers that stop responding, and turn Dask's error when its processes die into one sentence.
 
     Raises
     ------
     ConnectionError
-        The scheduler is gone.
+        If the scheduler is gone, or all workers at once.
     KilledBlockError
-        A block, or another task of the stage, killed one worker after the other.
+        If a block, or another task of the stage, killed one worker after the other.
     """
     stop = threading.Event()
     threading.Thread(target=_name_silent_workers, args=(client, note, stop), daemon=True).start()
@@ -148,6 +165,11 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except (CancelledError, CommClosedError, RuntimeError) as error:
+        if client.status == "running" and isinstance(error, CancelledError):
+            raise ConnectionError(
+                f"stage {stage}: all workers that held an array of this process are gone; give the same command "
+                "again: what is finished is kept"
+            ) from None
         if client.status == "running":
             raise
         raise ConnectionError(

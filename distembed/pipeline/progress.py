@@ -1,8 +1,11 @@
-"""What a person sees while a job runs: bars with an ETA on a terminal, plain lines elsewhere."""
+"""The display of a running job: bars with an ETA on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -22,7 +25,7 @@ PLAIN_LINE_SECONDS, MOST_LINE_SECONDS = 10.0, 60.0
 
 
 class Reporter(Protocol):
-    """Receives what happens in a run; a library stays silent, the command line prints."""
+    """Receives the events of a run; a library stays silent, the command line prints."""
 
     def note(self, message: str) -> None:
         """Show one fact."""
@@ -31,11 +34,11 @@ class Reporter(Protocol):
         """Show that `done` of `total` blocks, rounds or the like of `task` are finished."""
 
     def close(self) -> None:
-        """Take down what is on the screen."""
+        """Remove the display."""
 
 
 class Silent:
-    """A reporter that says nothing."""
+    """A reporter that displays nothing."""
 
     def note(self, message: str) -> None:
         """Ignore a fact."""
@@ -44,7 +47,19 @@ class Silent:
         """Ignore progress."""
 
     def close(self) -> None:
-        """Have nothing to take down."""
+        """Do nothing, since nothing is displayed."""
+
+
+@contextmanager
+def warnings_noted(reporter: Reporter) -> Iterator[None]:
+    """Show the warnings of this package and of the libraries as a line each, without the place in their source."""
+
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        reporter.note(f"warning: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = note
+        yield
 
 
 class TerminalReporter:
@@ -102,8 +117,12 @@ class TerminalReporter:
             return
         self._last[name] = now
         seconds = (now - began) / (done - first) * (total - done) if done > first else None
-        left = "" if seconds is None else f", about {format_seconds(round(seconds))} left"
+        left = "" if seconds is None else f", about {_rounded(seconds)} left"
         self.note(f"  {task}: {done:,} of {total:,} {unit}{left}")
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 60 else format_seconds(seconds)
 
 
 def line_seconds(elapsed: float) -> float:

@@ -6,26 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.corpus import Tokenizer, read_corpus
-from distembed.corpus.readers import PARTITION_BYTES
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
-    NOT_READ_BY,
-    CorpusSection,
     CountingJob,
     CountingSection,
     VocabularySection,
 )
-from distembed.pipeline.sections import Bytes, InputPath, ReportSection, Section, TokenPattern, section_of
-
-
-@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
-class CollectionSection(CorpusSection):
-    """`[corpus]` of a collection whose documents have names and classes: fields of JSON lines and Parquet."""
-
-    pattern: TokenPattern = "unicode"
-    partition_bytes: Bytes = PARTITION_BYTES
+from distembed.pipeline.sections import InputPath, ReportSection, Section, section_of
 
 
 class DocumentsSection(Section):
@@ -180,7 +168,6 @@ class TopicsReportSection(ReportSection):
 class TopicsJob(CountingJob):
     """A job of `system = "topics"`: a collection of documents in, topics and clusters out."""
 
-    corpus: CollectionSection
     documents: DocumentsSection = DocumentsSection()
     vocabulary: TermsSection = TermsSection()
     counting: ContextSection = ContextSection()

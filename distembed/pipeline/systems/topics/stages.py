@@ -307,7 +307,7 @@ class Start(NamedTuple):
     """What is kept of each start."""
 
     labels: NDArray[np.int64]  # (documents,)
-    loss: NDArray[np.float64]  # one value a round, the less the better
+    loss: NDArray[np.float64]  # one value per round, the less the better
 
 
 def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
@@ -419,8 +419,9 @@ def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
 
 def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meaning: str) -> None:
     """Store dense rows as float32, in the blocks they have."""
+    rows = rows.astype(np.float32)
     array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
-    ctx.stage.store(name, array.astype(np.float32), dims=dims, units="", meaning=meaning)
+    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning)
 
 
 # --- topics -> numbers ---------------------------------------------------------------------------------------------
