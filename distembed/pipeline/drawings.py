@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.corpus.vocabulary import stop_words_of
 from distembed.display import plural
 from distembed.pipeline.context import System
 from distembed.pipeline.export.tables import Table
@@ -18,12 +17,10 @@ from distembed.pipeline.report.maps import map_drawing, plane
 from distembed.pipeline.report.page import Floats, short
 from distembed.pipeline.runner import load_vectors, open_job
 from distembed.pipeline.sections import Job
+from distembed.pipeline.words.content import common_words, content_words
 from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
 
-COMMON_SHARE = 0.5
-"""A word in a larger share of the documents is taken for a stop word, in any language."""
-FEWEST_DOCUMENTS = 20
-"""Of fewer documents such a share says nothing."""
 PANELS_ACROSS = 3
 """Topics side by side in a figure of topics."""
 
@@ -94,30 +91,16 @@ def _is_vector_file(source: str) -> bool:
 def _words(source: str, job: Job | None, names: Sequence[str], n_points: int) -> Points:
     """Return words with their vectors, by default the most frequent ones that are no stop words."""
     model = load_vectors(source)
-    chosen = list(dict.fromkeys(names)) or content_words(model.words, _common_words(job))[:n_points]
+    chosen = list(dict.fromkeys(names)) or _content_words(job, model)[:n_points]
     known = [word for word in chosen if word in model]
     unknown = [word for word in chosen if word not in model]
     vectors = model[known].astype(np.float64) if known else np.empty((0, 0))
     return Points(known, vectors, [None] * len(known), unknown)
 
 
-def content_words(words: Sequence[str], common: frozenset[str] = frozenset()) -> list[str]:
-    """Return the words that are neither English stop words, nor common ones, nor single letters, in their order."""
-    left_out = stop_words_of("english") | common
-    return [word for word in words if word.lower() not in left_out and word not in left_out and len(word) > 1]
-
-
-def _common_words(job: Job | None) -> frozenset[str]:
-    """Return the words that stand in most documents of a job, where it knows in how many."""
-    workspace = None if job is None else Workspace.open(job.job.workspace)
-    if workspace is None or "tokens" not in workspace.stages():
-        return frozenset()
-    n_documents = workspace.stages()["tokens"].facts.get("n_documents", 0)
-    table = workspace.table("vocabulary")
-    if n_documents < FEWEST_DOCUMENTS or "document_count" not in table.column_names:
-        return frozenset()
-    common = table["document_count"].to_numpy() > COMMON_SHARE * n_documents
-    return frozenset(table["word"].filter(common).to_pylist())
+def _content_words(job: Job | None, model: WordVectors) -> list[str]:
+    common = frozenset[str]() if job is None else common_words(Workspace.open(job.job.workspace))
+    return content_words(model.words, common)
 
 
 def _documents(job: Job | None, source: str, names: Sequence[str], n_points: int) -> Points:
