@@ -27,8 +27,26 @@ if TYPE_CHECKING:
 LISTED_ZERO_WORDS = 20
 """Words without a value in a space that are named."""
 
+SHOWN_FILES = 10
+"""Files that are no evaluation sets that are named."""
+
 Nearest = dict[str, list[tuple[str, float]]]
 """The nearest words of some words, with their cosines."""
+
+
+def check_sets(job: Any) -> list[str]:
+    """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
+    from distembed.evaluation.wordsets import look_for_word_sets
+
+    if not job.evaluation.sets:
+        return []
+    found = look_for_word_sets(job.evaluation.sets)
+    passed = ", ".join(found.passed_over[:SHOWN_FILES])
+    more = len(found.passed_over) - SHOWN_FILES
+    return [
+        f"sets: {', '.join(word_set.name for word_set in found.sets)}",
+        *([f"passed over: {passed}{f' and {more} more' if more > 0 else ''}"] if passed else []),
+    ]
 
 
 def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:
