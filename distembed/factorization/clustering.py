@@ -77,7 +77,7 @@ class Clustering(NamedTuple):
 
     labels: Array  # (n, 1) int64, -1 for an empty document
     centroids: Floats  # (k, d), unit rows
-    objective: Floats  # sum of cosines with the own centroid, one value a round
+    objective: Floats  # sum of cosines with the own centroid, one value per round
     converged: bool
 
 
@@ -181,7 +181,7 @@ class SphericalKMeans(DocumentClusterer):
     ----------
     labels_ : int64 array (n,), -1 for a document without words
     centroids_ : float64 array (k, d), unit rows
-    objective_ : float64 array, sum of cosines, one value a round
+    objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
     converged_ : bool
     """

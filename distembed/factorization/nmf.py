@@ -287,7 +287,7 @@ class NMF(_Factorization):
     ----------
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
-    objective_ : float64 array, one value a round
+    objective_ : float64 array, one value per round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
@@ -392,7 +392,7 @@ class SemanticNMF(_Factorization):
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
     core_ : float64 array (k, k), symmetric
-    objective_ : float64 array, one value a round
+    objective_ : float64 array, one value per round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)

@@ -6,7 +6,7 @@ row of the second are the same thing. The features (topic proportions) of the fi
 the second are wanted.
 
 The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
-and 12 bytes an edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
+and 12 bytes per edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
 the k sparse systems that one step in Z falls into.
 """
 

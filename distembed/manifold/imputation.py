@@ -509,7 +509,7 @@ def solve_by_power(
 ) -> Solution:
     """Iterate until a sweep moves less than tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
 
-    The sweeps are done SWEEPS_AT_ONCE by one task a block of columns, and the last batch again up to the
+    The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
     sweep where the rule stops.
     """
     system = _system(W, Y, known)

@@ -80,7 +80,7 @@ def inner_product(x: Floats, y: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def insert(list_: Float64s, value: float, row: float) -> None:
-    """Put (value, row) into its place of one sorted list (2, k), dropping the last; nothing if behind."""
+    """Insert (value, row) into one sorted list (2, k), dropping the last entry, unless it belongs after it."""
     at = list_.shape[1] - 1
     if not (value < list_[0, at] or (value == list_[0, at] and (row < list_[1, at] or list_[1, at] < 0))):
         return
@@ -96,7 +96,7 @@ def insert(list_: Float64s, value: float, row: float) -> None:
 
 
 def accurate_squares(X: Floats, Z: Floats) -> Float64s:
-    """Return all ‖x_i - z_j‖² by a matrix product, measured again where cancellation took its digits."""
+    """Return all ‖x_i - z_j‖² by a matrix product, computed again from differences where cancellation lost digits."""
     X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     sizes = np.einsum("id,id->i", X, X)[:, None] + np.einsum("jd,jd->j", Z, Z)
     squares = sizes - 2.0 * (X @ Z.T)
@@ -125,7 +125,7 @@ def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
 
 
 def empty_lists(n_rows: int, k: int) -> Float64s:
-    """Return neighbor lists with nothing in them."""
+    """Return neighbor lists without entries."""
     lists = np.full((n_rows, 2, k), np.inf)
     lists[:, 1] = -1.0
     return lists
@@ -145,7 +145,7 @@ def _scan(
     limits: Float64s,
     inner: bool,
 ) -> None:
-    """Measure every pair whose lower bound row_norm + column_norm + product can still enter the row's list."""
+    """Measure every pair whose lower bound row_norm + column_norm + product may still enter the row's list."""
     last = lists.shape[2] - 1
     for i in range(products.shape[0]):
         limit = min(limits[i], lists[i, 0, last]) - row_norms[i]

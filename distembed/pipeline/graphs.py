@@ -1,4 +1,4 @@
-"""Read the neighbor graph that a workspace holds."""
+"""Reads the neighbor graph of a workspace."""
 
 from __future__ import annotations
 

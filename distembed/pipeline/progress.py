@@ -1,4 +1,4 @@
-"""What a person sees while a job runs: bars with an ETA on a terminal, plain lines elsewhere."""
+"""The display of a running job: bars with an ETA on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN_LINE_SECONDS, MOST_LINE_SECONDS = 10.0, 60.0
 
 
 class Reporter(Protocol):
-    """Receives what happens in a run; a library stays silent, the command line prints."""
+    """Receives the events of a run; a library stays silent, the command line prints."""
 
     def note(self, message: str) -> None:
         """Show one fact."""
@@ -31,11 +31,11 @@ class Reporter(Protocol):
         """Show that `done` of `total` blocks, rounds or the like of `task` are finished."""
 
     def close(self) -> None:
-        """Take down what is on the screen."""
+        """Remove the display."""
 
 
 class Silent:
-    """A reporter that says nothing."""
+    """A reporter that displays nothing."""
 
     def note(self, message: str) -> None:
         """Ignore a fact."""
@@ -44,7 +44,7 @@ class Silent:
         """Ignore progress."""
 
     def close(self) -> None:
-        """Have nothing to take down."""
+        """Do nothing, since nothing is displayed."""
 
 
 class TerminalReporter:

@@ -1,4 +1,4 @@
-"""Run a job stage by stage, skip what is done and whole, and say what happened."""
+"""Runs a job stage by stage, skips the stages that are complete, and reports what happened."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REPORT_SEAL = "report/index.json"
 
 
 class Outcome(NamedTuple):
-    """What a run did: the stages it ran and skipped, and what to print at its end."""
+    """The result of a run: the stages it ran and skipped, and the text to print at its end."""
 
     ran: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What all stages of a run share; `standings` are of every stage that it runs or skips."""
+    """The data that all stages of a run share; `standings` are of every stage that it runs or skips."""
 
     job: Job
     workspace: Workspace
@@ -180,7 +180,7 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
 
 
 def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
-    """Read every file of a stage that is done, and note what does not hold its digest."""
+    """Read every file of a finished stage, and record the files that do not match their digest."""
     if not standing.is_done:
         return standing
     stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
@@ -218,7 +218,7 @@ def planned_inputs(job: Job) -> list[str]:
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
-    """Report what this run replaces, and go on only if that is little or asked for."""
+    """Report what this run replaces, and continue only if that is little or was asked for."""
     made_with = provenance.made_with(run.crew.client)
     every = list(run.standings.values())
     _note_other_versions(run, made_with)
@@ -231,7 +231,7 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
 
 
 def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
-    """Report which stages other versions have made; they are kept."""
+    """Report the stages that were made with other versions; they are kept."""
     by_difference: dict[str, list[str]] = {}
     for name, standing in run.standings.items():
         if standing.is_kept and standing.before is not None:
@@ -246,7 +246,7 @@ def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
 
 
 def _run_stage(standing: Standing, run: Run) -> bool:
-    """Run a stage unless it is done and whole; tell whether it ran."""
+    """Run a stage unless it is complete; return whether it ran."""
     spec, workspace, reporter = standing.spec, run.workspace, run.reporter
     stage = _open(standing, run)
     if stage.is_committed and not standing.damaged:
@@ -289,7 +289,7 @@ def _earlier_work(standing: Standing) -> dict[str, float]:
 
 
 def _restore_inputs(spec: StageSpec, run: Run) -> None:
-    """Make the temporary outputs of input stages again where they were dropped and are needed once more."""
+    """Compute the temporary outputs of input stages again if they were dropped and are needed."""
     done = run.workspace.stages()
     for name in spec.inputs:
         dropped = any(output.dropped for output in done[name].outputs.values())
@@ -303,7 +303,7 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
 
 def _spent(facts: Mapping[str, Any]) -> str:
     return (
-        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} a process, "
+        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} per process, "
         f"{format_bytes(facts['peak_total_bytes'])} together"
     )
 
@@ -318,7 +318,7 @@ def _open(standing: Standing, run: Run) -> Stage:
 
 
 def _record(job: Job, workspace: Workspace) -> None:
-    """Write the job as it is run, defaults resolved; what made each stage is in its manifest."""
+    """Write the job as it is run, with its defaults; the versions that made each stage are in its manifest."""
     text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)).encode()
     if workspace.read_file(JOB_FILE) != text:
         workspace.write_file(JOB_FILE, text)
@@ -388,7 +388,7 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 
 
 def plan_job(job: Job) -> Plan:
-    """Return what a job would take; sizes that committed stages know are exact."""
+    """Return the resources that a job needs; the sizes that committed stages know are exact."""
     return _planner(system_of(job), _existing(job))(job)
 
 
@@ -427,7 +427,7 @@ def planned_losses(job: Job) -> list[str]:
 
 
 def job_status(job: Job) -> str:
-    """Return a line for each stage: done with its time and memory, how far it is, or why it is done again."""
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again."""
     workspace = _existing(job)
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: distembed run"
@@ -482,7 +482,7 @@ def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
         return f"stage {spec.name} is not committed: it has no manifest"
     for name, known in done[spec.name].inputs.items():
         if name in done and done[name].fingerprint != known:
-            return f"stage {spec.name} rests on a stage {name} that was replaced"
+            return f"stage {spec.name} depends on a stage {name} that was replaced"
     return ""
 
 

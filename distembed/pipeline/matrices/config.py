@@ -30,5 +30,5 @@ class MatrixSection(Section):
     key: str | None = Field(default=None, min_length=1)  # of an npz, a Zarr group or an AnnData file
     columns: tuple[str, ...] = ()  # of a table; none: all columns of numbers
     name_column: str | None = None  # of a table or an npz
-    names: InputPath | None = None  # a text file, one name a line
+    names: InputPath | None = None  # a text file, one name per line
     dense: bool = False  # make sparse rows dense

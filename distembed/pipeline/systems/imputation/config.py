@@ -52,7 +52,7 @@ class HoldOutSection(Section):
 class ImputationResourcesSection(ResourcesSection):
     """`[resources]` of an imputation: also the disk that the distances between all names may take.
 
-    Where 4 bytes a pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
+    Where 4 bytes per pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
     (the default) they are made again by the block. The graph is the same.
 
     Attributes

@@ -51,7 +51,7 @@ TABLE_COPIES = 4
 """Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
 
 GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
-"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: what is read, cut anew,
+"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: input read and divided,
 and solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
 
 NEIGHBOR_BYTES = 16

@@ -46,7 +46,7 @@ LIST_BYTES = 16
 """Bytes of one neighbor in a list: a float64 value and a row number."""
 
 EDGE_COPIES = 6
-"""Copies of the graph in memory, 12 bytes an edge, while its components are found."""
+"""Copies of the graph in memory, 12 bytes per edge, while its components are found."""
 
 SPARSE_BYTES = 48
 """Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns."""
@@ -165,7 +165,7 @@ def run_rows(ctx: Context) -> dict[str, Any]:
 
 
 def _bounds(matrix: Matrix, block_memory: int, *, sparse: bool) -> list[int]:
-    """Return where the search cuts the rows, so that it never has to cut them anew."""
+    """Return where the search cuts the rows, so that it never has to divide them again."""
     n, d = matrix.shape
     if sparse and matrix.row_sizes is not None:
         return sparse_bounds(matrix.row_sizes, block_memory)

@@ -124,7 +124,7 @@ def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
 def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
     """Return a checkpoint that stores all states but those that are kept in memory.
 
-    A run that is killed begins its round anew, which takes less than storing every state does; what a killed worker
+    A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
     """
     from distembed.factorization.psdvec_core import ROUND_VECTORS
@@ -174,7 +174,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
     # The blocks of the counts are made for all rows and columns: in the core they would be many and small. Its own,
-    # like those, take at most an eighth of the block memory, at 8 bytes a value.
+    # like those, take at most an eighth of the block memory, at 8 bytes per value.
     block_values = ctx.job.resources.block_memory // 8 // 8
     row_chunks = balanced_chunks(row_nonzeros[:n_core], min(VALUES_PER_BLOCK, block_values))
     core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})

@@ -324,7 +324,7 @@ class Start(NamedTuple):
     """What is kept of each start."""
 
     labels: NDArray[np.int64]  # (documents,)
-    loss: NDArray[np.float64]  # one value a round, the less the better
+    loss: NDArray[np.float64]  # one value per round, the less the better
 
 
 def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
