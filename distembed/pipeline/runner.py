@@ -442,7 +442,8 @@ def _state(standing: Standing, workspace: Workspace) -> str:
     if standing.is_done and isinstance(standing.before, StageManifest):
         return _spent(standing.before.facts)
     if standing.changes:
-        return f"not finished: will be computed again because {standing.why}"
+        state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
+        return f"{state}: will be computed again because {standing.why}"
     if standing.before is None:
         return "not finished: not begun"
     progress = workspace.progress(standing.spec.name)

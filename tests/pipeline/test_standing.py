@@ -271,7 +271,8 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> No
     done = run("report", tiny / "job.toml")
     assert done.exit_code == 1
     assert (
-        "stage partial_counts is not finished: will be computed again because counting.window" in done.output
+        "stage partial_counts is outdated: will be computed again because counting.window"
+        in done.output
     )
 
 
