@@ -36,8 +36,8 @@ workers = 2
 """
 
 PAIRS = (
-    "Wort 1;Wort 2;Urteil\r\nTabelle;Zelle;8,5\r\nDatei;Dokument;9,0\r\nSeite;Absatz;6,5\r\nFarbe;Linie;4,0\r\n"
-    "Formel;Ergebnis;7,0\r\nFunktion;Schriftart;1,5\r\nGröße;Symbol;1,0\r\n"
+    "Wort 1;Wort 2;Urteil\r\nTabelle;Zelle;8,5\r\nDatei;Dokument;9,0\r\nSeite;Zeichenfolge;1,5\r\nFarbe;Linie;4,0\r\n"
+    "Datum;Zahl;5,0\r\nFunktion;Wert;6,0\r\nGröße;Symbol;1,0\r\n"
 )
 
 
@@ -81,7 +81,7 @@ FAULTS = [
     (
         'corpus.encoding="latin-1"',
         0,
-        "utf8.txt is valid UTF-8 and is read as latin-1, so that ö becomes Ã¶; give corpus.encoding",
+        "utf8.txt is valid UTF-8 and is read as latin-1, so that ü becomes Ã¼; give corpus.encoding",
     ),
     ('corpus.encoding="german"', 1, "encoding is 'german', which Python does not know; give"),
     ('corpus.encoding="utf-8"', 1, "is not UTF-8: byte 0x"),
