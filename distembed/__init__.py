@@ -6,12 +6,13 @@ The data path, and the module of each step::
     -> token ids   corpus.tokenizer      Tokenizer, Tokens
     -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
     -> counts      counting              count_cooccurrences, count_document_terms
-    -> association weighting             pmi, ppmi, tf-idf, log-entropy
+    -> association weighting             ppmi, tf_idf; pmi, log-entropy
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate
     WordVectors    vectors               neighbors, analogies, and the formats of the field
+    a whole job    pipeline.jobs         run_job
 
 A name is imported when it is first used, so that `import distembed` costs nothing.
 """
@@ -30,6 +31,8 @@ _HOME = {
     "Vocabulary": "corpus.vocabulary",
     "count_cooccurrences": "counting.cooccurrence",
     "count_document_terms": "counting.documents",
+    "ppmi": "weighting.pmi",
+    "tf_idf": "weighting.documents",
     "PSDVec": "factorization.psdvec",
     "LSA": "factorization.lsa",
     "NMF": "factorization.nmf",
@@ -44,6 +47,7 @@ _HOME = {
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
+    "run_job": "pipeline.jobs",
 }
 
 __all__ = [
@@ -66,8 +70,11 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "ppmi",
     "read_corpus",
     "read_neighbors",
+    "run_job",
+    "tf_idf",
 ]
 
 if TYPE_CHECKING:
@@ -85,8 +92,11 @@ if TYPE_CHECKING:
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
     from distembed.pipeline.graphs import read_neighbors
+    from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
+    from distembed.weighting.documents import tf_idf
+    from distembed.weighting.pmi import ppmi
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook: a title and a small table, in HTML."""
+"""The HTML representation of objects in a notebook: a title and a small table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MAX_ROWS = 10
 def html_view(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, n_more: int = 0
 ) -> str:
-    """Return a titled HTML table; every cell is escaped, and set apart from its neighbors' writing direction.
+    """Return a titled HTML table; every cell is escaped and isolated from the writing direction of its neighbors.
 
-    `n_more` is the number of rows that are left out, which the last line names.
+    `n_more` is the number of rows that are left out, which the last line gives.
     """
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(

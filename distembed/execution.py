@@ -1,17 +1,19 @@
-"""How tasks run: aligned arrays, one BLAS thread each, fixed-shape reductions, named checkpoints.
+"""The execution of tasks: aligned arrays, one BLAS thread each, reductions of fixed shape, named checkpoints.
 
-Nothing here computes anything of its own. Every lift over blocks in this package relies on four rules:
+This module computes nothing of its own. Every application of a function to blocks in this package relies on
+four rules:
 
-- a block function is given aligned, C-contiguous arrays (`Aligned`), and so is whoever asks for a result
-  (`compute`), because an array that comes from another process is not aligned, and a product or a sum of an
-  unaligned array, or of one in another order, has other last bits and is several times slower;
-- a task uses one BLAS thread (`one_blas_thread`), because Dask already runs one task per core and because
-  the number of BLAS threads changes the last bits of a product;
-- the shape of a reduction depends on the number of blocks, never on the number of workers;
-- an iterative function hands each state worth keeping to a `Checkpoint`, which a job answers from disk.
+- A block function is given aligned, C-contiguous arrays (`Aligned`), and so is the caller who asks for a
+  result (`compute`). An array that comes from another process is not aligned, and a product or a sum of an
+  unaligned array, or of one in another order, has other last bits and is several times slower.
+- A task uses one BLAS thread (`one_blas_thread`), because Dask already runs one task per core and because the
+  number of BLAS threads changes the last bits of a product.
+- The shape of a reduction depends on the number of blocks, never on the number of workers.
+- An iterative function passes each intermediate array worth storing to a `Checkpoint`, which a job stores on
+  disk.
 
-`map_blocks`, `blockwise`, `reduction`, `delayed` and `compute` are Dask's under the first rule; outside this
-module and the store, which moves bytes only, Dask's own are not called.
+`map_blocks`, `blockwise`, `reduction`, `delayed` and `compute` are Dask's functions under the first rule.
+Outside this module and the store, which only moves bytes, Dask's own functions are not called.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import dask
@@ -31,16 +34,55 @@ from threadpoolctl import ThreadpoolController
 
 
 class Checkpoint(Protocol):
-    """Keep the array made by `make` under `name`, or return the one kept before."""
+    """A function that stores the array made by `make` under `name`, or returns the one stored before."""
 
     def __call__(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Return the array `name`; call `make` only if it is not kept yet."""
+        """Return the array `name`; call `make` only if it is not stored yet."""
         ...
 
 
 def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
     """Keep an array in the memory of the workers: the `Checkpoint` of a run without a workspace."""
     return make().persist()
+
+
+# --- who hears how far it is -----------------------------------------------------------------------------------
+
+
+Listener = Callable[[str, int, int], None]
+"""Called with a plural noun ("rounds"), how many are finished, and how many there are at most."""
+
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener | None) -> Iterator[None]:
+    """Let a listener hear, for the length of the block, what this thread finishes; None lets nobody."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def tell(what: str, done: int, total: int) -> None:
+    """Report that `done` of at most `total` rounds, passes or the like are finished, to whoever listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(what, done, total)
+
+
+@contextmanager
+def counted_from(what: str, before: int, total: int) -> Iterator[None]:
+    """Report the rounds inside the block as those that follow `before` of `total`, and nothing of another name."""
+    outer = _LISTENER.get()
+
+    def forward(found: str, done: int, _: int) -> None:
+        if outer is not None and found == what:
+            outer(what, before + done, total)
+
+    with heard_by(forward):
+        yield
 
 
 # --- aligned arrays --------------------------------------------------------------------------------------------
@@ -66,25 +108,26 @@ class Aligned:
         return function(*aligned(arguments), **aligned(options))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a task carries to another process: the function, without a copy of its docstring."""
+        """Return the function, without a copy of its docstring, as the content that a task sends to another process."""
         return Aligned, (self.__wrapped__,)  # type: ignore[attr-defined]
 
     def __dask_tokenize__(self) -> Any:
-        """Return what Dask names a task by: that of the function."""
+        """Return the token of the function, from which Dask derives the names of tasks."""
         return "aligned", normalize_token(self.__wrapped__)  # type: ignore[attr-defined]
 
 
 def aligned(value: Any) -> Any:
-    """Return arrays as aligned and C-contiguous ones, copying those alone that are not.
+    """Return arrays as aligned and C-contiguous ones; only those that are not are copied.
 
     Parameters
     ----------
-    value : array, CSR or CSC block, list, tuple or dict of such, or anything else
-        What is none of these is returned as it is. Of a sparse block the three arrays are meant.
+    value : array, CSR or CSC block, list, tuple or dict of such, or any other object
+        An object of another kind is returned unchanged. For a sparse block its three arrays are meant.
 
     Returns
     -------
-    The same kind of value.
+    object
+        A value of the same kind.
     """
     if isinstance(value, np.ndarray):
         return np.require(value, requirements=["C", "A"])
@@ -156,21 +199,21 @@ def compute(collection: Any, **options: Any) -> Any:
 
 
 class _Limit:
-    """Libraries that are held to one thread for as long as anyone uses the limit."""
+    """The libraries that are limited to one thread while anyone uses the limit."""
 
     def __init__(self) -> None:
         self.n_uses = 0
         self.before: dict[str, tuple[Any, int]] = {}
 
     def begin(self, libraries: list[Any]) -> None:
-        """Hold libraries to one thread; one that was loaded since the last use is among them."""
+        """Limit libraries to one thread, including those loaded since the last use."""
         self.n_uses += 1
         for library in libraries:
             self.before.setdefault(library.filepath, (library, library.num_threads))
             _set_threads(library, 1)
 
     def end(self) -> None:
-        """Give every library back the threads it had before the first use, after the last."""
+        """Restore the number of threads that every library had before the first use, after the last."""
         self.n_uses -= 1
         if not self.n_uses:
             for library, n_threads in self.before.values():
@@ -186,9 +229,9 @@ _PROCESS_LIMIT, _THREAD_LIMIT, _LOCK = _Limit(), _ThreadLimit(), threading.Lock(
 
 
 def _set_threads(library: Any, n_threads: int) -> None:
-    """Set the threads of a library, from whatever thread.
+    """Set the number of threads of a library, from any thread.
 
-    Of itself, threadpoolctl 3.8 lets the thread that first changed those of OpenBLAS be the only one to do so.
+    By default, threadpoolctl 3.8 allows only the thread that first changed those of OpenBLAS to do so.
     """
     release = getattr(library, "clear_controlling_thread", lambda **_: None)
     release(force=True)
@@ -202,11 +245,11 @@ def _counts_per_thread(library: Any) -> bool:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS in this process, and OpenMP in this thread, to one thread for the length of the block.
+    """Limit BLAS in this process, and OpenMP in this thread, to one thread while the block runs.
 
-    Blocks may lie within each other and overlap in several threads: the first to begin sets the limit of BLAS
-    and the last to end lifts it. NumPy's and SciPy's BLAS are loaded first. An OpenMP library that is loaded
-    inside a block is limited from the next block on that begins, so import it before.
+    Blocks may be nested and may overlap in several threads: the first to begin sets the limit of BLAS and the
+    last to end removes it. NumPy's and SciPy's BLAS are loaded first. An OpenMP library that is loaded inside
+    a block is limited from the next block on, so import it before.
     """
     import scipy.linalg  # noqa: F401, PLC0415 - its BLAS, which would come later and with all its threads
 

@@ -1,7 +1,8 @@
-"""Whole files: written under a partial name of their own and renamed into place.
+"""Files that are written under a partial name of their own and then renamed into place.
 
-Every file that this package writes appears whole or not at all, whoever is killed and when. Two attempts at
-one file never share a partial name, so neither can damage what the other one writes; the last to end wins.
+Every file that this package writes appears complete or not at all, whichever process is killed at whatever
+time. Two attempts to write one file never share a partial name, so neither can damage what the other one
+writes; the last to finish wins.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PARTIAL = ".partial"
 
 
 class DiskFullError(OSError):
-    """A disk, or a quota on it, has no room for a file; the message names both."""
+    """An error because a disk, or a quota on it, has no room for a file; the message names both."""
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -34,24 +35,24 @@ def partial_name(path: str) -> str:
 
 @contextlib.contextmanager
 def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> Iterator[str]:
-    """Give a partial name to write to, which is renamed to `path` when the block ends without an error.
+    """Yield a partial name to write to, which is renamed to `path` when the block ends without an error.
 
-    After an error the partial file is removed, and whatever was at `path` is still there.
+    After an error the partial file is removed, and the previous content of `path` is unchanged.
 
     Parameters
     ----------
     path : str
-        Path as its file system writes it.
+        The path as its file system writes it.
     filesystem : fsspec file system, optional
-        Where `path` lies; by default the local one.
+        The file system of `path`; by default the local one.
     durable : bool
-        Wait until the content, and then the new name, have reached the disk. A remote store keeps what it
-        has accepted.
+        Wait until the content, and then the new name, have reached the disk. A remote store keeps what it has
+        accepted.
 
     Raises
     ------
     DiskFullError
-        If an OSError of the block, or of the rename, says that there is no room.
+        If an OSError of the block, or of the rename, means that there is no room.
     """
     partial = partial_name(path)
     try:
@@ -70,7 +71,7 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
 
 
 def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
-    """Return the error of a disk without room for `path`, None for another error or one that says so already."""
+    """Return the error for a disk without room for `path`; None for an error of another kind."""
     if (
         isinstance(error, DiskFullError)
         or not isinstance(error, OSError)

@@ -126,9 +126,7 @@ def described(annotation: Any) -> str:
     """
     inner, origin = get_args(annotation), get_origin(annotation)
     if origin is Annotated:
-        named = next((mark for mark in inner[1:] if isinstance(mark, str)), None)
-        words = (_BOUNDS[type(mark)][2].format(_bound(mark)) for mark in inner[1:] if type(mark) in _BOUNDS)
-        return named or " ".join([described(inner[0]), " and ".join(words)]).strip()
+        return _described_range(inner[0], inner[1:])
     if origin in (Union, UnionType):
         return ", or ".join(map(described, inner))
     if origin is Literal:
@@ -140,6 +138,15 @@ def described(annotation: Any) -> str:
         return f"a table, each {described(inner[1])}"
     number = _NUMBERS.get(annotation)
     return number[1] if number else _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _described_range(kind: Any, marks: Sequence[Any]) -> str:
+    if get_origin(kind) in (Union, UnionType):  # a range is that of the numbers
+        kinds = (Annotated[one, *marks] if one in _NUMBERS else one for one in get_args(kind))
+        return ", or ".join(map(described, kinds))
+    named = next((mark for mark in marks if isinstance(mark, str)), None)
+    words = (_BOUNDS[type(mark)][2].format(_bound(mark)) for mark in marks if type(mark) in _BOUNDS)
+    return named or " ".join([described(kind), " and ".join(words)]).strip()
 
 
 def _bound(mark: Any) -> Any:

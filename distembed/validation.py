@@ -1,8 +1,9 @@
-"""Check what an estimator is given, once, where a public method begins.
+"""Validates the arguments of an estimator, once, where a public method begins.
 
-A matrix in memory is checked by scikit-learn, so that its rules and its messages hold: two dimensions, numbers,
-rows and columns, the features that the fit saw. A Dask array is held to the same rules. Its values are checked
-by block, in the task that reads the block, so that no pass over the data is spent on the check alone.
+A matrix in memory is validated by scikit-learn, so that its rules and its messages apply: two dimensions,
+numbers, rows and columns, the features seen by the fit. The same rules apply to a Dask array. Its values are
+checked by block, in the task that reads the block, so that no pass over the data is needed for the check
+alone.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def checked_matrix(
 
 
 def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
-    """Return a matrix of numbers, of two dimensions and large enough; its values are not looked at."""
+    """Return a matrix of numbers with two dimensions and enough rows; its values are not checked."""
     if isinstance(X, da.Array):
         if issparse(X._meta) and not sparse:
             raise TypeError(
@@ -142,17 +143,17 @@ def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows
 
 
 def like_input(result: Any, X: Any) -> Any:
-    """Return a result as a Dask array where the input X was one, else as a NumPy array."""
+    """Return a result as a Dask array if the input X was one, otherwise as a NumPy array."""
     return result if isinstance(X, da.Array) else compute(result)
 
 
 def checked_block(block: Any, *, called: str, nonnegative: bool, block_info: Any = None) -> Any:
-    """Return a block, dense or sparse, as it is.
+    """Return a block, dense or sparse, unchanged.
 
     Raises
     ------
     ValueError
-        If a value is NaN or infinite, or negative where it must not be; the message has its row and column.
+        If a value is NaN or infinite, or negative where it must not be; the message gives its row and column.
     """
     values = block.data if issparse(block) else np.asarray(block)
     first_row = block_info[0]["array-location"][0][0] if block_info else 0
@@ -171,7 +172,7 @@ def checked_block(block: Any, *, called: str, nonnegative: bool, block_info: Any
 
 
 def _all_finite(values: Any) -> bool:
-    """Return whether every value is finite; the sum of finite values, which needs no memory, says so mostly."""
+    """Return whether every value is finite; the sum of the values, which needs no memory, usually decides."""
     if values.dtype.kind != "f":
         return True
     with np.errstate(over="ignore", invalid="ignore"):
@@ -179,7 +180,7 @@ def _all_finite(values: Any) -> bool:
 
 
 def _place(block: Any, wrong: Any) -> tuple[int, int]:
-    """Return row and column of the first value that is marked."""
+    """Return the row and the column of the first value that is marked."""
     first = int(np.argmax(wrong))
     if issparse(block):
         cells = block.tocoo()
@@ -189,7 +190,7 @@ def _place(block: Any, wrong: Any) -> tuple[int, int]:
 
 
 def _check_dask_layout(X: da.Array, name: str, min_rows: int) -> None:
-    """Hold a Dask array to scikit-learn's rules on shape and type."""
+    """Apply scikit-learn's rules on shape and type to a Dask array."""
     if X.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. "

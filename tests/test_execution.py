@@ -21,10 +21,13 @@ from distembed.execution import (
     aligned,
     blockwise,
     compute,
+    counted_from,
     delayed,
+    heard_by,
     map_blocks,
     one_blas_thread,
     reduction,
+    tell,
 )
 from distembed.linalg.operators import row_blocks
 
@@ -272,3 +275,18 @@ def test_uses_within_each_other_and_in_another_thread_restore_what_was_there(two
     thread.join(30)
     assert seen == [{1}, True]
     assert set(blas_threads()) == {2}
+
+
+def test_rounds_are_heard_where_somebody_listens_and_nowhere_else() -> None:
+    heard: list[tuple[str, int, int]] = []
+    tell("rounds", 1, 9)
+    with heard_by(lambda *step: heard.append(step)):
+        tell("rounds", 2, 9)
+        with counted_from("rounds", 10, 30):
+            tell("rounds", 3, 9)
+            tell("passes", 4, 9)
+        with heard_by(None):
+            tell("rounds", 5, 9)
+        tell("passes", 6, 9)
+    tell("rounds", 7, 9)
+    assert heard == [("rounds", 2, 9), ("rounds", 13, 30), ("passes", 6, 9)]

@@ -10,7 +10,7 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from distembed.corpus.streams import (
     Progress,
     RecordError,
     open_url,
+    option_text,
     pieces_of,
 )
 
@@ -352,7 +353,7 @@ def json_span(partition: Partition, offset: int, record: dict[str, Any]) -> Span
     found = [record[field] for field in text_fields if field in record]
     texts = [text for text in found if text is not None]
     if not found or not all(isinstance(text, str) for text in texts):
-        raise json_error(partition, offset, missing_text(record, text_fields))
+        raise json_error(partition, offset, missing_text(partition, record))
     return Span(
         encoded(partition, offset, "\n".join(texts)),
         closes=True,
@@ -368,7 +369,10 @@ def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
         record = json.loads(line.decode("utf-8", partition.errors))
     except UnicodeDecodeError as error:
         what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at column {error.start + 1})"
-        raise json_error(partition, offset, f'{what}; give its encoding=, or errors="replace"') from error
+        encoding = option_text(partition.section, "encoding")
+        raise json_error(
+            partition, offset, f"{what}; give its {encoding}, or {replaced(partition)}"
+        ) from error
     except json.JSONDecodeError as error:
         raise json_error(
             partition, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
@@ -387,13 +391,19 @@ def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
     return record
 
 
-def missing_text(record: dict[str, Any], text_fields: tuple[str, ...]) -> str:
+def replaced(partition: Partition) -> str:
+    """Return how to ask for the replacement of bytes that do not decode."""
+    return option_text(partition.section, "errors", "replace")
+
+
+def missing_text(partition: Partition, record: dict[str, Any]) -> str:
     """Return the description of a record that has no text."""
+    text_fields, key = partition.fields[0], option_text(partition.section, "text_field")
     for field in text_fields:
         if record.get(field) is not None and not isinstance(record[field], str):
-            return f'holds {type(record[field]).__name__} in "{field}", not text; give text_field='
+            return f'holds {type(record[field]).__name__} in "{field}", not text; give {key}'
     fields = " or ".join(f'"{field}"' for field in text_fields)
-    return f"has no field {fields} (it has {', '.join(sorted(record)) or 'none'}); give text_field="
+    return f"has no field {fields} (it has {', '.join(sorted(record)) or 'none'}); give {key}"
 
 
 def optional(partition: Partition, offset: int, record: dict[str, Any], field: str | None) -> str | None:
@@ -408,7 +418,7 @@ def encoded(partition: Partition, offset: int, text: str) -> bytes:
         return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(text[error.start]):04x}"
-        what = f'holds {escape}, half of a character; mend the line, or give errors="replace"'
+        what = f"holds {escape}, half of a character; mend the line, or give {replaced(partition)}"
         raise json_error(partition, offset, what) from error
 
 
@@ -463,17 +473,24 @@ class RowPlace(NamedTuple):
 
 def check_columns(partition: Partition, schema: pa.Schema) -> None:
     """Check that a Parquet file has the columns asked for, and that they are text."""
-    options = ("id_field", "title_field", "label_field")
-    asked = [("text_field", field) for field in partition.fields[0]]
-    for option, field in [*asked, *zip(options, partition.fields[1:], strict=True)]:
-        if field and field not in schema.names:
-            raise CorpusError(
-                f'{partition.url} has no column "{field}" (it has {", ".join(schema.names)}); give {option}=.'
-            )
-        kind = schema.field(field).type if field else pa.string()
+    for option, field in checked_fields(partition, schema.names):
+        kind = schema.field(field).type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         if pa.types.is_nested(kind) or (option == "text_field" and not is_text):
-            raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {option}=.')
+            key = option_text(partition.section, option)
+            raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
+
+
+def checked_fields(partition: Partition, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the options that name a field, each with the name, and check that a table has these columns."""
+    texts, *others = partition.fields
+    named = zip(("id_field", "title_field", "label_field"), others, strict=True)
+    asked = [*(("text_field", field) for field in texts), *((o, field) for o, field in named if field)]
+    for option, field in asked:
+        if field not in names:
+            key, found = option_text(partition.section, option), ", ".join(name[:40] for name in names[:20])
+            raise CorpusError(f'{partition.url} has no column "{field}" (it has {found}); give {key}.')
+    return asked
 
 
 def parquet_batch(
@@ -483,7 +500,7 @@ def parquet_batch(
     columns = {field: as_text(records.column(field)) for field in records.schema.names}
     bad = bad_rows(columns) if partition.errors == "strict" else {}
     for row, field in bad.items():
-        reason = f'is not UTF-8 in column "{field}"; mend the row, or give errors="replace"'
+        reason = f'is not UTF-8 in column "{field}"; mend the row, or give {replaced(partition)}'
         number = f"row {place.n_before + place.row + row + 1}"
         progress.pass_over(partition, RecordError(BadRecord(partition.url, number, reason)))
     rows = np.delete(np.arange(records.num_rows), list(bad))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 
-HEAD_BYTES = 1 << 20
+HEAD_BYTES = 1 << 18
 """Bytes at the beginning of a file from which its encoding is recognized."""
 
 MARKS = (

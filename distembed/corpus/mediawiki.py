@@ -31,6 +31,7 @@ from distembed.corpus.streams import (
     Partition,
     Progress,
     RecordError,
+    option_text,
     pieces_of,
 )
 
@@ -116,7 +117,7 @@ def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = 
     return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
 
 
-def read_head(url: str, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
+def read_head(url: str, data: bytes, section: str = "") -> tuple[str, tuple[tuple[int, str], ...]]:
     """Return the encoding and the namespaces of a dump, from its first bytes.
 
     Raises
@@ -128,7 +129,8 @@ def read_head(url: str, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
     head = data.decode(encoding, "ignore")
     if "<mediawiki" not in head and "<page>" not in head:
         raise CorpusError(
-            f'{url} is not a MediaWiki export: no <mediawiki> in it; give format= ("text", "jsonl", ...).'
+            f"{url} is not a MediaWiki export: no <mediawiki> in it; give {option_text(section, 'format')} "
+            '("text", "jsonl", ...).'
         )
     names = head.partition("</siteinfo>")[0]
     return encoding, tuple((int(key), html.unescape(name)) for key, name in NAMESPACE.findall(names))

@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.corpus.delimited import read_delimited
 from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
 from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress
@@ -42,6 +43,8 @@ from distembed.display import first_words, plural
 from distembed.files import replacing
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
+    "csv": read_delimited,
+    "tsv": read_delimited,
     "mediawiki": read_mediawiki,
     "text": read_text,
     "jsonl": read_jsonl,
@@ -138,7 +141,7 @@ def tokenize_partition(
     CorpusError
         If the partition cannot be read; nothing is left at `target`.
     """
-    words = scanner(tokenizer, url=partition.url, errors=partition.errors)
+    words = scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section)
     with PartitionFiles(target, storage_options or {}) as files:
         skipped = SkippedRows(files)
         progress = Progress(skipped.add)
@@ -393,6 +396,14 @@ class Tokens:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokens, (self.partitions, self.summaries, self.storage_options)
+
+    @property
+    def n_documents(self) -> int:
+        """The number of documents, read from the ends of the files."""
+        return sum(
+            open_partition(partition, "documents", dict(self.storage_options)).metadata.num_rows
+            for partition in self.partitions
+        )
 
     def iter_partition(self, partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
         """Yield the ids of a partition, at most about `n_ids` at a time; a batch may end inside a document."""

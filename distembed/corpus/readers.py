@@ -10,8 +10,9 @@ import glob
 import os
 import sys
 import tempfile
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ import fsspec
 import numpy as np
 import pyarrow.parquet as pq
 
+from distembed.corpus.delimited import with_columns
+from distembed.corpus.heads import Encodings, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.streams import (
@@ -31,13 +34,15 @@ from distembed.corpus.streams import (
     decompressed,
     is_utf8,
     open_url,
+    option_text,
 )
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.options import PositiveInt
 
-FORMATS = ("mediawiki", "text", "jsonl", "parquet")
+FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
+Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
 EXTENSIONS = {
     ".xml": "mediawiki",
     ".txt": "text",
@@ -45,6 +50,9 @@ EXTENSIONS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
 }
@@ -73,11 +81,14 @@ class Corpus:
         How text becomes tokens.
     scratch : str or None
         The folder in which `tokenize` creates its temporary folder; None means the system's.
+    notes : tuple of str
+        What is doubtful about the encodings of the files, a sentence per file.
     """
 
     partitions: tuple[Partition, ...]
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
     scratch: str | None = None
+    notes: tuple[str, ...] = ()
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -96,7 +107,7 @@ class Corpus:
         return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus, (self.partitions, self.tokenizer, self.scratch)
+        return Corpus, (self.partitions, self.tokenizer, self.scratch, self.notes)
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests."""
@@ -172,7 +183,7 @@ def documents_of(partition: Partition) -> Iterator[Document]:
 def read_corpus(
     paths: str | Path | Sequence[str | Path],
     *,
-    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet"] = "auto",  # noqa: A002 - the field's word
+    format: Format = "auto",  # noqa: A002 - the field's word
     tokenizer: Tokenizer | None = None,
     partition_bytes: PositiveInt = PARTITION_BYTES,
     namespaces: Iterable[int] | None = (0,),
@@ -181,12 +192,15 @@ def read_corpus(
     id_field: str | None = None,
     title_field: str | None = None,
     label_field: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | Mapping[str, str] = "auto",
     errors: Literal["strict", "replace"] = "strict",
+    delimiter: str = "auto",
+    quotes: Literal["auto", "double", "none"] = "auto",
     layout: Literal["line", "blocks"] = "line",
     bad_records: Literal["error", "skip"] = "error",
     scratch: str | Path | None = None,
     storage_options: dict[str, Any] | None = None,
+    section: str = "",
 ) -> Corpus:
     """Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
 
@@ -194,21 +208,21 @@ def read_corpus(
     ----------
     paths : str, Path or sequence of them
         Files, globs or fsspec URLs. The files of a glob come in the order of their names.
-    format : {"auto", "mediawiki", "text", "jsonl", "parquet"}
+    format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
         .zst). A file with an unknown extension is read as text.
     tokenizer : Tokenizer, optional
         How text becomes tokens; by default ``Tokenizer()``.
     partition_bytes : int
         The size of a task's input, in bytes of the file as it is stored. Files compressed with gz, xz or zst,
-        bz2 files that are not MediaWiki exports, and text that is not UTF-8 are one task per file.
+        bz2 files that are not MediaWiki exports, CSV and TSV, and text that is not UTF-8 are one task per file.
     namespaces : iterable of int, optional
         The namespaces of a MediaWiki export whose pages are documents; None means all of them.
     redirects : bool
         Whether redirects of a MediaWiki export are documents.
     text_field : str or sequence of str
-        The field of JSON lines, or the column of Parquet, that holds the text. Several fields are joined by
-        line ends, without those that are null.
+        The field of JSON lines, or the column of CSV, TSV and Parquet, that holds the text. Several fields are
+        joined by line ends, without those that are null.
     id_field : str, optional
         The field with the id of a document; by default an id is made of the file's name and the document's
         place.
@@ -216,39 +230,59 @@ def read_corpus(
         The field with the title of a document; by default titles are empty.
     label_field : str, optional
         The field with the label of a document; by default documents have no label.
-    encoding : str
-        The encoding of text and JSON lines. A MediaWiki export declares its own.
+    encoding : str or mapping of str to str
+        The encoding of text, JSON lines, CSV and TSV. "auto" goes by the byte-order mark, takes for UTF-8 what has
+        the form of it, and other files for Windows-1252 (with ``errors="replace"`` for UTF-8). A mapping gives an
+        encoding to the files whose path or name matches a pattern (``{"old/*.txt": "latin-1"}``), the first that
+        does; the others are "auto". A MediaWiki export declares its own.
     errors : {"strict", "replace"}
         Whether bytes that are not valid in the encoding are an error or are replaced.
+    delimiter : str
+        The character between the fields of CSV; "auto" is the comma, semicolon, tab or bar that gives the header the
+        fields asked for, or the most columns. The fields of TSV are between tabs.
+    quotes : {"auto", "double", "none"}
+        Whether double quotes enclose fields, which may then hold line breaks and delimiters, or are characters like
+        others; "auto" is "double" for CSV and "none" for TSV.
     layout : {"line", "blocks"}
         The layout of plain text: one document per line, or documents between blank lines with the title in
         their first line.
     bad_records : {"error", "skip"}
-        "skip" leaves out the JSON lines, Parquet rows and pages of an export that cannot be read; they are
-        counted, and listed beside the tokens. A null text or title counts as empty, not as bad.
+        "skip" leaves out the JSON lines, rows and pages of an export that cannot be read; they are counted, and
+        listed beside the tokens. A null text or title counts as empty, not as bad.
     scratch : str or Path, optional
         The folder for temporary files.
     storage_options : dict, optional
         The options of fsspec for the paths.
+    section : str
+        The section of a job file that the options come from: errors name its keys, and what is doubtful is only
+        listed in `Corpus.notes`.
 
     Returns
     -------
     Corpus
         The documents, not read yet.
 
+    Warns
+    -----
+    UserWarning
+        If a file is not UTF-8 and its encoding is taken for Windows-1252, or is valid UTF-8 and read as something
+        else.
+
     Raises
     ------
     FileNotFoundError
         If a path or glob matches no file.
     CorpusError
-        If a file is empty, or is not in its format.
+        If a file is empty, is not in its format, or has no column of a name that was given.
     """
     options = tuple(sorted((storage_options or {}).items()))
     template = Partition(
         url="",
         format=check_choice("format", format, ("auto", *FORMATS)),
-        encoding=encoding,
         errors=check_choice("errors", errors, ("strict", "replace")),
+        delimiter=delimiter,
+        quotes=check_choice("quotes", quotes, ("auto", "double", "none")),
+        section=section,
         layout=check_choice("layout", layout, ("line", "blocks")),
         fields=(
             (text_field,) if isinstance(text_field, str) else tuple(text_field),
@@ -264,8 +298,14 @@ def read_corpus(
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     urls = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
-    partitions = tuple(partition for url in urls for partition in plan_file(url, template, partition_bytes))
-    return Corpus(partitions, tokenizer or Tokenizer(), None if scratch is None else str(scratch))
+    encodings = encoding_patterns(encoding)
+    partitions = tuple(
+        part for url in urls for part in plan_file(url, template, partition_bytes, encodings=encodings)
+    )
+    notes = tuple(doubts(partitions, encodings))
+    for note in () if section else notes:
+        warnings.warn(note, stacklevel=2)
+    return Corpus(partitions, tokenizer or Tokenizer(), None if scratch is None else str(scratch), notes)
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
@@ -317,7 +357,9 @@ def check_file_name(path: str) -> None:
         ) from error
 
 
-def plan_file(url: str, template: Partition, partition_bytes: int) -> list[Partition]:
+def plan_file(
+    url: str, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
+) -> list[Partition]:
     """Return the partitions of one file."""
     stem, compression = url, ""
     for extension, name in COMPRESSIONS.items():
@@ -336,7 +378,10 @@ def plan_file(url: str, template: Partition, partition_bytes: int) -> list[Parti
         partition = with_head(partition)
         is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
     else:
-        is_divisible = not compression and is_utf8(partition.encoding)
+        partition = with_encoding(partition, encodings)
+        is_divisible = not compression and is_utf8(partition.encoding) and kind not in ("csv", "tsv")
+    if kind in ("csv", "tsv"):
+        partition = with_columns(partition)
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
 
 
@@ -370,7 +415,8 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
         with closing(open_url(partition.url, partition.storage_options)) as raw:
             metadata = pq.ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
-        raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give format=.") from error
+        key = option_text(partition.section, "format")
+        raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give {key}.") from error
     if metadata.num_row_groups == 0:
         return [replace(partition, stop=0)]
     sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
@@ -393,6 +439,6 @@ def with_head(partition: Partition) -> Partition:
             data += piece
             if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
                 break
-    encoding, names = read_head(partition.url, data)
+    encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)

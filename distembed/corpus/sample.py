@@ -93,7 +93,10 @@ def sample_splits(
 
 def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int) -> CorpusSample:
     """Read the beginning of a partition, up to a place where the bytes read are those of the text that came."""
-    words, progress = scanner(tokenizer, url=partition.url, errors=partition.errors), Progress()
+    words, progress = (
+        scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section),
+        Progress(),
+    )
     n_bytes = n_text = n_documents = 0
     segments, is_whole = [np.zeros(0, np.int64)], True
     for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):

@@ -63,7 +63,7 @@ class Partition:
     url : str
         The file.
     format : str
-        The format of the file: "mediawiki", "text", "jsonl" or "parquet".
+        The format of the file: "mediawiki", "text", "jsonl", "csv", "tsv" or "parquet".
     start, stop : int or None
         The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the
         file.
@@ -74,8 +74,8 @@ class Partition:
     layout : str
         For plain text: one document per "line", or "blocks" between blank lines with the title first.
     fields : tuple
-        The names of the text fields (one or several), the id, the title and the label field of JSON lines and
-        Parquet; None for a field that is not read.
+        The names of the text fields (one or several), the id, the title and the label field of JSON lines, CSV,
+        TSV and Parquet; None for a field that is not read.
     namespaces : tuple of int or None
         The MediaWiki namespaces whose pages are documents; None means all.
     redirects : bool
@@ -83,7 +83,11 @@ class Partition:
     namespace_names : tuple of (int, str)
         The key and the name of each namespace of the export.
     bad_records : str
-        "error", or "skip" to leave out the JSON lines, Parquet rows and pages that cannot be read.
+        "error", or "skip" to leave out the JSON lines, rows and pages that cannot be read.
+    delimiter, quotes : str
+        The character between the fields of CSV and TSV, and whether "double" quotes enclose fields or "none" do.
+    section : str
+        The section of the job file that the options come from, for errors; "" in the library.
     storage_options : tuple of (str, object)
         The options of fsspec, as sorted items.
     """
@@ -102,6 +106,9 @@ class Partition:
     namespace_names: tuple[tuple[int, str], ...] = ()
     storage_options: tuple[tuple[str, Any], ...] = ()
     bad_records: str = "error"
+    delimiter: str = ","
+    quotes: str = "double"
+    section: str = ""
     piece_bytes: int = PIECE_BYTES
 
 
@@ -134,11 +141,19 @@ class Batch(NamedTuple):
     offset: int = 0
 
 
-def not_utf8(url: str, offset: int, byte: int) -> CorpusError:
+def option_text(section: str, option: str, value: str = "") -> str:
+    """Return how an option is written: as an argument of the library, or as a key of its section in a job file."""
+    if section:
+        return f'{section}.{option} = "{value}"' if value else f"{section}.{option}"
+    return f'{option}="{value}"' if value else f"{option}="
+
+
+def not_utf8(url: str, offset: int, byte: int, section: str = "") -> CorpusError:
     """Return the error for text that is not UTF-8."""
     return CorpusError(
-        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; "
-        f'give encoding="latin-1" (or what it is), or errors="replace".'
+        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; give "
+        f"{option_text(section, 'encoding', 'latin-1')} (or what it is), or "
+        f"{option_text(section, 'errors', 'replace')}."
     )
 
 
@@ -230,7 +245,8 @@ def recoded(pieces: Iterator[Piece], partition: Partition) -> Iterator[Piece]:
     except UnicodeDecodeError as error:
         raise CorpusError(
             f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
-            f'give its encoding=, or errors="replace".'
+            f"give its {option_text(partition.section, 'encoding')}, or "
+            f"{option_text(partition.section, 'errors', 'replace')}."
         ) from error
 
 

@@ -164,11 +164,11 @@ class Scanner(Protocol):
         ...
 
 
-def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> Scanner:
+def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = "") -> Scanner:
     """Return a new scanner for one partition."""
     if tokenizer.pattern in {"unicode", "ascii"}:
-        return WordScanner(tokenizer, url=url, errors=errors)
-    return CallableScanner(tokenizer, url=url, errors=errors)
+        return WordScanner(tokenizer, url=url, errors=errors, section=section)
+    return CallableScanner(tokenizer, url=url, errors=errors, section=section)
 
 
 def normalizer(tokenizer: Tokenizer, errors: str) -> Callable[[Batch], Batch]:
@@ -223,8 +223,8 @@ def extends_words(character: str, category: str) -> bool:
 class WordScanner:
     """The compiled scanner of the "unicode" and "ascii" patterns."""
 
-    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
-        self.url, self.strict = url, errors == "strict"
+    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = ""):
+        self.url, self.strict, self.section = url, errors == "strict", section
         self.border = BORDERS.index(tokenizer.border)
         self.normalizer = normalizer(tokenizer, errors)
         self.table = class_table(
@@ -252,7 +252,7 @@ class WordScanner:
             self.state = blocks.grow_state(self.state)
         if status == blocks.INVALID:
             position = int(fields[blocks.POSITION])
-            raise not_utf8(self.url, batch.offset + position, int(batch.data[position]))
+            raise not_utf8(self.url, batch.offset + position, int(batch.data[position]), self.section)
         n_closed = int(fields[blocks.N_CLOSED])
         return Scanned(ids[: fields[blocks.N_IDS]], id_stops[:n_closed], n_tokens[:n_closed])
 
@@ -298,8 +298,8 @@ def unpadded(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
 class CallableScanner:
     """The general scanner, which calls a user's function from text to tokens and keeps a Python dictionary of words."""
 
-    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict"):
-        self.tokenizer, self.url, self.errors = tokenizer, url, errors
+    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = ""):
+        self.tokenizer, self.url, self.errors, self.section = tokenizer, url, errors, section
         self.function = tokenizer.function()
         self.normalizer = normalizer(tokenizer, errors)
         self.segments = Segments(tokenizer.border, numbers=tokenizer.numbers)
@@ -348,7 +348,9 @@ class CallableScanner:
         try:
             return data.decode("utf-8", self.errors)
         except UnicodeDecodeError as error:
-            raise not_utf8(self.url, batch.offset + start + error.start, data[error.start]) from error
+            raise not_utf8(
+                self.url, batch.offset + start + error.start, data[error.start], self.section
+            ) from error
 
     def _take(self, text: str, *, closes: bool) -> None:
         """Tokenize text; what follows the last white space of an open document waits for the next piece."""

@@ -107,6 +107,10 @@ class Vocabulary:
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and bool(self.index([word])[0] >= 0)
 
+    def take(self, rows: NDArray[np.int64]) -> Vocabulary:
+        """Return the words of some rows, in the order given, with their counts."""
+        return Vocabulary(self.array.take(pa.array(rows)), self.counts[rows], self.document_counts[rows])
+
     def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]:
         """Return the row of each word, int32, -1 for unknown words."""
         if isinstance(words, pa.ChunkedArray):
@@ -142,9 +146,13 @@ class Vocabulary:
         path = Path(path)
         if path.suffix == ".txt":
             return load_text(path)
-        table = pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True)
-        counts, document_counts = (table.column(k).to_numpy().copy() for k in (1, 2))
-        return cls(table.column(0).combine_chunks(), counts, document_counts)
+        return cls.from_table(pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True))
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Vocabulary:
+        """Return the vocabulary of a table with the columns word, count and document_count, as workspaces have it."""
+        counts, document_counts = (table[name].to_numpy().copy() for name in ("count", "document_count"))
+        return cls(table["word"].combine_chunks(), counts, document_counts)
 
 
 def load_text(path: Path) -> Vocabulary:
@@ -168,6 +176,9 @@ def build_vocabulary(
     min_count: PositiveInt = 1,
     max_size: PositiveInt | None = None,
     keep: Iterable[str] = (),
+    min_documents: PositiveInt = 1,
+    max_share: float = 1.0,
+    stop_words: Iterable[str] = (),
     words_in_memory: int = WORDS_IN_MEMORY,
     scratch: str | Path | None = None,
 ) -> Vocabulary:
@@ -183,6 +194,12 @@ def build_vocabulary(
         The largest number of words, of which the most frequent are taken; None means all.
     keep : iterable of str
         Words that are taken whatever their count; those that the corpus does not have are not added.
+    min_documents : int
+        Words in fewer documents are left out.
+    max_share : float
+        Words in a larger share of the documents are left out.
+    stop_words : iterable of str
+        Words that are left out; "english" stands for scikit-learn's list, "none" for no word.
     words_in_memory : int
         The largest number of dictionary entries added up in memory; more entries go through `scratch`.
     scratch : str or Path, optional
@@ -197,17 +214,87 @@ def build_vocabulary(
     ------
     CorpusError
         If no word reaches `min_count`.
+    ValueError
+        If no word is left by the other rules.
     """
     if min_count < 1 or (max_size is not None and max_size < 1):
         raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
     tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
     kept = pa.array(sorted(set(keep)), pa.string())
-    rules = Selection(min_count, max_size, kept)
+    stop_words = stop_words_of(stop_words)
+    is_plain = min_documents <= 1 and max_share >= 1 and not stop_words
+    rules = Selection(min_count, max_size if is_plain else None, kept)
     n_entries = sum(n_words_of(tokens, partition) for partition in tokens.partitions)
     slices = (table for partition in tokens.partitions for table in word_slices(tokens, partition))
     with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
         tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
-        return vocabulary_of([rules.of(table) for table in tables], rules)
+        every = vocabulary_of([rules.of(table) for table in tables], rules)
+    if is_plain:
+        return every
+    chosen = choose_words(
+        every.words, every.document_counts, n_documents=tokens.n_documents, min_documents=min_documents,
+        max_share=max_share, stop_words=stop_words, keep=kept.to_pylist(),
+    )  # fmt: skip
+    return every.take(chosen[:max_size])
+
+
+def stop_words_of(stop_words: Iterable[str]) -> frozenset[str]:
+    """Return words that are to be left out; "english" stands for scikit-learn's list, "none" for no word."""
+    if stop_words == "english":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415 - it takes half a second
+
+        return frozenset(ENGLISH_STOP_WORDS)
+    if isinstance(stop_words, str):
+        if stop_words == "none":
+            return frozenset()
+        raise ValueError(f'stop_words is {stop_words!r}; give "english", "none", or the words themselves')
+    return frozenset(stop_words)
+
+
+def choose_words(
+    words: Sequence[str],
+    frequencies: NDArray[np.int64],
+    *,
+    n_documents: int,
+    min_documents: int = 1,
+    max_share: float = 1.0,
+    stop_words: Iterable[str] = (),
+    keep: Iterable[str] = (),
+) -> NDArray[np.int64]:
+    """Return the indices of the words to keep, rising: not too rare, not too common, not stop words.
+
+    Parameters
+    ----------
+    words : sequence of str
+    frequencies : int64 array (words,)
+        The number of documents that each word is in.
+    n_documents : int
+    min_documents : int
+        Words in fewer documents are left out.
+    max_share : float
+        Words in a larger share of the documents are left out.
+    stop_words : iterable of str
+        Words that are left out; "english" is scikit-learn's list.
+    keep : iterable of str
+        Words that stay, although they are stop words, rare or common.
+
+    Raises
+    ------
+    ValueError
+        If `words` and `frequencies` differ in length, or no word is left.
+    """
+    if len(words) != len(frequencies):
+        raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
+    unwanted, wanted_anyway = stop_words_of(stop_words), set(keep)
+    wanted = np.array([word not in unwanted for word in words], dtype=bool)
+    wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= max_share * n_documents)
+    wanted |= np.array([word in wanted_anyway for word in words], dtype=bool)
+    if not wanted.any():
+        raise ValueError(
+            f"None of {len(words)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
+            f"of {n_documents}, and not a stop word; lower min_documents or raise max_share."
+        )
+    return np.flatnonzero(wanted)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
 
 Direction = Literal["symmetric", "left", "right"]
-Weighting = Literal["flat", "harmonic", "ramp", "dynamic"]
+DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 _LARGEST_INT32 = 2**31 - 1
@@ -50,7 +50,7 @@ class CooccurrenceOptions:
 
     window: PositiveInt = 5
     direction: Direction = "symmetric"
-    weighting: Weighting = "flat"
+    weighting: DistanceWeighting = "flat"
     draw: NonNegativeInt | None = None
     subsample: PositiveFloat | None = None
     seed: NonNegativeInt = 0
@@ -390,7 +390,7 @@ def count_cooccurrences(
     *,
     window: PositiveInt = 5,
     direction: Direction = "symmetric",
-    weighting: Weighting = "flat",
+    weighting: DistanceWeighting = "flat",
     draw: NonNegativeInt | None = None,
     subsample: PositiveFloat | None = None,
     seed: NonNegativeInt = 0,
@@ -408,6 +408,8 @@ def count_cooccurrences(
     ----------
     docs
         The corpus, or its tokens.
+    vocabulary : Vocabulary
+        The words to count.
     window
         Largest distance, in words.
     direction

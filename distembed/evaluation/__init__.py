@@ -1,1 +1,1 @@
-"""Vectors to numbers: word and document evaluations."""
+"""VECTORS -> NUMBERS: evaluations of words, sentences and documents."""

@@ -176,10 +176,10 @@ def tied_ranks(cosines: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArr
 
 
 def in_majority(clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    r"""Return for each item whether its class is the largest of its cluster; both int64 (n,) from 0.
+    r"""Return for each item whether its class is the most frequent of its cluster; both are int64 (n,) from 0.
 
-    Their mean is the purity :math:`\frac1n \sum_k \max_j |cluster_k \cap class_j|`; of classes of one size in a
-    cluster the first counts.
+    Their mean is the purity :math:`\frac1n \sum_k \max_j |cluster_k \cap class_j|`; among equally frequent
+    classes of a cluster the first counts.
     """
     table = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(table, (clusters, classes), 1)
@@ -195,9 +195,9 @@ def choose(cosines: NDArray[np.float64]) -> float:
 def outlier_position(similarities: NDArray[np.float64]) -> int:
     """Return how many words of a group are strictly more similar to the rest than the last one, the outlier.
 
-    `similarities` is (n + 1, n + 1), symmetric; a word's similarity to the rest is its mean over the
+    `similarities` is (n + 1, n + 1) and symmetric. The similarity of a word to the rest is its mean over the
     others, which orders words as the compactness of Camacho-Collados and Navigli (2016), equation 1, does.
-    n means detected.
+    The outlier is detected if the result is n.
     """
     rest = similarities.sum(axis=1) - np.diag(similarities)
     return int(np.count_nonzero(rest[:-1] > rest[-1]))

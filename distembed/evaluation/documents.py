@@ -1,4 +1,4 @@
-"""How good clusters and topics are: agreement with labels, coherence of words, closeness within classes."""
+"""The quality of clusters and topics: agreement with labels, coherence of words, similarity within classes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def clustering_scores(classes: ArrayLike, labels: ArrayLike) -> ClusteringScores
     """
     truth, found = np.asarray(classes), np.asarray(labels)
     if truth.shape != found.shape or truth.ndim != 1 or not truth.size:
-        raise ValueError(f"Classes have shape {truth.shape}, labels {found.shape}; give one each a document.")
+        raise ValueError(
+            f"Classes have shape {truth.shape}, labels {found.shape}; give one of each per document."
+        )
     table = contingency_matrix(truth, found)
     matched = table[linear_sum_assignment(table, maximize=True)].sum()
     return ClusteringScores(
@@ -73,7 +75,9 @@ def summarize_scores(scores: Sequence[ClusteringScores], objectives: ArrayLike) 
     """
     losses = np.asarray(objectives, dtype=np.float64)
     if not scores or losses.shape != (len(scores),) or not np.isfinite(losses).all():
-        raise ValueError(f"{len(scores)} scores and objectives {losses}; give one finite objective a start.")
+        raise ValueError(
+            f"{len(scores)} scores and objectives {losses}; give one finite objective per start."
+        )
     table = np.array(scores)
     mean, deviation = (ClusteringScores(*map(float, row)) for row in (table.mean(axis=0), table.std(axis=0)))
     return ScoreSummary(mean, deviation, scores[int(losses.argmin())], len(scores))
@@ -177,26 +181,28 @@ def _rows_and_columns(block: Any, rows: NDArray[np.int64], columns: NDArray[np.i
 def same_class_cosines(
     vectors: Any, classes: ArrayLike, *, max_pairs: int = 100_000, random_state: int = 0
 ) -> dict[Any, Floats]:
-    """Return, for each class, cosines between pairs of its vectors: the paper's figure 2.
+    """Return, for each class, the cosines between pairs of its vectors: figure 2 of the paper.
 
     Parameters
     ----------
-    vectors : array (items, k), dense; rows are words or documents
-        Rows of zeros are left out: they have no direction.
-    classes : (items,)
+    vectors : array (items, k), dense
+        The rows are words or documents. Rows of zeros are left out, because they have no direction.
+    classes : array (items,)
+        The class of each row.
     max_pairs : int
-        A class with more pairs gives this many, drawn evenly with replacement.
+        From a class with more pairs this many are drawn uniformly with replacement.
     random_state : int
+        The seed.
 
     Raises
     ------
     ValueError
-        If there is not one class for each vector.
+        If there is not one class per vector.
     """
     truth, matrix = np.asarray(classes), np.asarray(vectors, dtype=np.float64)
     if matrix.ndim != 2 or truth.shape != matrix.shape[:1]:
         raise ValueError(
-            f"Vectors have shape {matrix.shape}, classes {truth.shape}; give one class a vector."
+            f"Vectors have shape {matrix.shape}, classes {truth.shape}; give one class per vector."
         )
     lengths = np.linalg.norm(matrix, axis=1)
     unit = matrix / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]

@@ -1,8 +1,9 @@
-"""How good imputed vectors are: labels of neighbors, and known vectors that were hidden and found again.
+"""The quality of imputed vectors: labels of neighbors, and known vectors that are hidden and then imputed.
 
-The first is Table 1 of Yao, Yu & Xiao (KDD 2019): does a name's neighborhood hold its own sector? The second asks
-more: is a hidden vector itself found, and better than by methods that know no graph? `BASELINES` are those. The third
-does the same in folds, name by name, for the report of every job (`recovery`, `compare_methods`).
+The first is Table 1 of Yao, Yu & Xiao (KDD 2019): does the neighborhood of a name contain its own sector? The
+second asks for more: is a hidden vector itself recovered, and better than by methods that do not know the
+graph? `BASELINES` are those methods. The third does the same in folds, name by name, for the report of every
+job (`recovery`, `compare_methods`).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def neighbor_label_accuracy(
     ----------
     vectors : shape (n, s), finite
     labels : n labels
+    n_neighbors : sequence of int
+        The numbers of neighbors k.
 
     Raises
     ------
@@ -108,6 +111,8 @@ def hold_out(
     ----------
     X : shape (n, d), finite
     Y : shape (n, s), rows known or NaN throughout
+    methods : dict
+        The methods by name, each a function of X and Y.
     share : of the known rows, in (0, 1)
     seeds : a draw each
 
@@ -334,7 +339,7 @@ def _with_interval(values: Floats, statistic: Callable[..., Any], seed: int) -> 
 
 
 def nearest_mean(X: Floats, Y: Floats, *, k: int = 8) -> Floats:
-    """Fill in the mean vector of the k rows of X nearest among the known ones."""
+    """Impute the mean vector of the k known rows nearest in X."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     with one_blas_thread():
         distances = pairwise_distances(X[~known], X[known])
@@ -344,12 +349,12 @@ def nearest_mean(X: Floats, Y: Floats, *, k: int = 8) -> Floats:
 
 
 def nearest_one(X: Floats, Y: Floats) -> Floats:
-    """Fill in the vector of the nearest known row."""
+    """Impute the vector of the nearest known row."""
     return nearest_mean(X, Y, k=1)
 
 
 def linear_map(X: Floats, Y: Floats) -> Floats:
-    """Fill in a least-squares map of X with a ridge chosen by the leave-one-out error."""
+    """Impute by a least-squares map of X with a ridge chosen by the leave-one-out error."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     spread = X[known].var(axis=0).sum()  # the mean diagonal of the centered kernel
     with one_blas_thread():
@@ -359,14 +364,14 @@ def linear_map(X: Floats, Y: Floats) -> Floats:
 
 
 def mean_vector(X: Floats, Y: Floats) -> Floats:  # noqa: ARG001 - a method takes both
-    """Fill in the mean of the known vectors: what is known of a name does not count."""
+    """Impute the mean of the known vectors, whatever the row of X."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     out[~known] = Y[known].mean(axis=0)
     return out
 
 
 def kernel_ridge(X: Floats, Y: Floats) -> Floats:
-    """Fill in a map of X by the kernel exp(-‖x - z‖² / median), its ridge chosen by the leave-one-out error."""
+    """Impute by a map of X with the kernel exp(-‖x - z‖² / median), its ridge chosen by the leave-one-out error."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     with one_blas_thread():
         squares = pairwise_distances(X, X[known], metric="sqeuclidean")
@@ -380,6 +385,10 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     Parameters
     ----------
     kernel : shape (n, p), of all rows with the known ones
+    known : bool array (n,)
+        Whether the vector of a row is known.
+    Y : array (n, s)
+        The vectors; unknown rows are NaN.
     """
     mean = Y[known].mean(axis=0)
     # centered in the feature space on the known rows: the intercept is then their mean

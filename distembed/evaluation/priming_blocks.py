@@ -51,16 +51,16 @@ def associative_strengths(cues: Int64s, targets: Int64s, shares: Float64s) -> St
 
 
 def unrelated_cosines(cosines: Float64s, target_ids: Int64s) -> Float64s:
-    """Return for each prime its mean cosine with the targets of all other pairs, NaN where there are none.
+    """Return for each prime its mean cosine with the targets of all other pairs, NaN if there are none.
 
-    A pair with the same target word is no other pair. Padó and Lapata (2007), section 4.1.
+    A pair with the same target word does not count as another pair. Padó and Lapata (2007), section 4.1.
 
     Parameters
     ----------
-    cosines : (m, m)
-        Of prime i with the target of pair j.
-    target_ids : int64 (m,)
-        Equal where two targets are the same word.
+    cosines : array (m, m)
+        The cosine of prime i with the target of pair j.
+    target_ids : int64 array (m,)
+        Equal numbers for equal target words.
     """
     other = target_ids[:, None] != target_ids
     n_others = other.sum(axis=1)

@@ -1,4 +1,4 @@
-"""What every word-level evaluation shares: the policy, the score, words to rows, bootstrap intervals."""
+"""The parts common to all word-level evaluations: the policy, the score, word lookup, bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is und
 
 
 class Policy(NamedTuple):
-    """How words are looked up, what happens to unknown ones, and the seed of what is random."""
+    """How words are looked up, how unknown words count, and the seed of random choices."""
 
     case: Case = "auto"
     unknown: Unknown = "skip"
@@ -50,7 +50,7 @@ class Policy(NamedTuple):
 
 
 class Score(NamedTuple):
-    """One number on one set; `interval` None where none is computed, `value` NaN where nothing is known."""
+    """The score of one metric on one set; `interval` is None if none is computed, `value` NaN if no item is known."""
 
     set: str
     task: str

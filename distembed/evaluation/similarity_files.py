@@ -28,7 +28,7 @@ INDEX_NAMES = ("", "index", "id", "nr", "no", "unnamed: 0")
 
 
 class PairsError(ValueError):
-    """A list of pairs whose columns or lines cannot be read; `line` is the number of the line at fault."""
+    """An error in a list of pairs whose columns or lines cannot be read; `line` is the number of the line."""
 
     def __init__(self, line: int, text: str, expected: str):
         super().__init__(f"line {line}: {text[:60]!r}, expected {expected}")
@@ -64,7 +64,7 @@ def parse_number(field: str) -> float | None:
 
 
 def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
-    """Return the pairs of a list whose columns are delimited, None where it is no such list.
+    """Return the pairs of a delimited list; None if the lines are not such a list.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
     Raises
     ------
     PairsError
-        A line does not have the columns of the first one, or the column of scores cannot be told.
+        If a line does not have the columns of the first one, or the column of scores is ambiguous.
     """
     for delimiter in DELIMITERS:
         rows = _rows(lines[:2], delimiter)
@@ -96,7 +96,7 @@ def _rows(lines: Sequence[tuple[int, str]], delimiter: str) -> list[list[str]]:
 
 
 def _columns(line: tuple[int, str], header: list[str], row: list[str]) -> Columns | None:
-    """Return the columns that a header and the first row below it speak of, None where there are no such columns."""
+    """Return the columns that a header and the first row below it describe; None if there are no such columns."""
     if len(row) != len(header) or any(parse_number(name) is not None for name in header):
         return None
     numbers = [place for place, field in enumerate(row) if parse_number(field) is not None]

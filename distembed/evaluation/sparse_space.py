@@ -22,19 +22,19 @@ from distembed.vectors.word_vectors import lowered_rows
 
 
 class SparseSpace:
-    """Words and the sparse rows that stand for them.
+    """Words and their sparse rows.
 
     Parameters
     ----------
-    words
+    words : sequence of str
         n distinct words; row i belongs to word i.
-    rows
-        (n, m) csr_array; kept as it is where its indices are sorted.
+    rows : csr_array (n, m)
+        Kept as it is if its indices are sorted.
 
     Raises
     ------
     ValueError
-        The lengths differ, a word stands twice, or a value is NaN or infinite.
+        If the lengths differ, a word occurs twice, or a value is NaN or infinite.
     """
 
     def __init__(self, words: Iterable[str], rows: csr_array) -> None:
@@ -44,7 +44,7 @@ class SparseSpace:
         if rows.shape[0] != len(self.words) or len(self._places) < len(self.words):
             raise ValueError(
                 f"{len(self.words)} words, {len(self._places)} of them distinct, with {rows.shape[0]} rows; "
-                "give one row a word"
+                "give one row per word"
             )
         if not np.isfinite(rows.data).all():
             raise ValueError("the space holds NaN or infinity; give finite counts or weights")
@@ -88,6 +88,8 @@ def nearest_words(
     space : Dask array (n_words, m), dense or of csr_array row blocks
     words : of its rows
     asked : words among them; one whose row is zeros has no neighbors
+    n : int
+        The number of neighbors per word.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How well features were carried from one set of rows to another."""
+"""The quality of features that were transferred from one set of rows to another."""
 
 from __future__ import annotations
 
@@ -111,16 +111,23 @@ def score_retrieval(
 ) -> RetrievalScores:
     """Rank the rows of `first` (n × d) by their cosine with each row of `second` (r × d).
 
-    A row of zeros, or one that is not finite, has no direction: it ties with every row.
+    A row of zeros, or one that is not finite, has no direction and ties with every row.
 
     Parameters
     ----------
-    counterparts : row of `first` that each row of `second` belongs to, (r,)
+    first : array (n × d)
+        The rows to rank.
+    second : array (r × d)
+        The rows whose counterparts are sought.
+    counterparts : int array (r,)
+        The row of `first` that belongs to each row of `second`.
+    block_memory : int
+        The memory of one task in bytes.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, or a counterpart is out of range.
+        If the shapes do not match, or a counterpart is out of range.
     """
     first, second = (directions(np.asarray(rows, np.float64)) for rows in (first, second))
     wanted = np.asarray(counterparts, np.int64)
@@ -179,6 +186,8 @@ def score_methods(
 
     Parameters
     ----------
+    found : dict
+        The result of each method by its name.
     true : (r × f), of those rows
     counterparts, rows : row of the first set that each belongs to, and its own in the second, (r,)
     """

@@ -60,7 +60,7 @@ from distembed.evaluation.wordsets import (
     find_word_sets,
     words_of,
 )
-from distembed.execution import compute, delayed, one_blas_thread
+from distembed.execution import compute, delayed, one_blas_thread, tell
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.vectors import WordVectors
 
@@ -82,27 +82,32 @@ def evaluate(
 
     Parameters
     ----------
-    vectors
-        Word vectors or a file of them.
-    sets
+    vectors : WordVectors, str or Path
+        The word vectors, or a file of them.
+    sets : str, Path or sequence of them
         A folder, a file, or several of either; see `distembed.evaluation.wordsets` for the formats.
-    case, unknown, seed
-        See the conventions of this module.
-    restrict
-        Only these words count as known and may answer.
-    max_words
-        Only the first words of the vectors count as known and may answer (gensim's `restrict_vocab`).
+    case : {"auto", "lower", "keep", "ignore"}
+        The spellings in which a word is looked up; see the conventions of this module.
+    unknown : {"skip", "zero"}
+        How items with unknown words count; see the conventions of this module.
+    restrict : iterable of str, optional
+        If given, only these words count as known and may be answers.
+    max_words : int, optional
+        If given, only the first words of the vectors count as known and may be answers (gensim's
+        `restrict_vocab`).
+    seed : int
+        The seed of the bootstrap intervals and of clustering.
 
     Returns
     -------
     list of Score
-        In the order of the sets; two an analogy set (3CosAdd, 3CosMul) and two an outlier set (accuracy,
+        In the order of the sets: two per analogy set (3CosAdd, 3CosMul) and two per outlier set (accuracy,
         OPP); for priming, associations and relations see `distembed.evaluation.priming`.
 
     Raises
     ------
     ValueError
-        A file is not what it should be, no word of `restrict` is known, `case` or `unknown` is not one of its
+        If a file is not in its format, no word of `restrict` is known, `case` or `unknown` is not one of its
         choices, or no item of any set is known.
     """
     limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
@@ -119,7 +124,11 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
     policy = policy.for_words(vectors.words)
-    return [score for word_set in sets for score in _EVALUATORS[type(word_set)](vectors, word_set, policy)]
+    scores, every = list[Score](), list(sets)
+    for number, word_set in enumerate(every, start=1):
+        scores += _EVALUATORS[type(word_set)](vectors, word_set, policy)
+        tell("sets", number, len(every))
+    return scores
 
 
 def known_scores(
@@ -130,22 +139,25 @@ def known_scores(
     name: str = "",
     vocabulary: Sequence[str] | None = None,
 ) -> list[Score]:
-    """Score word vectors on sets already read, and refuse scores of which none rests on a known word.
+    """Score word vectors on sets already read; it is an error if no score is based on a known word.
 
     Parameters
     ----------
     vectors : WordVectors or SparseSpace
+        The vectors.
     sets : sequence of word sets
+        The sets.
     policy : Policy, optional
+        How words are looked up.
     name : str
         The name of the vectors for the error, where there are several.
     vocabulary : sequence of str, optional
-        The words that have a vector, where `vectors` holds only those of the sets.
+        The words that have a vector, if `vectors` holds only those of the sets.
 
     Raises
     ------
     ValueError
-        No item of any set is known; the message says why.
+        If no item of any set is known; the message gives the reason.
     """
     scores = evaluate_sets(vectors, sets, policy)
     if sets and not any(score.known for score in scores):
@@ -162,7 +174,7 @@ def _none_known(scores: Sequence[Score]) -> str:
 
 
 def why_unknown(vocabulary: Sequence[str], sets: Iterable[WordSet], policy: Policy) -> str:
-    """Return why a vocabulary knows nothing of some sets, and what to do about it."""
+    """Return the reason why a vocabulary has no word of some sets, and the remedy."""
     words = sorted(set().union(*map(words_of, sets)))
     policy = policy.for_words(vocabulary)
     for case in ("auto", "ignore"):
@@ -213,7 +225,7 @@ def compare(
 
 
 def common_words(candidates: Sequence[WordVectors]) -> list[str]:
-    """Return the words that all have, in the order of the first."""
+    """Return the words that all candidates have, in the order of the first."""
     return [word for word in candidates[0] if all(word in other for other in candidates[1:])]
 
 
@@ -273,7 +285,7 @@ def answer_analogies(
 ) -> blocks.Answers:
     """Return the best answers to analogies a : a2 :: b : ?, questions int64 (q, 3) as rows of the vectors.
 
-    One task a block of candidates: the cosines with the distinct question words (19,544 questions ask about
+    One task per block of candidates: the cosines with the distinct question words (19,544 questions ask about
     900) are computed once and shared by all questions. The vectors are in this process, so the tasks run on
     its threads; block borders depend on the questions and `block_memory` only, so that the bits do not
     depend on the threads.
@@ -357,7 +369,7 @@ def evaluate_categories(
 def evaluate_outliers(vectors: Space, groups: OutlierSet, policy: Policy) -> list[Score]:
     """Return accuracy and outlier position percentage (OPP) of outlier detection.
 
-    One item a group and outlier: all words of the group with that outlier are ranked by their mean cosine
+    There is one item per group and outlier: all words of the group with that outlier are ranked by their mean cosine
     with the others; the item is right when the outlier comes last. OPP is its position over the number of
     group words. Unknown words of a group are left out; an item is known when its outlier and two words of
     its group are. Camacho-Collados and Navigli (2016).
@@ -443,7 +455,7 @@ def format_scores(scores: Iterable[Score]) -> str:
 
 
 def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
-    """Return the scores of `compare` side by side, one column for each candidate."""
+    """Return the scores of `compare` side by side, one column per candidate."""
     first = next(iter(scores.values()))
     if len({tuple((score.set, score.metric) for score in column) for column in scores.values()}) > 1:
         raise ValueError("the candidates were scored on different sets; score them with `compare`")

@@ -39,7 +39,7 @@ SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
 
 class WordSetError(ValueError):
-    """A file is not an evaluation set of a known format, or one of its lines is not."""
+    """An error in a file that is not an evaluation set of a known format, or in one of its lines."""
 
 
 class SimilaritySet(NamedTuple):

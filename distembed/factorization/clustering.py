@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
 from distembed.options import RandomState
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class Facts(NamedTuple):
-    """What one pass over a non-negative matrix says about it."""
+    """The facts that one pass over a non-negative matrix collects."""
 
     sum_of_squares: float
     mean: float
@@ -51,7 +51,7 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
 
 
 def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
-    """Raise ValueError unless 1 <= n_clusters <= documents that hold a word, and tell of empty documents."""
+    """Raise ValueError unless 1 <= n_clusters <= documents with a word, and warn about empty documents."""
     filled = matrix.shape[0] - facts.n_empty_rows
     if not filled:
         raise ValueError(f"None of the {matrix.shape[0]} documents of X holds a value above zero.")
@@ -68,12 +68,16 @@ def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
         )
 
 
+ROUNDS_OF_KMEANS = "rounds of k-means"
+"""What a listener hears of: other methods begin with some."""
+
+
 class Clustering(NamedTuple):
     """Clusters of documents: the state of spherical k-means."""
 
     labels: Array  # (n, 1) int64, -1 for an empty document
     centroids: Floats  # (k, d), unit rows
-    objective: Floats  # sum of cosines with the own centroid, one value a round
+    objective: Floats  # sum of cosines with the own centroid, one value per round
     converged: bool
 
 
@@ -84,9 +88,10 @@ def spherical_kmeans(
     centroids = _seeds(matrix, n_clusters, seed, sample)
     objective: list[float] = []
     converged = False
-    for _ in range(n_iter):
+    for number in range(n_iter):
         sums = _cluster_sums(matrix, centroids)
         objective.append(float(sums[-1].sum()))
+        tell(ROUNDS_OF_KMEANS, number + 1, n_iter)
         converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * objective[-1]
         if converged:
             break
@@ -138,14 +143,14 @@ def _centroids(matrix: Array, centroids: Floats, sums: Floats) -> Floats:
 
 
 class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """What estimators of non-negative documents × words that label the documents say to scikit-learn."""
+    """The common scikit-learn tags of estimators that label documents given as non-negative documents × words."""
 
     _expected_failed_checks: ClassVar[dict[str, str]] = {
         "check_clustering": "its blobs have negative values, and X may not have any",
     }
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse or dense input without negative values."""
+        """Return the scikit-learn tags: sparse or dense input without negative values."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -176,7 +181,7 @@ class SphericalKMeans(DocumentClusterer):
     ----------
     labels_ : int64 array (n,), -1 for a document without words
     centroids_ : float64 array (k, d), unit rows
-    objective_ : float64 array, sum of cosines, one value a round
+    objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
     converged_ : bool
     """
@@ -222,7 +227,9 @@ class SphericalKMeans(DocumentClusterer):
         self.centroids_, self.objective_, self.converged_ = best.centroids, best.objective, best.converged
         self.n_iter_ = best.objective.size
         if not best.converged:
-            warnings.warn(f"Clusters still moved after {self.n_iter} rounds; raise n_iter.", stacklevel=2)
+            warnings.warn(
+                f"Clusters were still changing after {self.n_iter} rounds; raise n_iter.", stacklevel=2
+            )
         return self
 
     def _start(self, matrix: Array, seed: tuple[int, int]) -> Clustering:

@@ -63,7 +63,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse input is taken, and vectors are of `dtype`."""
+        """Return the scikit-learn tags: sparse input is accepted, and vectors are of `dtype`."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = [np.dtype(self.dtype).name]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dask.array as da
 import numpy as np
@@ -41,6 +41,7 @@ from distembed.factorization.nmf_rounds import (
     times,
 )
 from distembed.factorization.nmf_starts import INITS, orthogonal_start, plain_start, semantic_start
+from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
 from distembed.options import RandomState
 from distembed.validation import (
@@ -62,12 +63,14 @@ def column_norms(factors: Array) -> NDArray[np.float64]:
 
 
 def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
-    """Return the largest of a document's factors once columns have unit norm, int64 (n, 1), -1 for a zero row."""
+    """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
 
 
 class _Factorization(DocumentClusterer):
-    """What the three estimators share: starts, the choice of the best, labels, new documents, top words."""
+    """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
+
+    _method: ClassVar[str]
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class _Factorization(DocumentClusterer):
             raise ValueError(f"n_iter is {self.n_iter} and n_init is {self.n_init}; both must be 1 or more.")
 
     def _fit(self, X: Array, start: Callable[[tuple[int, ...]], Factors], one_round: Round) -> None:
-        """Carry every start to its end and keep the one of the smallest objective."""
+        """Run every start to its end and keep the one with the smallest objective."""
         seed = seed_of(self.random_state)
         ends = (
             descend(
@@ -138,7 +141,7 @@ class _Factorization(DocumentClusterer):
         self.n_iter_ = fit.objective.size
 
     def _keep_kind(self, X: Any) -> None:
-        """Bring the document factors into memory where X was, though it was cut into blocks."""
+        """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
         self.document_factors_ = like_input(self.document_factors_, X)
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
@@ -165,19 +168,78 @@ class _Factorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
-            W = self.word_factors_
-            solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
-            return like_input(
-                each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype), X
-            )
+            return like_input(self._solved(matrix), X)
+
+    def _solved(self, matrix: Array) -> Array:
+        """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
+        W = self.word_factors_
+        solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
+        found = each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype)
+        seen: SeenDocuments | None = getattr(self, "seen_", None)
+        return found if seen is None else seen.replaced(found, matrix)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the topic of each document: its largest factor once columns are divided by `document_norms_`.
+
+        Of a model from a workspace this is the label of the job for the documents that the job has seen. Of a model
+        just fitted it may differ from `labels_` for documents whose factors have not settled in `n_iter` rounds.
+
+        Parameters
+        ----------
+        X : matrix (n, d), non-negative
+
+        Returns
+        -------
+        int64 array (n,), -1 for a document without words
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            As `transform`.
+        """
+        with one_blas_thread():
+            matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
+            return compute(_labels(self._solved(matrix), self.document_norms_)).ravel()
+
+    @classmethod
+    def from_workspace(cls, workspace: TopicStore) -> Self:
+        """Return the model of a finished topics job, as its start of the smallest loss has left it.
+
+        Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
+        number of documents of the job (see `distembed.tf_idf`). Documents that the job has seen, which are those of
+        equal rows of tf-idf, have the factors and the topics that the job gave them.
+
+        Parameters
+        ----------
+        workspace : distembed.Workspace
+            Opened. The job has this method as `topics.method` or among `topics.compare_with`.
+
+        Raises
+        ------
+        TypeError
+            If it is no opened workspace.
+        ValueError
+            If the job has not run this method.
+        """
+        stored = read_topics(workspace, cls._method)
+        model = cls(stored.word_factors.shape[1])
+        model.word_factors_, model.n_features_in_ = stored.word_factors, stored.word_factors.shape[0]
+        model.document_factors_, model.labels_ = stored.document_factors, stored.labels
+        with one_blas_thread():
+            model.document_norms_ = column_norms(stored.document_factors)
+        model.objective_, model.n_iter_ = stored.objective, len(stored.objective)
+        model.seen_ = stored.seen
+        if stored.core is not None:
+            model.core_ = stored.core
+        return model
 
     def top_words(self, n: int, words: Sequence[str]) -> list[list[str]]:
-        """Return for every component its n words of the largest factors, the largest first.
+        """Return the n words with the largest factors of every component, in falling order.
 
         Raises
         ------
         ValueError
-            If there are not as many words as rows of `word_factors_`.
+            If the number of words is not the number of rows of `word_factors_`.
         """
         check_is_fitted(self, "word_factors_")
         n_words = self.word_factors_.shape[0]
@@ -225,13 +287,15 @@ class NMF(_Factorization):
     ----------
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
-    objective_ : float64 array, one value a round
+    objective_ : float64 array, one value per round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
         The lengths of the columns of the document factors, which `labels_` are judged by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
+
+    _method = "nmf"
 
     def __init__(
         self,
@@ -273,6 +337,8 @@ class OrthogonalNMF(_Factorization):
 
     Parameters and attributes: those of `NMF` without `solver`.
     """
+
+    _method = "orthogonal_nmf"
 
     _expected_failed_checks: ClassVar[dict[str, str]] = (
         _Factorization._expected_failed_checks
@@ -326,13 +392,15 @@ class SemanticNMF(_Factorization):
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
     core_ : float64 array (k, k), symmetric
-    objective_ : float64 array, one value a round
+    objective_ : float64 array, one value per round
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
         The lengths of the columns of the document factors, which `labels_` are judged by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
     """
+
+    _method = "semantic_nmf"
 
     _expected_failed_checks: ClassVar[dict[str, str]] = (
         _Factorization._expected_failed_checks
@@ -412,7 +480,7 @@ class SemanticNMF(_Factorization):
 
 
 def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
-    """Return the shifted M as row blocks, refusing one of other words or without symmetry."""
+    """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
     if getattr(M, "shape", None) != (n_words, n_words):
         raise ValueError(
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "

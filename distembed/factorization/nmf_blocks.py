@@ -244,6 +244,24 @@ def shifted(M: csr_array, *, shift: float) -> csr_array:
     return canonical_csr(moved, M.dtype)
 
 
+#: Odd multipliers of SplitMix64 (Steele, Lea & Flood 2014), whose steps mix all bits of a number.
+MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def row_digests(X: csr_array) -> NDArray[np.uint64]:
+    """Return (rows, 1): 64 bits per row from its columns and the bits of its values, equal for equal rows.
+
+    The sum modulo 2^64 of a mixed number per cell, so that the order of the cells does not count; 0 for an empty row.
+    """
+    values = X.data.view(np.uint32 if X.data.itemsize == 4 else np.uint64).astype(np.uint64)
+    cells = (X.indices.astype(np.uint64) + np.uint64(1)) * MIXERS[0]
+    cells = cells ^ values
+    for shift, factor in ((30, MIXERS[1]), (27, MIXERS[2])):
+        cells = (cells ^ (cells >> np.uint64(shift))) * factor
+    ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
+    return (ends[X.indptr[1:]] - ends[X.indptr[:-1]]).reshape(-1, 1)
+
+
 def unit_rows(X: csr_array) -> csr_array:
     """Return X with rows of unit Euclidean length; an empty row stays empty."""
     squares = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1]) * (

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import Checkpoint, compute, persist
+from distembed.execution import Checkpoint, compute, persist, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.row_lifts import Array, each, total
 
@@ -48,7 +48,7 @@ Round = Callable[[Factors], Factors]
 
 
 class Fit(NamedTuple):
-    """One start, carried to its end."""
+    """The result of one start after all its rounds."""
 
     factors: Factors
     objective: Floats
@@ -56,7 +56,7 @@ class Fit(NamedTuple):
 
 
 def _keep(checkpoint: Checkpoint, name: str, advance: Callable[[], Factors]) -> Factors:
-    """Return the factors kept under a name; make them only if one of them is not kept yet."""
+    """Return the factors stored under a name; compute them only if one of them is not stored yet."""
     if checkpoint is persist:  # a round leaves its factors in memory already
         return advance()
     made = cache(advance)
@@ -76,12 +76,14 @@ def _in_memory(factors: Factors, like: Array) -> Factors:
     return compute(factors)
 
 
-def _advance(factors: Factors, one_round: Round, n_rounds: int) -> Factors:
+def _advance(factors: Factors, one_round: Round, done: int, n_rounds: int, n_iter: int) -> Factors:
     """Return the factors after some rounds, each of which is computed before the next is planned."""
     losses = []
-    for _ in range(n_rounds):
+    for number in range(done + 1, done + n_rounds + 1):
         factors = Factors(*dask.persist(*one_round(factors)))
         losses.append(factors.objective)
+        if not isinstance(factors.objective, da.Array):  # a cluster has only begun what it persists
+            tell("rounds", number, n_iter)
     lazy = isinstance(losses[0], da.Array)
     objective = da.concatenate(losses).rechunk(-1) if lazy else np.concatenate(losses)
     return factors._replace(objective=objective)
@@ -91,15 +93,16 @@ def descend(
     X: Array, start: Callable[[], Factors], one_round: Round, *,
     n_iter: int, tol: float, checkpoint: Checkpoint, name: str,
 ) -> Fit:  # fmt: skip
-    """Carry one start to convergence, or through n_iter rounds."""
+    """Run one start until it converges, or through n_iter rounds."""
     factors = _in_memory(_keep(checkpoint, f"{name}-start", start), X)
     history: list[float] = []
     for done in range(0, n_iter, ROUNDS_PER_CHECKPOINT):
         n_rounds = min(ROUNDS_PER_CHECKPOINT, n_iter - done)
-        advance = partial(_advance, factors, one_round, n_rounds)
+        advance = partial(_advance, factors, one_round, done, n_rounds, n_iter)
         factors = _in_memory(_keep(checkpoint, f"{name}-round-{done + n_rounds:05d}", advance), X)
         before = history[-1] if history else np.inf
         history.extend(compute(factors.objective).ravel())
+        tell("rounds", done + n_rounds, n_iter)
         if tol > 0 and before - history[-1] <= tol * before < np.inf:
             return Fit(factors, np.array(history), converged=True)
     return Fit(factors, np.array(history), converged=False)

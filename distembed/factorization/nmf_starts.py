@@ -1,4 +1,4 @@
-"""The factors that a non-negative factorization starts from: of spherical k-means, random, or singular vectors."""
+"""The initial factors of a non-negative factorization: from spherical k-means, random numbers or singular vectors."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ MEMBERSHIP_FLOOR = 0.2
 
 
 def plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    """Return the state before the first round of NMF: factors made by `init`, one of `INITS`."""
+    """Return the factors before the first round of NMF, made by `init`, one of `INITS`."""
     Z, W = _start_factors(X, rank, init, seed, mean)
     return Factors(Z, W, np.eye(rank), np.zeros_like(W), np.zeros((1, 1)))
 
 
 def orthogonal_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    """Return the state before the first round of orthogonal NMF, whose `carried` is Xᵀ Z."""
+    """Return the factors before the first round of orthogonal NMF, whose `carried` is Xᵀ Z."""
     factors = plain_start(X, rank, init, mean, seed)
     XZ = total(blocks.transposed_times, X, factors.documents, shape=(X.shape[1], rank))
     return factors._replace(carried=XZ)
 
 
 def semantic_start(M: Array, plain: Callable[..., Factors], seed: tuple[int, ...]) -> Factors:
-    """Return the state before the first round of Semantic-NMF, whose `carried` is M W."""
+    """Return the factors before the first round of Semantic-NMF, whose `carried` is M W."""
     factors = plain(seed)
     MW = compute(times(M, factors.words))
     return factors._replace(core=blocks.fitted_core(factors.words, MW), carried=MW)

@@ -22,7 +22,7 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
-from distembed.factorization.blocks import Weighting
+from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_core import Rounds, factorize, sliced
 from distembed.factorization.psdvec_lifts import PairCounts, solved_words, weighting_of
 from distembed.linalg.chunks import batches
@@ -166,7 +166,7 @@ class PSDVec(BaseEstimator):
         self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: square sparse counts, none negative, and word counts beside them."""
+        """Return the scikit-learn tags: square sparse non-negative counts, with word counts as a second argument."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = tags.input_tags.pairwise = True
         tags.target_tags.required = True
@@ -216,7 +216,7 @@ class PSDVec(BaseEstimator):
             return self._as_kind_of(counts)
 
     def fit_core(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
-        """Learn the core vectors alone: the first step of `fit`, resumable through `checkpoint`.
+        """Learn the core vectors alone (core mode): the first step of `fit`, resumable through `checkpoint`.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class PSDVec(BaseEstimator):
         word_counts, row_totals : (n_core,) arrays
             What `fit_core` was given.
         noncore_cutoff, noncore_scale, total_count : float, optional
-            The attributes of the fit. `transform` needs them, and `fit_noncore` learns them anew.
+            The attributes of the fit. `transform` needs them, and `fit_noncore` learns them again.
 
         Returns
         -------
@@ -355,7 +355,7 @@ class PSDVec(BaseEstimator):
             return like_input(vectors, new_rows)
 
     def fit_noncore(self, rows: Any, columns: Any, word_counts: Any, row_totals: Any) -> da.Array:
-        """Return vectors of the noncore words, by the ridge of their band: the second step of `fit`.
+        """Return vectors of the noncore words, by the ridge of their band (noncore mode): the second step of `fit`.
 
         Parameters
         ----------
@@ -426,30 +426,30 @@ class PSDVec(BaseEstimator):
             forward, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
         )
 
-    def _noncore_weighting(self, rows: da.Array, columns: da.Array) -> Weighting:
+    def _noncore_weighting(self, rows: da.Array, columns: da.Array) -> PairWeighting:
         # The cut-off comes from the counts of core words left of new ones, as in the program, and the
         # largest weight from both orders.
         cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
         return weighting_of(self.smoothing, cutoff, max(largest_count(columns), largest_count(rows)))
 
-    def _learnt_weighting(self) -> Weighting:
-        """Return the weighting of new words: that of the fit, and none of their own."""
+    def _learnt_weighting(self) -> PairWeighting:
+        """Return the weighting of new words, which is that of the fit."""
         if None in {self.noncore_cutoff_, self.noncore_scale_, self.total_count_}:
             raise ValueError(
                 "the core was set without noncore_cutoff, noncore_scale and total_count, which transform needs: "
                 "give set_core those of the fit, or call fit_noncore first"
             )
-        return Weighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
+        return PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
 
     def _core_numbers(self, given: Any, name: Literal["core_counts", "core_row_totals"]) -> Floats:
         return _checked_length(getattr(self, f"{name}_") if given is None else given, self.n_core_, name)
 
     def _total_count(self, core_counts: Floats) -> float:
-        """Return the occurrences of all words of a corpus, given those of its core words."""
+        """Return the occurrences of all words of a corpus, estimated from those of its core words."""
         own = float(self.core_counts_.sum())
         return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
 
-    def _solve_noncore(self, pairs: PairCounts, weighting: Weighting, ridge: Floats) -> da.Array:
+    def _solve_noncore(self, pairs: PairCounts, weighting: PairWeighting, ridge: Floats) -> da.Array:
         return solved_words(
             pairs,
             weighting,
@@ -484,7 +484,7 @@ class PSDVec(BaseEstimator):
         return _checked_length(word_counts, n, "word_counts")
 
     def core_size(self, n: int) -> int:
-        """Return how many of `n` words are core, after a check of `n_core` and `n_components`."""
+        """Return how many of `n` words are core words, after checking `n_core` and `n_components`."""
         n_core = n if self.n_core is None else self.n_core
         if not 1 <= n_core <= n:
             raise ValueError(
@@ -500,7 +500,7 @@ class PSDVec(BaseEstimator):
     def _new_blocks(
         self, new_rows: Any, new_columns: Any, *, nonnegative: bool = False
     ) -> tuple[da.Array, da.Array]:
-        """Return counts of new words with core words, and of core words with new ones, as row blocks, checked."""
+        """Return the counts of new words with core words, and the reverse, as row blocks, after checking them."""
         check_is_fitted(self, "core_vectors_")
         rules: dict[str, Any] = {"estimator": self, "finite": nonnegative, "nonnegative": nonnegative}
         rows = checked_matrix(new_rows, name="new_rows", **rules)
@@ -542,10 +542,10 @@ def _checked_length(values: Any, n: int, name: str) -> Floats:
 
 
 def _check_counted(sums: Marginals, word_counts: Floats) -> None:
-    """Raise ValueError for a word that stands in pairs though it was never counted."""
+    """Raise ValueError for a word that occurs in pairs although its own count is 0."""
     wrong = np.flatnonzero((word_counts == 0) & (sums.rows + sums.columns > 0))
     if wrong.size:
         raise ValueError(
-            f"word_counts is 0 for {wrong.size} words that counts has pairs of, first word {wrong[0]}: "
+            f"word_counts is 0 for {wrong.size} words that occur in pairs of counts, first word {wrong[0]}: "
             "give the occurrences of the words in the text that the pairs come from"
         )

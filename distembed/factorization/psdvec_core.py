@@ -9,9 +9,9 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, map_blocks
+from distembed.execution import Checkpoint, compute, counted_from, map_blocks, tell
 from distembed.factorization import blocks
-from distembed.factorization.blocks import Weighting
+from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_lifts import (
     PairCounts,
     first_row_of,
@@ -39,7 +39,7 @@ ROUND_VECTORS = "vectors"
 
 
 class Rounds(NamedTuple):
-    """How the rounds are run: the parameters of `PSDVec` that bear on its core."""
+    """The parameters of `PSDVec` that concern the rounds of its core mode."""
 
     n_components: int
     n_iter: int
@@ -55,7 +55,7 @@ class Rounds(NamedTuple):
 
 
 class CoreProblem(NamedTuple):
-    """What the rounds of the core work on.
+    """The input of the rounds of core mode.
 
     Attributes
     ----------
@@ -63,53 +63,63 @@ class CoreProblem(NamedTuple):
         Ws and S, on the same support.
     irreducible : Dask array (1,)
         The weighted squared error that no symmetric matrix can fit.
-    weighting : Weighting
+    weighting : PairWeighting
+        How counts become weights.
     """
 
     weights: da.Array
     target: da.Array
     irreducible: da.Array
-    weighting: Weighting
+    weighting: PairWeighting
 
 
 class Core(NamedTuple):
-    """Core vectors and how they came about.
+    """The core vectors, and how the rounds that computed them went.
 
     Attributes
     ----------
     vectors : Dask array (n, d) float32
-    objective : (n_iter,) float64
-        Weighted squared error after each round.
-    eigenvalues : (d,) float64
-        Of the last round, negatives as zero: squared lengths of the columns of `vectors`.
+        The core vectors.
+    objective : float64 array (n_iter,)
+        The weighted squared error after each round.
+    eigenvalues : float64 array (d,)
+        The eigenvalues of the last round, with negative ones as zero: the squared lengths of the columns of
+        `vectors`.
     ranks : list of int
-    weighting : Weighting
+        The rank of each round.
+    weighting : PairWeighting
+        How counts became weights.
     """
 
     vectors: da.Array
     objective: Floats
     eigenvalues: Floats
     ranks: list[int]
-    weighting: Weighting
+    weighting: PairWeighting
 
 
 def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds) -> Core:
-    """Run the rounds: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
+    """Run the rounds of core mode: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
 
     Parameters
     ----------
     counts : Dask array (n, n) of csr_array row blocks
+        The counts of the core words.
     word_counts, row_totals : (n,) arrays
-        Over the whole vocabulary.
+        The occurrences and the bigram totals of the core words over the whole vocabulary.
+    rounds : Rounds
+        The parameters.
     """
     n = counts.shape[0]
     ranks = [min(n, rounds.n_components + rounds.n_iter - t) for t in range(1, rounds.n_iter + 1)]
     sparse, problem = _core_problem(counts, word_counts, row_totals, rounds)
     objective: list[float] = []
     vectors: da.Array | None = None
+    passes = [0, rounds.first_passes, *([rounds.n_passes] * (rounds.n_iter - 1))]
     for number, rank in enumerate(ranks, start=1):
         keep = _within(rounds.checkpoint, f"core/round-{number}/")
-        vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
+        with counted_from("passes", sum(passes[:number]), sum(passes)):
+            vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
         if number == 1:
             # Not before: the first round's basis is the largest array of all, and does without them.
             problem = _keep_problem(problem, rounds.checkpoint)
@@ -117,6 +127,7 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
         if number < len(ranks):
             sparse = keep("residual", partial(_given, sparse))
         objective.append(compute(keep("objective", partial(objective_of, problem, sparse)))[0])
+        tell("passes", sum(passes[: number + 1]), sum(passes))
     assert vectors is not None
     values = compute(column_powers(vectors, 2))
     return Core(vectors, np.array(objective), values, ranks, problem.weighting)
@@ -125,7 +136,7 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
 def _core_problem(
     counts: da.Array, word_counts: Floats, row_totals: Floats, rounds: Rounds
 ) -> tuple[da.Array, CoreProblem]:
-    """Return the sparse part of A_1, and what the rounds work on, all lazily."""
+    """Return the sparse part of A_1 and the input of the rounds, all lazy."""
     pairs = _pairs_of_core(counts, row_totals, word_counts, rounds.checkpoint)
     off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
     cutoff = weight_cutoff(counts, rounds.weight_cutoff, corner=corner_count(counts))
@@ -150,9 +161,9 @@ def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:
 def _round(
     sparse: da.Array, rank: int, before: da.Array | None, rounds: Rounds, keep: Checkpoint
 ) -> da.Array:
-    """Return V = U sqrt(max(Λ, 0)) of one round's matrix.
+    """Return V = U sqrt(max(Λ, 0)) of the matrix of one round.
 
-    In the first round its sparse part is not kept yet, in later ones it is the residual kept before.
+    In the first round its sparse part is not stored yet; in later rounds it is the residual stored before.
     """
     kept = keep("sparse", partial(_given, sparse)) if before is None else sparse
     found = _eigenpairs(kept, rank, before, rounds, keep)
@@ -229,7 +240,7 @@ def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) ->
 
 
 def _given(array: da.Array) -> da.Array:
-    """Return an array that is described already: what a checkpoint calls."""
+    """Return an array that has been built already, for a checkpoint that expects a function."""
     return array
 
 

@@ -1,4 +1,4 @@
-"""Counts of pairs of words as blocks of rows, and what is lifted over them: targets, weights, errors, solutions."""
+"""Counts of word pairs in row blocks, and the functions applied to them: targets, weights, errors, solutions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from distembed.execution import map_blocks
 from distembed.factorization import blocks
-from distembed.factorization.blocks import Weighting
+from distembed.factorization.blocks import PairWeighting
 from distembed.linalg.operators import empty_csr, gathered, gram
 
 Floats = NDArray[np.floating]
@@ -39,28 +39,28 @@ class PairCounts(NamedTuple):
     column_unigram: Floats
 
 
-def weighting_of(smoothing: float, cutoff: float, largest: float) -> Weighting:
+def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighting:
     """Return the weighting whose largest weight is 1, given the largest count that has one."""
     scale = min(float(np.sqrt(largest)), cutoff)
-    return Weighting(smoothing, cutoff, scale or 1.0)
+    return PairWeighting(smoothing, cutoff, scale or 1.0)
 
 
-def first_sparse_part(pairs: PairCounts, weighting: Weighting) -> da.Array:
+def first_sparse_part(pairs: PairCounts, weighting: PairWeighting) -> da.Array:
     """Return the sparse part of A_1, in row blocks."""
     return _lift(_first_block, pairs, weighting)
 
 
-def symmetric_weights(pairs: PairCounts, weighting: Weighting) -> da.Array:
+def symmetric_weights(pairs: PairCounts, weighting: PairWeighting) -> da.Array:
     """Return Ws, in row blocks."""
     return _lift(_weights_block, pairs, weighting)
 
 
-def symmetric_target(pairs: PairCounts, weighting: Weighting) -> da.Array:
+def symmetric_target(pairs: PairCounts, weighting: PairWeighting) -> da.Array:
     """Return S, in row blocks."""
     return _lift(_target_block, pairs, weighting)
 
 
-def irreducible_error(pairs: PairCounts, weighting: Weighting) -> da.Array:
+def irreducible_error(pairs: PairCounts, weighting: PairWeighting) -> da.Array:
     """Return the weighted squared error (1,) that no symmetric matrix can fit."""
     chunks = ((1,) * pairs.forward.numblocks[0], (1,))
     return _lift(_error_block, pairs, weighting, chunks=chunks, meta=np.empty((0, 0))).sum(axis=0)
@@ -68,7 +68,7 @@ def irreducible_error(pairs: PairCounts, weighting: Weighting) -> da.Array:
 
 def solved_words(
     pairs: PairCounts,
-    weighting: Weighting,
+    weighting: PairWeighting,
     core_vectors: Any,
     ridge: Floats,
     *,
@@ -95,13 +95,13 @@ def solved_words(
 def _lift(
     function: Callable[..., Any],
     pairs: PairCounts,
-    weighting: Weighting,
+    weighting: PairWeighting,
     *others: da.Array,
     chunks: Any = None,
     meta: Any = None,
     **options: Any,
 ) -> da.Array:
-    """Apply a function of row blocks of pairs; its result is sparse and of their shape where nothing else is said."""
+    """Apply a function to the row blocks of pairs; by default its result is sparse and has their shape."""
     meta = empty_csr() if meta is None else meta
     rows = pairs.forward.chunks[0]
     sides = np.stack([pairs.row_totals, pairs.row_unigram], axis=1)
@@ -121,38 +121,38 @@ def _lift(
     )
 
 
-def _weighed(sides: _Sides, weighting: Weighting) -> blocks.Pairs:
+def _weighed(sides: _Sides, weighting: PairWeighting) -> blocks.Pairs:
     forward, backward, own, facing = sides
     return blocks.weigh_pairs(
         forward, backward, own[:, 0], own[:, 1], facing[:, 0], facing[:, 1], weighting=weighting
     )
 
 
-def _weighed_off_diagonal(sides: _Sides, weighting: Weighting, block_info: Any) -> blocks.Pairs:
+def _weighed_off_diagonal(sides: _Sides, weighting: PairWeighting, block_info: Any) -> blocks.Pairs:
     first_row = first_row_of(block_info)
     forward, backward = (blocks.without_core_diagonal(block, first_row) for block in sides[:2])
     return _weighed((forward, backward, *sides[2:]), weighting)
 
 
 def first_row_of(block_info: Any) -> int:
-    """Return the number of the first row of a block, from what Dask says of it."""
+    """Return the number of the first row of a block, from Dask's description of the block."""
     return int(block_info[0]["array-location"][0][0])
 
 
-def _first_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+def _first_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
     base = float(np.log(weighting.smoothing))
     return blocks.first_sparse_part(_weighed(pairs, weighting), first_row_of(block_info), base)
 
 
-def _weights_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+def _weights_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
     return blocks.symmetric_weights(_weighed_off_diagonal(pairs, weighting, block_info))
 
 
-def _target_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+def _target_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
     return blocks.symmetric_target(_weighed_off_diagonal(pairs, weighting, block_info))
 
 
-def _error_block(*pairs: Any, weighting: Weighting, block_info: Any = None) -> Any:
+def _error_block(*pairs: Any, weighting: PairWeighting, block_info: Any = None) -> Any:
     return blocks.irreducible_error(_weighed_off_diagonal(pairs, weighting, block_info))[None]
 
 
@@ -165,7 +165,7 @@ def _words_block(
     core_gram: Floats,
     ridge: Floats,
     *,
-    weighting: Weighting,
+    weighting: PairWeighting,
     **options: Any,
 ) -> Any:
     pairs = _weighed((forward, backward, sides, facing), weighting)

@@ -1,11 +1,10 @@
-"""Apply a block function to all rows of a matrix, in memory or distributed, with the same arithmetic.
+"""Applies block functions to all rows of a matrix, in memory or distributed, with the same arithmetic.
 
-What `linalg.operators` is for matrices that are always distributed, with one thing more: a small matrix stays
-one block in memory, so that a hundred rounds on it are a hundred plain calls and no graph.
-
-A matrix that fits one block is a `csr_array`, and a lift is then a plain call; any other is a Dask array
-whose chunks are `csr_array` blocks of rows by all columns.  Small dense matrices (words × rank, rank × rank)
-are NumPy arrays in the first case and Dask arrays of one chunk in the second.
+It corresponds to `linalg.operators`, which is for matrices that are always distributed. Here a matrix that
+fits one block stays a `csr_array` in memory, and a function applied to it is a plain call: a hundred rounds
+on a small matrix are a hundred calls without a graph. Any other matrix is a Dask array whose chunks are
+`csr_array` blocks of rows by all columns. Small dense matrices (words × rank, rank × rank) are NumPy arrays
+in the first case and Dask arrays of one chunk in the second.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def row_blocks(matrix: Any, *, block_memory: int = BLOCK_MEMORY) -> Array:
 
 
 def one_lazy_block(matrix: Array) -> da.Array:
-    """Return a matrix in memory as a Dask array of one block, a Dask array as it is."""
+    """Return a matrix in memory as a Dask array of one block; a Dask array is returned unchanged."""
     if isinstance(matrix, da.Array):
         return matrix
     return operators.row_blocks(matrix, values_per_block=max(matrix.nnz, 1)).persist()
@@ -98,7 +97,7 @@ def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tu
 
 
 def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array:
-    """Add the partial sums of a stack FAN_IN at a time, in their order."""
+    """Add the partial sums of a stack in their order, FAN_IN at a time."""
     starts = range(0, stacked.numblocks[0], FAN_IN)
     heights = tuple(shape[0] * min(FAN_IN, stacked.numblocks[0] - start) for start in starts)
     merged = stacked.rechunk((heights, shape[1]))
@@ -113,12 +112,12 @@ def _added(stacked: da.Array, shape: tuple[int, int], n_blocks: int) -> da.Array
 
 
 def _fold(block: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
-    """Add the matrices that lie one below the other in a block, in their order."""
+    """Add the matrices that are stacked vertically in a block, in their order."""
     return np.add.reduce(block.reshape(-1, *shape), axis=0)
 
 
 def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
-    """Call a block function for an array in C order: sums of one in another order have other last bits."""
+    """Call a block function so that its result is in C order: in another order, sums have other last bits."""
     return np.ascontiguousarray(function(*arrays))
 
 

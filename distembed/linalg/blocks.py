@@ -131,7 +131,7 @@ def column_dots(left: Floats, right: Floats) -> Floats:
 
 
 def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rows of length one, and zero for a row that is zero or not finite: it has no direction."""
+    """Return rows scaled to length one; a row that is zero or not finite has no direction and becomes zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
 
@@ -162,7 +162,7 @@ def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
 def renormalizing(gram_matrix: Floats, *, threshold: float) -> Floats:
     """Return T such that Z T is orthonormal, given ZᵀZ of columns that had length 1 before a projection.
 
-    As `whitening`, but lengths are taken as they are: a column that a second projection shortens below
+    It differs from `whitening` in that lengths are absolute: a column that a second projection shortens below
     the square root of `threshold` was rounding error and becomes zero.
     """
     values, directions = np.linalg.eigh(gram_matrix)

@@ -1,4 +1,4 @@
-"""The grids on which matrices are cut: from the problem and the memory of a task, never from the workers."""
+"""The block grids of matrices, which depend on the problem and the memory of a task, never on the workers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def balanced_chunks(
 
 
 def balanced_rows(row_sizes: NDArray[np.integer], block_bytes: int) -> tuple[int, ...]:
-    """Return the rows of each block of a sparse matrix, so that a block takes about `block_bytes`.
+    """Return the number of rows of each block of a sparse matrix, so that a block takes about `block_bytes`.
 
-    Rows count by their values and by one mean row each, so that blocks of many empty rows stay small.
+    Rows count by their values and by one average row each, so that blocks of many empty rows stay small.
     """
     costs = np.cumsum(row_sizes + row_sizes.mean()) * STORED_BYTES
     n_blocks = max(1, -(-int(costs[-1]) // block_bytes))
@@ -47,25 +47,25 @@ def balanced_rows(row_sizes: NDArray[np.integer], block_bytes: int) -> tuple[int
 
 
 def row_bounds(sizes: NDArray[np.integer], most_rows: int, most_values: int) -> list[int]:
-    """Return where to cut rows of the given numbers of values: all but the first of a block keep the limits."""
+    """Return where to divide rows with the given numbers of values, so that the rows of a block keep the limits."""
     use = np.cumsum(1 / most_rows + sizes / most_values)
     cuts = np.searchsorted(use, np.arange(1, int(use[-1]) + 1))
     return sorted({0, len(sizes), *map(int, cuts)})
 
 
 def row_chunk(n_rows: int, row_bytes: int, block_memory: int) -> int:
-    """Return the rows of one block: from the problem and the memory of a task, never from the workers."""
+    """Return the number of rows of one block, from the problem and the memory of a task."""
     in_memory = max(1, block_memory // (ROW_COPIES * max(1, row_bytes)))
     return min(in_memory, max(LEAST_ROWS, -(-n_rows // ROW_BLOCKS)), max(1, n_rows))
 
 
 def column_chunk(n_columns: int, column_bytes: int, block_memory: int) -> int:
-    """Return the columns of one block, of which a task holds `column_bytes` each."""
+    """Return the number of columns of one block, of which a task holds `column_bytes` each."""
     in_memory = max(1, block_memory // max(1, column_bytes))
     return min(in_memory, max(LEAST_COLUMNS, -(-n_columns // COLUMN_BLOCKS)))
 
 
 def batches(n: int, size: int) -> tuple[int, ...]:
-    """Return the chunks of n rows in batches of `size`, the last with what is left."""
+    """Return the chunks of n rows in batches of `size`; the last batch holds the remainder."""
     full, rest = divmod(n, size)
     return (size,) * full + ((rest,) if rest else ())

@@ -53,7 +53,7 @@ def _solve_passive(H: Float64s, c: Float64s, passive: NDArray[np.bool_]) -> Floa
 
 @njit(cache=True, nogil=True)
 def _step_back(w: Float64s, z: Float64s, passive: NDArray[np.bool_]) -> Float64s:
-    """Go from w towards z until the first passive variable meets zero, and release those that do."""
+    """Move from w towards z until the first passive variable reaches zero, and release those that have."""
     alpha = 1.0
     for a in range(w.shape[0]):
         if passive[a] and z[a] <= 0.0:
@@ -104,7 +104,7 @@ def _dots(A: Float64s, B: Float64s) -> Float64s:
 
 
 def _ratio(a: Float64s, b: Float64s) -> Float64s:
-    """Return a / b, zero where b is: a recurrence of a finished column stands still."""
+    """Return a / b, and zero where b is zero: the recurrence of a converged column no longer changes."""
     return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
 
 
@@ -155,17 +155,23 @@ def solve_columns(
 
     Parameters
     ----------
-    W : sparse (q, q), non-negative, row sums at most one, spectral radius below one
-    B : array, shape (q, c)
-    start : array, shape (1, c): the first guess of every row
-    tol : bound on ‖B_c - (I - W) Y_c‖₂ / ‖B_c‖₂ for every column c
-    max_iter : most steps; each multiplies by W twice
-    cycle : steps between two looks at the true residual
+    W : sparse (q, q)
+        Non-negative, with row sums of at most one and a spectral radius below one.
+    B : array (q, c)
+        The right-hand sides.
+    start : array (1, c)
+        The initial value of every row.
+    tol : float
+        The bound on ‖B_c - (I - W) Y_c‖₂ / ‖B_c‖₂ for every column c.
+    max_iter : int
+        The largest number of steps, each of which multiplies by W twice.
+    cycle : int
+        The number of steps between two checks of the true residual.
 
     Returns
     -------
-    float64 array, shape (q + 2 + RECORDED_STEPS, c): Y, then the relative residual, the number of steps, and the
-    record of `thinned`, by column.
+    float64 array (q + 2 + RECORDED_STEPS, c)
+        Y, then the relative residual, the number of steps, and the record of `thinned`, by column.
     """
     sizes = np.sqrt(_dots(B, B))
     Y = np.repeat(start, B.shape[0], axis=0)
@@ -180,7 +186,7 @@ def solve_columns(
 
 
 def record_stride(n_steps: int) -> int:
-    """Return the steps from one entry of `thinned` to the next: the least power of two that makes them fit."""
+    """Return the number of steps between entries of `thinned`: the smallest power of two for which they fit."""
     stride = 1
     while n_steps > stride * RECORDED_STEPS:
         stride *= 2
@@ -188,7 +194,7 @@ def record_stride(n_steps: int) -> int:
 
 
 def thinned(record: Float64s) -> Float64s:
-    """Return rows stride - 1, 2 stride - 1, … of a record of many steps, RECORDED_STEPS rows, NaN after the last."""
+    """Return every stride-th row of a record of many steps, as RECORDED_STEPS rows with NaN after the last."""
     stride = record_stride(len(record))
     kept = record[stride - 1 :: stride]
     return np.pad(kept, ((0, RECORDED_STEPS - len(kept)), (0, 0)), constant_values=np.nan)
@@ -232,16 +238,27 @@ def solve_shifted(
 ) -> ShiftedSolution:
     """Solve (L^order + s_i M) y_i = b_i for all i at once, by conjugate gradients scaled by the diagonal.
 
-    Every step lowers each system's energy, so that the objective of the embedding cannot rise however early
-    the steps stop. A column whose right-hand side is zero is zero: the pseudo-inverse's answer.
+    Every step lowers the energy of each system, so that the objective of the embedding cannot rise however
+    early the iteration stops. A column whose right-hand side is zero is zero, as with the pseudo-inverse.
 
     Parameters
     ----------
-    laplacian : CSR, (n × n)
-    confidence : (n,), m
-    shifts : (g,), s_i >= 0
-    targets, start : (n × g), b_i and the first guess
-    tol : largest ‖b_i - A_i y_i‖ / ‖b_i‖
+    laplacian : CSR array (n × n)
+        L.
+    confidence : array (n,)
+        m, the diagonal of M.
+    shifts : array (g,)
+        s_i >= 0.
+    targets : array (n × g)
+        b_i.
+    start : array (n × g)
+        The initial values.
+    order : int
+        The power of L.
+    tol : float
+        The bound on ‖b_i - A_i y_i‖ / ‖b_i‖.
+    max_iter : int
+        The largest number of steps.
     """
     scale = np.linalg.norm(targets, axis=0)
     weights = confidence[:, None] * shifts

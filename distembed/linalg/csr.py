@@ -19,12 +19,14 @@ def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
     Parameters
     ----------
     block : sparse matrix or array, or (rows, columns) array
-    dtype : of the result; default that of the block
+        The block.
+    dtype : dtype, optional
+        The type of the result; by default that of the block.
 
     Returns
     -------
-    CSR array
-        The block itself where it is canonical already, a new one otherwise.
+    csr_array
+        The block itself if it is canonical already, otherwise a new one.
     """
     fits = isinstance(block, sp.csr_array) and (dtype is None or block.dtype == dtype)
     csr = block if fits else sp.csr_array(block, dtype=dtype)
@@ -37,12 +39,12 @@ def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
 
 
 def rows_of(block: sp.csr_array) -> NDArray[np.intp]:
-    """Return the row of each stored value of a CSR block, shape (nnz,)."""
+    """Return the row number of each stored value of a CSR block, shape (nnz,)."""
     return np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
 
 
 def with_values(block: sp.csr_array, values: Any, dtype: Any = np.float32) -> sp.csr_array:
-    """Return a block with the support of another one and values of its own; the indices are shared."""
+    """Return a block with the support of another one and the given values; the indices are shared."""
     data = np.ascontiguousarray(values, dtype=dtype)
     return sp.csr_array((data, block.indices, block.indptr), shape=block.shape)
 
@@ -73,9 +75,9 @@ def row_lengths(block: sp.csr_array) -> Float64s:
 
 
 def unit_rows(X: Any) -> Any:
-    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays one.
+    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays zero.
 
-    Sparse rows get sorted columns, each once.
+    Sparse rows get sorted columns without duplicates.
     """
     if sp.issparse(X):
         X = sp.csr_array(X)

@@ -1,12 +1,13 @@
-"""The algebraically largest eigenpairs of a symmetric matrix known by its products.
+"""The algebraically largest eigenpairs of a symmetric matrix that is known only by its products.
 
-Block Krylov with full orthogonalization in two passes, then Rayleigh-Ritz: after s products the basis
-spans {X, AX, .., A^(s-1) X}, which finds both ends of the spectrum at once, so that one huge negative
-eigenvalue costs one direction of the basis and no convergence. A single orthogonalization pass in float32
-loses the basis within three rounds of PSDVec.
+The method is block Krylov with full orthogonalization in two passes, followed by Rayleigh-Ritz: after s
+products the basis spans {X, AX, .., A^(s-1) X}, which contains both ends of the spectrum, so that one huge
+negative eigenvalue takes one direction of the basis and does not delay convergence. A single
+orthogonalization pass in float32 loses the basis within three rounds of PSDVec.
 
-Where hundreds of eigenvalues stand close together, as in a graph, Krylov spaces of a block grow too large to
-keep. There a polynomial of the matrix, small on what is not wanted, is applied to a block of fixed width.
+Where hundreds of eigenvalues are close together, as in a graph, block Krylov spaces grow too large to store.
+There a polynomial of the matrix that is small on the unwanted eigenvalues is applied to a block of fixed
+width.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
 from distembed.linalg import blocks
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 
@@ -123,10 +124,12 @@ def largest_eigenpairs(
     first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
     bases: list[da.Array] = []
     products: list[da.Array] = []
-    for number in range(1, max(n_passes, -(-k // width)) + 1):
+    most = max(n_passes, -(-k // width))
+    for number in range(1, most + 1):
         block = first if number == 1 else products[-1]
         bases.append(checkpoint(f"{BASIS}-{number}", partial(_orthonormal, block, tuple(bases))))
         products.append(checkpoint(f"{PRODUCT}-{number}", partial(matrix.apply, bases[-1])))
+        tell("passes", number, most)
         found = None if tol is None else _rayleigh_ritz(bases, products, k)
         if found is not None and _converged(found, tol):
             return found
@@ -159,6 +162,10 @@ def filtered_eigenpairs(
 
     Parameters
     ----------
+    matrix : SymmetricMatrix
+        The matrix, known by its products.
+    k : int
+        The number of eigenpairs.
     lower, upper : float
         All eigenvalues lie between.
     extra : int, optional
@@ -167,6 +174,10 @@ def filtered_eigenpairs(
         Most rounds, each of `FILTER_DEGREE` products.
     tol : float
         Stop as soon as every residual is at most ``tol * max|value|``.
+    random_state : int
+        The seed.
+    dtype : dtype
+        float32 or float64, of the vectors.
     checkpoint : Checkpoint
         Keeps ``basis-<r>`` of each round r.
 
@@ -200,6 +211,7 @@ def filtered_eigenpairs(
         basis = checkpoint(f"{BASIS}-{number}", make)
         found = _rayleigh_ritz([basis], [matrix.apply(basis).persist()], width)
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
+        tell("rounds", number, n_rounds)
         if _converged(largest, tol):
             return largest
         degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE

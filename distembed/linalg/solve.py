@@ -1,8 +1,8 @@
-"""Linear systems with many right-hand sides, by block conjugate gradients over row blocks.
+"""Solves linear systems with many right-hand sides by block conjugate gradients over row blocks.
 
-The right-hand sides share every product with the matrix and their search directions: a step for a hundred of
-them removes what a hundred steps for one would, at the price of products of blocks. Iterates are Dask arrays in
-the row chunks of the matrix.
+The right-hand sides share every product with the matrix and their search directions: one step for a hundred
+of them reduces the error as much as a hundred steps for one would, at the cost of products of blocks.
+Iterates are Dask arrays in the row chunks of the matrix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
@@ -72,7 +72,7 @@ class NormalMatrix(NamedTuple):
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
+        """The number of rows of each block."""
         return tuple(self.transposed.chunks[0])
 
     def apply(self, vectors: da.Array) -> da.Array:
@@ -155,7 +155,7 @@ class _Factors(NamedTuple):
 
 
 def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int) -> Solution:
-    """Return the solution for one block, begun again from the true residual where the recurrence lost it."""
+    """Return the solution for one block, restarted from the true residual if the recurrence has drifted from it."""
     lengths = _lengths(right)
     lengths = np.where(lengths > 0, lengths, 1)
     vectors, left_over, n_iter = da.zeros_like(right), right, 0
@@ -187,6 +187,7 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
         sizes = turn @ sizes
         (directions,) = dask.persist(basis + times_matrix(directions, turn.T))
         n_iter += 1
+        tell("steps", n_iter, max_iter)
     return vectors, n_iter
 
 
@@ -198,7 +199,7 @@ def _lengths(vectors: da.Array) -> Floats:
 
 
 def _factors(block: da.Array) -> _Factors:
-    """Return an orthonormal basis of a block and its coefficients, in a second pass where the first is not sharp.
+    """Return an orthonormal basis of a block and its coefficients, with a second pass if the first is not accurate.
 
     Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
     """

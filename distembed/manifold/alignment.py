@@ -6,7 +6,7 @@ row of the second are the same thing. The features (topic proportions) of the fi
 the second are wanted.
 
 The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
-and 12 bytes an edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
+and 12 bytes per edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
 the k sparse systems that one step in Z falls into.
 """
 
@@ -59,22 +59,43 @@ class SemisupervisedAlignment(JointGraphEstimator):
     """Embed two sets of rows by the smallest eigenvectors of their joint Laplacian.
 
     Minimizes tr(ZᵀLZ) with ZᵀZ = I over the graph [[W1, μC], [μCᵀ, W2]], without the constant vector of each
-    connected part.
+    connected component.
 
     Parameters
     ----------
-    n_components : eigenvectors kept, k
-    n_neighbors, affinity, symmetry, metric : of the two graphs, see `neighbor_affinity`
-    correspondence_weight : μ
-    normalization : of the joint Laplacian, see `laplacian`
-    propagate : find further correspondences first, see `propagate_correspondences`
+    n_components : int
+        The number k of eigenvectors.
+    n_neighbors : int
+        The number of neighbors of each row in the graph of its set, see `neighbor_affinity`.
+    affinity : {"binary", "cosine", "gaussian", "local"}
+        The weight of an edge between neighbors.
+    symmetry : {"mutual", "union"}
+        Which edges are kept: those that both rows list, or those that either lists.
+    metric : {"cosine", "euclidean"}
+        The distance between rows.
+    correspondence_weight : float
+        The weight μ of an edge between corresponding rows.
+    normalization : {"none", "symmetric"}
+        The normalization of the joint Laplacian, see `laplacian`.
+    propagate : bool
+        Whether further correspondences are found first, see `propagate_correspondences`.
+    random_state : int, None, Generator or RandomState
+        The seed.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
 
     Attributes
     ----------
-    embedding_ : (n + m, k), the first set's rows first
-    eigenvalues_ : (k,), rising
-    adjacency_ : CSR, (n + m, n + m)
-    links_ : CSR, (n × m)
+    embedding_ : array (n + m, k)
+        The embedding; the rows of the first set come first.
+    eigenvalues_ : array (k,)
+        The eigenvalues, rising.
+    adjacency_ : CSR array (n + m, n + m)
+        The joint graph.
+    links_ : CSR array (n × m)
+        The correspondences.
 
     References
     ----------
@@ -381,7 +402,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return self
 
     def _shortfall(self) -> str:
-        """Return what did not converge, and what to do."""
+        """Return a description of what did not converge, and the remedy."""
         left = self.solver_residuals_[-1] if self.n_iter_ else 0.0
         if left > self.solver_tol:
             return (
@@ -394,7 +415,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: embeddings of float64, and targets of several columns."""
+        """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
         tags.target_tags.required = tags.target_tags.multi_output = True
@@ -434,7 +455,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
 
     def _new_rows(self, X: Any, data_set: int) -> Any:
-        """Return new rows of a set, checked, stored as the set is: sparse or dense."""
+        """Return new rows of a set after checking them, sparse or dense like the set."""
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
         if not data_set:
             return _stored_like(new_matrix(self, X, learnt="embedding_", sparse=sparse), fitted)
@@ -465,7 +486,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
 
     def _unreached(self) -> NDArray[np.bool_]:
-        """Return which rows are joined to no known value, and warn."""
+        """Return the mask of the rows that are connected to no known value, and warn about them."""
         parts = components(self.adjacency_)
         alone = np.bincount(parts, self.confidence_)[parts] == 0
         if alone.any():
@@ -485,7 +506,7 @@ def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
 
 
 def _stored_like(rows: Any, fitted: Any) -> Any:
-    """Return rows sparse where the fitted ones are sparse, and dense where they are dense."""
+    """Return rows as sparse if the fitted ones are sparse, and dense if they are dense."""
     sparse = sp.issparse(getattr(fitted, "_meta", fitted))
     if sparse == sp.issparse(getattr(rows, "_meta", rows)):
         return rows

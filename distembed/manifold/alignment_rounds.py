@@ -1,8 +1,8 @@
-"""The rounds of feature-preserving embeddings: the embedding and the regression improved in turn.
+"""The rounds of feature-preserving embeddings, which improve the embedding and the regression in turn.
 
 `distembed.manifold.alignment` defines the objective. Z, F, L, p, c, λ and σ are those of
-`FeaturePreservingEmbedding`. A round solves k sparse systems for Z, in tasks of a group of columns each, and a
-small regression for F.
+`FeaturePreservingEmbedding`. A round solves k sparse systems for Z, in tasks of a group of columns each, and
+a small regression for F.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, delayed, map_blocks
+from distembed.execution import Checkpoint, compute, delayed, map_blocks, tell
 from distembed.linalg import columns
 from distembed.manifold import alignment_blocks as blocks
 from distembed.manifold.eigenmaps import smallest_eigenpairs
@@ -31,7 +31,7 @@ LEAST_SYSTEMS = 4
 
 
 class Options(Protocol):
-    """What the rounds read of a `FeaturePreservingEmbedding`."""
+    """The options of `FeaturePreservingEmbedding` that the rounds use."""
 
     n_components: int
     regularization: float
@@ -50,7 +50,7 @@ class Options(Protocol):
 
 
 class Problem(NamedTuple):
-    """What stays the same in every round."""
+    """The data that are the same in every round."""
 
     laplacian: sp.csr_array
     confidence: Float64s
@@ -60,7 +60,7 @@ class Problem(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """Z, F and what became of the objective and of the systems, one value per round."""
+    """Z and F, with the objective and the convergence of the systems after each round."""
 
     Z: Float64s
     F: Float64s
@@ -70,9 +70,9 @@ class Embedding(NamedTuple):
 
 
 def alternate(problem: Problem) -> Embedding:
-    """Improve Z and F in turn until the objective falls by less than tol of itself.
+    """Improve Z and F in turn until the objective falls by less than the share tol.
 
-    A round whose systems are not solved says nothing of the objective's smallest value, however little it fell.
+    A round whose systems have not converged is never the last, however little the objective fell in it.
     """
     options = problem.options
     known = _Known(problem.confidence, problem.target)
@@ -85,6 +85,7 @@ def alternate(problem: Problem) -> Embedding:
         step = _Step(problem, known, Z, F)
         Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
         residuals.append(step.residual(Z))
+        tell("rounds", len(residuals), options.max_iter)
         Z, F, value = _regress(problem, Z, known)
         fallen = objective[-1] - value <= options.tol * abs(objective[-1])
         converged = fallen and residuals[-1] <= options.solver_tol
@@ -149,7 +150,7 @@ class _Systems(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Make the best Z for F: k sparse systems, solved in groups of columns."""
+    """The step that computes the best Z for F: k sparse systems, solved in groups of columns."""
 
     problem: Problem
     known: _Known
@@ -157,7 +158,7 @@ class _Step(NamedTuple):
     F: Float64s
 
     def systems(self) -> _Systems:
-        """Return the systems that the step in Z falls into."""
+        """Return the systems of the step in Z."""
         confidence, target = self.known
         shifts, basis = blocks.decoupling_basis(self.F)
         right = (confidence[:, None] * target) @ (self.F.T @ basis)
@@ -204,6 +205,6 @@ def _solve_group(
 
 
 def _group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
-    """Return the systems of one task: from the problem and the memory of a task, never from the workers."""
+    """Return the number of systems of one task, from the problem and the memory of a task."""
     fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
     return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)

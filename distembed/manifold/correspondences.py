@@ -1,7 +1,7 @@
-"""Which rows of two sets are the same thing: given pairs as a matrix, and further pairs found from a few.
+"""Correspondences between the rows of two sets: given pairs as a matrix, and further pairs found from them.
 
-A *correspondence* says that a row of the first set and a row of the second are the same thing. It may be
-certain (confidence 1) or probable.
+A *correspondence* states that a row of the first set and a row of the second describe the same thing. It may
+be certain (confidence 1) or probable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold import alignment_blocks as blocks
@@ -35,6 +35,10 @@ def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> 
     ----------
     correspondences : integer pairs (first row, second row), (c × 2); the same with a confidence, (c × 3);
         or a sparse matrix. A row may occur in several pairs. A pair given twice alike counts once.
+    n_first : int
+        The number of rows of the first set.
+    n_second : int
+        The number of rows of the second set.
 
     Raises
     ------
@@ -96,10 +100,14 @@ class Propagation(NamedTuple):
 
     Attributes
     ----------
-    links : CSR (n × m), the known confidences, and probabilities for the rows of the second set without one
-    spaces : unit rows of both sets in the space in which they were compared last, (n × r) and (m × r)
-    n_found : pairs that each round's maps were fitted to beside the known ones
-    temperature, lost_share : of the probabilities, estimated from known pairs left out
+    links : CSR array (n × m)
+        The known confidences, and probabilities for the rows of the second set without a known one.
+    spaces : tuple of arrays (n × r), (m × r)
+        Unit rows of both sets in the space in which they were last compared.
+    n_found : int array
+        The number of found pairs to which the maps of each round were fitted in addition to the known ones.
+    temperature, lost_share : float
+        The parameters of the probabilities, estimated from known pairs that were left out.
     """
 
     links: sp.csr_array
@@ -146,11 +154,17 @@ def propagate_correspondences(
     ----------
     X1, X2 : dense, (n × d1) and (m × d2)
     links : known correspondences, (n × m)
+    n_rounds : int
+        The number of rounds.
+    first_share : float
+        The share of the found pairs that the first round keeps.
     found_weight : c_ij of a pair found, in the fit of the maps
     exponent : p
     metric : "cosine" compares unit rows, "euclidean" rows less their mean, in units of their root mean square
         (-½ d² stands for the cosine then); the second needs sets that cover the same ground
     random_state : of the folds
+    block_memory : int
+        The memory of one task in bytes.
 
     Raises
     ------
@@ -179,7 +193,7 @@ Spaces = tuple[Float64s, Float64s]
 
 
 class _Search(NamedTuple):
-    """Two sets of unit rows and how their pairs are looked for."""
+    """Two sets of unit rows, and the search for their pairs."""
 
     first: Float64s
     second: Float64s
@@ -227,12 +241,12 @@ class _Search(NamedTuple):
 
 
 JUDGED_PAIRS = 50
-"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to .07. Of fewer
+"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to 0.07. Of fewer
 than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
 
 
 def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
-    """Return temperature and lost share, from known pairs, a fold of them left out in turn."""
+    """Return the temperature and the lost share, estimated from folds of known pairs left out in turn."""
     known = links.tocoo()
     if known.nnz < 2:
         return DEFAULT_TEMPERATURE, 0.5
@@ -246,12 +260,13 @@ def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tupl
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
         judged += blocks.true_margins(search.candidates(search.spaces(rest)[0]), rows, columns)
         n_judged += len(rows)
+        tell("folds", fold + 1, n_folds)
     # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
     return blocks.likeliest_temperature(judged), (n_judged - len(judged) + 0.5) / (n_judged + 1)
 
 
 DEFAULT_TEMPERATURE = 0.05
-"""Where one known pair leaves nothing to estimate: between translations (.01) and comparable texts (.06)."""
+"""Where one known pair leaves nothing to estimate: between translations (0.01) and comparable texts (0.06)."""
 
 
 def _with_probabilities(

@@ -1,8 +1,8 @@
 """The smoothest vectors of a graph: the smallest eigenpairs of its Laplacian, and Laplacian eigenmaps.
 
-A graph in c connected parts has the eigenvalue 0 c times. A method that starts from one vector sees one vector of
-each eigenspace, and finds the other copies by rounding or never; so those vectors, which are known, are taken
-out first, and what remains is found by blocks.
+A graph with c connected components has the eigenvalue 0 c times. A method that starts from one vector finds
+only one vector per eigenspace, and the others by rounding or never. The vectors of eigenvalue 0 are known, so
+they are removed first, and the remaining ones are found by a block method.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def smallest_eigenpairs(
     k : from 1 to n, less the connected parts where their constants are left out
     normalization : of the Laplacian, see `laplacian`
     constants : whether the vectors of eigenvalue 0 belong to the result
+    random_state : int
+        The seed.
     tol : every ‖L z - λ z‖ is to be at most tol times a bound on the largest eigenvalue
 
     Raises
@@ -116,6 +118,10 @@ def laplacian_eigenmaps(
     Parameters
     ----------
     graph : CSR (n × n), a symmetric affinity
+    k : int
+        The number of eigenvectors.
+    random_state : int
+        The seed.
     tol : every ‖N z - (1 - λ) z‖ is to be at most 2 tol
     checkpoint : keeps "eigenmaps": y, and λ below it; and before them the rounds "basis-1", …
 
@@ -175,7 +181,7 @@ def _nontrivial(
 
 
 class _DeflatedGraph(NamedTuple):
-    """B - b E Eᵀ in row blocks: b less the eigenvalues of L, and 0 in place of its zeros."""
+    """The matrix B - b E Eᵀ in row blocks: b minus the eigenvalues of L, and 0 in place of its zeros."""
 
     matrix: da.Array
     trivial: da.Array

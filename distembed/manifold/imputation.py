@@ -1,8 +1,8 @@
-"""Latent Semantic Imputation: vectors of rows that have none, from their place among rows that do.
+"""Latent Semantic Imputation: vectors for rows that have none, from their neighbors among rows that do.
 
 S. Yao, D. Yu, K. Xiao, Enhancing Domain Word Embedding via Latent Semantic Imputation, KDD 2019. The steps
-below are the paper's: the MST-kNN graph (algorithm 1), the weights (equation 2) and the fixed point of
-Y_q <- W_qp Y_p + W_qq Y_q (equation 7), reached by power iteration or directly as a linear system.
+are those of the paper: the MST-kNN graph (algorithm 1), the weights (equation 2) and the fixed point of Y_q
+<- W_qp Y_p + W_qq Y_q (equation 7), computed by power iteration or directly as a linear system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, blockwise, compute, delayed, map_blocks, one_blas_thread, persist
+from distembed.execution import (
+    Checkpoint,
+    blockwise,
+    compute,
+    delayed,
+    map_blocks,
+    one_blas_thread,
+    persist,
+    tell,
+)
 from distembed.linalg import columns
 from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS, column_chunk
 from distembed.linalg.csr import rows_of
@@ -35,7 +44,7 @@ SWEEPS_AT_ONCE = 32
 
 
 class UnreachedRowsError(ValueError):
-    """Some rows without a vector are joined to no row with one."""
+    """An error because some rows without a vector are connected to no row with one."""
 
     def __init__(self, rows: blocks.Int64s) -> None:
         self.rows = rows
@@ -159,6 +168,8 @@ class LatentSemanticImputation(BaseEstimator):
 
         Parameters
         ----------
+        X : array (n, d)
+            The rows.
         distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
             same graph, bit for bit, without making distances again
         """
@@ -302,7 +313,7 @@ def known_rows(Y: Any, n_rows: int) -> Any:
 
 
 def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
-    """Refuse a graph that is not of n_rows rows, or has rows among their own neighbors."""
+    """Raise ValueError for a graph that does not have n_rows rows, or has rows among their own neighbors."""
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
     if graph.nnz and (graph.indices == rows_of(graph)).any():
@@ -326,7 +337,13 @@ def reconstruction_weights(
     Parameters
     ----------
     rows : what `domain_rows` returns, dense
+    graph : sparse (n, n)
+        Row i holds the neighbors of row i.
     simplex : weights on the simplex, else non-negative least squares divided by its sum
+    floor : float
+        The share of the smallest positive weight that is added to all weights of a row.
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps them under "imputation_weights"
 
     Returns
@@ -352,7 +369,7 @@ def reconstruction_weights(
 
 
 def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tuple[int, int]]:
-    """Cut the rows so that the neighbors of one batch, as many as they may be, fit the memory of a task."""
+    """Divide the rows so that the neighbors of one batch fit the memory of a task."""
     n = indptr.size - 1
     entries = max(1, min(block_memory // (2 * row_bytes), -(-int(indptr[-1]) // COLUMN_BLOCKS)))
     cuts = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], entries)))
@@ -416,7 +433,7 @@ class _System(NamedTuple):
 
 
 def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
-    """Return Y in blocks of columns: their systems have nothing to do with each other."""
+    """Return Y in blocks of columns, whose systems are independent of each other."""
     chunk = column_chunk(Y.shape[1], COLUMN_COPIES * 8 * n_unknown, block_memory)
     return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
 
@@ -440,7 +457,7 @@ def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
 
 
 def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
-    """Lift a function of column blocks; what is not a Dask array is given to every task as it is."""
+    """Lift a function of column blocks; an argument that is not a Dask array is passed to every task unchanged."""
     pairs: list[Any] = []
     for argument in arguments:
         pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
@@ -459,7 +476,7 @@ def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> 
 def solve_by_krylov(
     W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
 ) -> Solution:
-    """Solve the system by restarted BiCGSTAB, one task a block of columns; kept under "imputed"."""
+    """Solve the system by restarted BiCGSTAB, one task per block of columns; the result is stored under "imputed"."""
     system = _system(W, Y, known)
     q = system.n_unknown
 
@@ -500,7 +517,7 @@ def solve_by_power(
 ) -> Solution:
     """Iterate until a sweep moves less than tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
 
-    The sweeps are done SWEEPS_AT_ONCE by one task a block of columns, and the last batch again up to the
+    The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
     sweep where the rule stops.
     """
     system = _system(W, Y, known)
@@ -519,6 +536,7 @@ def solve_by_power(
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
+        tell("sweeps", done, max_iter)
     residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
     stride = columns.record_stride(done)

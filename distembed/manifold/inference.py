@@ -1,4 +1,4 @@
-"""What each method of transfer infers for the second of two sets from the same correspondences."""
+"""The results of each method of transfer for the second of two sets, from the same correspondences."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ Float64s = NDArray[np.float64]
 
 
 class TwoSets(NamedTuple):
-    """What every method of transfer is given, beside the correspondences.
+    """The input of every method of transfer, apart from the correspondences.
 
     Attributes
     ----------
-    first, second : (n × d1), (m × d2)
-    graphs : affinity of each set, CSR
-    features : (n × f), of the first set; rows that are all NaN are unknown
+    first, second : arrays (n × d1), (m × d2)
+        The rows of the two sets.
+    graphs : tuple of CSR arrays
+        The affinity of each set.
+    features : array (n × f)
+        The features of the first set; rows that are all NaN are unknown.
     """
 
     first: Any
@@ -35,7 +38,7 @@ class TwoSets(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """What a method infers for the second set, and the space in which it compares the sets, if it has one."""
+    """The features that a method infers for the second set, and the space in which it compares the sets, if any."""
 
     features: Float64s
     spaces: tuple[Float64s, Float64s] | None
@@ -44,7 +47,7 @@ class Inference(NamedTuple):
 def infer_by_each_method(
     sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding, *, alignment_components: int = 50
 ) -> dict[str, Inference]:
-    """Return what each method makes of the same correspondences.
+    """Return the inference of each method from the same correspondences.
 
     - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
     - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
@@ -56,8 +59,12 @@ def infer_by_each_method(
 
     Parameters
     ----------
+    sets : TwoSets
+        The rows, graphs and features of the two sets.
     links : known correspondences, (n × m)
     model : its options are used, its graph is that of `sets`
+    alignment_components : int
+        The number of components of semisupervised alignment.
     """
     known = _without_unknown(sets)
     dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
@@ -78,7 +85,7 @@ def infer_by_each_method(
 
 
 def _without_unknown(sets: TwoSets) -> TwoSets:
-    """Return the sets with column means for unknown features: controls have no notion of them."""
+    """Return the sets with column means in place of unknown features, which the controls cannot handle."""
     means = np.nanmean(sets.features, axis=0)
     return sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
 

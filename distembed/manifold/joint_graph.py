@@ -1,4 +1,4 @@
-"""What the estimators of two sets of rows share: the options of the joint graph, and how it is made."""
+"""The common base of the estimators of two sets of rows: the options of the joint graph, and its construction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from distembed.validation import checked_matrix, seed_of, training_matrix
 
 
 class JointGraphEstimator(BaseEstimator):
-    """What both estimators share: the options of the joint graph, and how it is made."""
+    """The common base of both estimators: the options of the joint graph, and its construction."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class JointGraphEstimator(BaseEstimator):
         self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse rows where their cosines are all that is needed."""
+        """Return the scikit-learn tags: sparse rows are accepted where only their cosines are needed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse()
         return tags
@@ -108,7 +108,7 @@ class JointGraphEstimator(BaseEstimator):
 
 
 def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    """Return a checkpoint that keeps its arrays under names that begin with `prefix`."""
+    """Return a checkpoint that adds a prefix to the names of its arrays."""
 
     def keep(name: str, make: Callable[[], da.Array]) -> da.Array:
         return checkpoint(f"{prefix}-{name}", make)

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist, tell
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
@@ -135,7 +135,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: sparse input is taken."""
+        """Return the scikit-learn tags: sparse input is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -295,8 +295,20 @@ def neighborhood_graph(
     Parameters
     ----------
     X : (n × m) NumPy, SciPy sparse or Dask array
+    n_neighbors : int
+        The number of nearest rows.
     threshold : float, optional
         Join rows with c > threshold (0 to 1) instead of the n_neighbors nearest.
+    affinity : str
+        The weight of an edge, one of the names above.
+    symmetry : {"union", "mutual"}
+        Whether one of two rows must be among the nearest of the other, or both.
+    degree : int
+        The degree of the polynomial affinity.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
 
     Raises
     ------
@@ -435,6 +447,7 @@ def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
             meta=np.empty((0, 0)),
         )
         products[:, first:last] = compute(sparse_times(transposed, panel))
+        tell("columns", last, m)
     return products
 
 
@@ -479,6 +492,10 @@ def random_projection(
     Parameters
     ----------
     X : (n × m) NumPy, SciPy sparse or Dask array
+    n_components : int
+        The number of columns of the result.
+    random_state : int, None, Generator or RandomState
+        The seed.
     density : float, optional
         Share of non-zero cells of R; default 1/√m (Li, Hastie & Church 2006).
 

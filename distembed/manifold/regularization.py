@@ -1,4 +1,4 @@
-"""The strength of a feature-preserving embedding's ridge, chosen by pairs left out."""
+"""The choice of the ridge of a feature-preserving embedding by pairs that are left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from distembed.neighbors.graphs import components
 
 
 class RegularizationChoice(NamedTuple):
-    """What `choose_regularization` found.
+    """The result of `choose_regularization`.
 
     Attributes
     ----------
-    regularization : the value with the smallest error
-    errors : RMSE over the rows left out, by value
+    regularization : float
+        The value with the smallest error.
+    errors : dict
+        The root mean square error over the rows left out, by value.
     """
 
     regularization: float

@@ -80,7 +80,7 @@ def inner_product(x: Floats, y: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def insert(list_: Float64s, value: float, row: float) -> None:
-    """Put (value, row) into its place of one sorted list (2, k), dropping the last; nothing if behind."""
+    """Insert (value, row) into one sorted list (2, k), dropping the last entry, unless it belongs after it."""
     at = list_.shape[1] - 1
     if not (value < list_[0, at] or (value == list_[0, at] and (row < list_[1, at] or list_[1, at] < 0))):
         return
@@ -96,7 +96,7 @@ def insert(list_: Float64s, value: float, row: float) -> None:
 
 
 def accurate_squares(X: Floats, Z: Floats) -> Float64s:
-    """Return all ‖x_i - z_j‖² by a matrix product, measured again where cancellation took its digits."""
+    """Return all ‖x_i - z_j‖² by a matrix product, computed again from differences where cancellation lost digits."""
     X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     sizes = np.einsum("id,id->i", X, X)[:, None] + np.einsum("jd,jd->j", Z, Z)
     squares = sizes - 2.0 * (X @ Z.T)
@@ -125,7 +125,7 @@ def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:
 
 
 def empty_lists(n_rows: int, k: int) -> Float64s:
-    """Return neighbor lists with nothing in them."""
+    """Return neighbor lists without entries."""
     lists = np.full((n_rows, 2, k), np.inf)
     lists[:, 1] = -1.0
     return lists
@@ -145,7 +145,7 @@ def _scan(
     limits: Float64s,
     inner: bool,
 ) -> None:
-    """Measure every pair whose lower bound row_norm + column_norm + product can still enter the row's list."""
+    """Measure every pair whose lower bound row_norm + column_norm + product may still enter the row's list."""
     last = lists.shape[2] - 1
     for i in range(products.shape[0]):
         limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
@@ -174,20 +174,21 @@ def _any_below(products: Floats, column_norms: Float64s, limit: float) -> bool:
     return n_below > 0
 
 
-def _filter_rows(X: Floats, center: Float64s, *, inner: bool) -> tuple[Floats, Float64s]:
-    """Return the centered rows in the precision of X and (1 - 2c)‖x‖², c the rounding bound of their products.
+def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> tuple[Floats, Float64s]:
+    """Return the centered rows and (1 - 2c)‖x‖², c the rounding bound of their products.
 
+    The rows are in the precision of X, or in float32 where they are `single`.
     |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
     Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
     For `inner`, -c‖x‖²: -c (|a|² + |b|²) - fl(a·b) <= -a·b. What underflow may take from a product is subtracted
     too; values whose products overflow float32 stay in float64.
     """
     centered = X - center
-    if X.dtype == np.float32 and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
+    if (single or X.dtype == np.float32) and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
         centered = centered.astype(np.float32)
     limits = np.finfo(centered.dtype)
     bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
-    underflow = 4 * X.shape[1] * float(np.finfo(X.dtype).tiny)
+    underflow = 4 * X.shape[1] * float(limits.tiny)
     norms = np.einsum("id,id->i", centered, centered, dtype=np.float64)
     return centered, (-bound if inner else 1.0 - 2.0 * bound) * norms - underflow
 
@@ -202,6 +203,7 @@ def nearest_in_tile(
     *,
     k: int,
     inner: bool = False,
+    single: bool = False,
     limits: Float64s | None = None,
 ) -> Float64s:
     """Return for each row of X the k nearest rows of Z that belong to another group.
@@ -218,6 +220,7 @@ def nearest_in_tile(
     center : float64 array, shape (d,), about the mean; it moves the bound, not the result. Zeros for `inner`
     k : length of the lists
     inner : the nearest are those of the largest inner products
+    single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
     limits : float64 array, shape (r,): what lies farther from a row is of no interest, and may be left out
 
     Returns
@@ -226,8 +229,8 @@ def nearest_in_tile(
     """
     lists = empty_lists(X.shape[0], k)
     limits = np.full(X.shape[0], np.inf) if limits is None else limits
-    rows, row_norms = _filter_rows(X, center, inner=inner)
-    columns, column_norms = _filter_rows(Z, center, inner=inner)
+    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
+    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
     rows *= -1 if inner else -2
     for i in range(0, X.shape[0], PRODUCT_ROWS):
         part = slice(i, i + PRODUCT_ROWS)
@@ -283,13 +286,23 @@ def nearest_in_distances(
     *,
     k: int,
 ) -> Float64s:
-    """Return what `nearest_in_tile` returns for all rows of Z, bit for bit, from distances at hand.
+    """Return the result of `nearest_in_tile` for all rows of Z, bit for bit, from stored distances.
 
     They only rule pairs out, by their rounding bound; the pairs left are measured again in float64.
 
     Parameters
     ----------
+    X : array (n, d)
+        The rows.
+    row_groups : int64 array (r,)
+        The group of each row of X; pairs of one group are left out.
+    Z : array (c, d)
+        The rows among which neighbors are sought.
+    column_groups : int64 array (c,)
+        The group of each row of Z; pairs of one group are left out.
     distances : float32 array, shape (r, c): Euclidean, each within `STORED_ERROR` of the truth
+    k : int
+        The number of neighbors.
     """
     lists = empty_lists(X.shape[0], k)
     _scan_stored(distances, X, Z, row_groups, column_groups, lists)

@@ -57,12 +57,14 @@ def _stored(X: sp.csr_array) -> Stored:
 
 
 class ColumnSplit(NamedTuple):
-    """How a tile treats its columns.
+    """The division of a tile's columns into dense and light ones.
 
     Attributes
     ----------
-    place : int32 array, shape (m,): a dense column's place from 0, -1 - place for a light one
+    place : int32 array (m,)
+        The place of a dense column, from 0; -1 - place for a light one.
     n_dense, n_light : int
+        The number of dense and of light columns.
     """
 
     place: Int32s
@@ -83,7 +85,7 @@ def split_columns(X: sp.csr_array, Z: sp.csr_array, dense_values: int) -> Column
 
 
 def column_counts(block: sp.csr_array) -> Float64s:
-    """Return in how many rows of a block each column is stored, (m,)."""
+    """Return the number of rows of a block in which each column is stored, (m,)."""
     return np.bincount(block.indices, minlength=block.shape[1]).astype(np.float64)
 
 
@@ -198,8 +200,12 @@ def tile_candidates(
 
     Parameters
     ----------
+    X : csr_array (r, m)
+        Unit rows.
     row_groups, column_groups : int64 arrays; pairs of one group are left out (a row and itself, a component)
     first_row, first_column : the row numbers of X and of Z start here
+    Z : csr_array (c, m)
+        Unit rows.
     dense_values : float32 values that the dense columns of both sides may hold
     k : length of the lists
     """
@@ -229,7 +235,7 @@ def _collect(
     column_best: Float32s,
     column_at: Int32s,
 ) -> None:
-    """Enter every score into the falling lists of its row and its column; equal ones keep their order."""
+    """Insert every score into the falling lists of its row and its column; equal scores keep their order."""
     last = row_best.shape[1] - 1
     column_limits = np.full(scores.shape[1], -np.inf, np.float32)
     for i in range(scores.shape[0]):
@@ -305,8 +311,14 @@ def measured_candidates(
 
     Parameters
     ----------
+    X : csr_array (r, m)
+        Unit rows.
+    Z : csr_array (c, m)
+        The unit rows that are candidates.
     column_ids : the row numbers of Z, one after the other
     candidates : candidate lists, (r, 2, K)
+    k : int
+        The number of neighbors.
     """
     lists = empty_lists(X.shape[0], k)
     row = np.zeros(X.shape[1])

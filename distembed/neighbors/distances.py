@@ -1,7 +1,8 @@
-"""Distances between rows, block by block, and the grid of rows that every search here runs on.
+"""Distances between rows, block by block, and the grid of row blocks that every search uses.
 
-The neighbors and the spanning tree make the distances they need again, tile by tile, by matrix products. They can
-also read them where they are kept (`distance_rows`, shared with whoever else wants them), and find the same bits.
+The search for neighbors and the spanning tree compute the distances they need, tile by tile, by matrix
+products. They can also read stored distances (`distance_rows`, shared with other users), with the same bits
+as a result.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ VALUE_BYTES = 32
 
 
 def rows_of_tile(block_memory: int) -> int:
-    """Return the most rows of a sparse block: its float32 tile takes a quarter of the memory of a task."""
+    """Return the largest number of rows of a sparse block: its float32 tile takes a quarter of a task's memory."""
     return max(1, isqrt(block_memory // 16))
 
 
 def dense_values(block_memory: int) -> int:
-    """Return how many float32 values a sparse tile may hold in dense columns: half the memory of a task."""
+    """Return the number of float32 values that a sparse tile may hold in dense columns: half of a task's memory."""
     return block_memory // 8
 
 
@@ -48,7 +49,7 @@ def _as_float(X: Any) -> Any:
 
 
 def _check_rows(X: da.Array, metric: Metric) -> None:
-    """Raise for rows that hold NaN or infinity, or only zeros where cosine needs a direction."""
+    """Raise ValueError for rows that hold NaN or infinity, or only zeros where the cosine needs a direction."""
     faults = compute(
         map_blocks(
             lambda block: blocks.row_faults(block)[:, None],
@@ -79,6 +80,8 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     X : NumPy, SciPy sparse or Dask array, shape (n, d). It is read once per search: pass a Dask array that is
         cheap to read (persisted, or from a store).
     metric : "euclidean", or "cosine" (sparse rows allowed), which measures rows of unit length
+    block_memory : int
+        The memory of one task in bytes.
 
     Raises
     ------
@@ -195,7 +198,7 @@ def distance_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = B
 
 
 def distance_chunk(n_rows: int, block_memory: int) -> int:
-    """Return the rows of one block of `distance_rows`."""
+    """Return the number of rows of one block of `distance_rows`."""
     strip = min(n_rows, blocks.PRODUCT_COLUMNS)
     return min(n_rows, max(1, block_memory // (4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip)))
 
@@ -213,12 +216,18 @@ def search_distances(
     *,
     k: int,
 ) -> da.Array:
-    """Return what `search_lists` returns, bit for bit, from the Euclidean distances of `rows` and all `columns`.
+    """Return the result of `search_lists`, bit for bit, from the Euclidean distances of `rows` and all `columns`.
 
     Parameters
     ----------
     distances : float32 Dask array, shape (rows, columns), in blocks of whole rows
     rows, columns : what `domain_rows` returns, dense
+    row_groups : int64 array (r,)
+        The group of each row of X; pairs of one group are left out.
+    column_groups : int64 array (c,)
+        The group of each row of Z; pairs of one group are left out.
+    k : int
+        The number of neighbors.
     """
     grid = distances.chunks[0]
     return blockwise(
@@ -249,7 +258,7 @@ def _search_block(
 
 
 def as_euclidean(distances: da.Array | None, metric: Metric) -> da.Array | None:
-    """Return kept distances of a metric as those of the rows of `domain_rows`: of unit rows for cosine."""
+    """Return stored distances of a metric as those of the rows of `domain_rows`, which are unit rows for cosine."""
     if distances is None or metric == "euclidean":
         return distances
     return map_blocks(_chords, distances, dtype=np.float32, meta=np.empty((0, 0), np.float32))

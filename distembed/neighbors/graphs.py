@@ -57,6 +57,14 @@ def neighbor_affinity(
     ----------
     X : array, (n × d): NumPy, SciPy sparse or Dask
     n_neighbors : at most n - 1, less the rows of zeros
+    affinity : str
+        The weight of an edge, one of the names above.
+    symmetry : {"union", "mutual"}
+        Whether one of two rows must be among the nearest of the other, or both.
+    metric : str
+        The distance between rows.
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps the search under "neighbors"
 
     Returns
@@ -95,13 +103,13 @@ def _check_options(affinity: str, symmetry: str, metric: str) -> None:
 
 
 def _without_zeros(X: Any, metric: str) -> tuple[Any, NDArray[np.bool_]]:
-    """Return the rows that have a direction, and where they are."""
+    """Return the rows that have a direction, and their row numbers."""
     kept = row_is_used(X, metric)
     return (X, kept) if kept.all() else (X[np.flatnonzero(kept)], kept)
 
 
 def row_is_used(X: Any, metric: str) -> NDArray[np.bool_]:
-    """Return which rows can be measured, (n,): all, but not the rows of zeros under the cosine."""
+    """Return which rows can be measured, (n,): all rows, except rows of zeros for the cosine."""
     if metric != "cosine":
         return np.ones(X.shape[0], bool)
     if isinstance(X, da.Array):

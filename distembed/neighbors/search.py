@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -41,7 +41,7 @@ Measure = Metric | Literal["inner_product"]
 """How near two rows are: by a distance, or by their inner product, which is none (no spanning tree has it)."""
 
 # The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
-# of k alone find .74 to .94 of 8 true neighbors of word and factor vectors, lists of 30 .99 (tests/benchmarks,
+# of k alone find 0.74 to 0.94 of 8 true neighbors of word and factor vectors, lists of 30 0.99 (tests/benchmarks,
 # IMPUTATION.md).
 SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.
@@ -125,6 +125,8 @@ def nearest_neighbors(
     k : neighbors wanted, less than n
     metric : "euclidean", "cosine", or "inner_product" (dense rows): the k rows of the largest inner products
     distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
 
     Raises
@@ -137,6 +139,14 @@ def nearest_neighbors(
     return nearest_rows(
         rows, k, metric=metric, distances=kept, block_memory=block_memory, checkpoint=checkpoint
     )
+
+
+class Products(NamedTuple):
+    """How the products of dense rows are taken: for inner products, in float32, of blocks that are read again."""
+
+    inner: bool = False
+    single: bool = False
+    reread: bool = False
 
 
 def row_metric(metric: Measure) -> Metric:
@@ -153,24 +163,36 @@ def nearest_rows(
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
     reread: bool = False,
+    single: bool = False,
 ) -> Neighbors:
-    """Return what `nearest_neighbors` returns, of rows that `domain_rows` returned for the `row_metric`.
+    """Return the result of `nearest_neighbors` for rows that `domain_rows` returned for the `row_metric`.
 
     Parameters
     ----------
+    rows : array
+        The rows, as `domain_rows` returns them.
+    k : int
+        The number of neighbors.
+    metric : str
+        The distance between rows.
     distances : Euclidean, of these very rows
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
     reread : each task reads its blocks of dense rows again, so that memory never holds all rows
+    single : dense rows were float32 before they had unit length: pairs are ruled out in that precision
     """
     if not 1 <= k < rows.shape[0]:
         raise ValueError(
             f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
         )
     ids = np.arange(rows.shape[0])
-    options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "reread": reread}
+    products = Products(inner=metric == "inner_product", single=single, reread=reread)
+    options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "products": products}
 
     def make() -> da.Array:
-        inner = metric == "inner_product"
-        return search_lists(rows, ids, rows, ids, k=k, distances=distances, inner=inner, **options)
+        return search_lists(rows, ids, rows, ids, k=k, distances=distances, **options)
 
     with one_blas_thread():
         return Neighbors(checkpoint("neighbors", make), metric)
@@ -193,6 +215,16 @@ def approximate_neighbors(
 
     Parameters
     ----------
+    X : array (n, d)
+        The rows.
+    k : int
+        The number of neighbors.
+    metric : str
+        The distance between rows.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
     random_state : seed of pynndescent and of the sample
     n_sampled : rows whose true neighbors are searched to measure the recall
 
@@ -220,7 +252,7 @@ def approximate_rows(
     random_state: int = 0,
     n_sampled: int = 1000,
 ) -> tuple[Neighbors, float]:
-    """Return what `approximate_neighbors` returns, of rows that `domain_rows` returned for the metric."""
+    """Return the result of `approximate_neighbors` for rows that `domain_rows` returned for the metric."""
     try:
         from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
     except ImportError as error:
@@ -262,55 +294,70 @@ def search_lists(
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
-    inner: bool = False,
-    reread: bool = False,
+    products: Products = Products(),  # noqa: B008 - a frozen record
 ) -> da.Array:
     """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
 
     Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Their Euclidean distances, in
     blocks of whole rows, are read where they are given. Of sparse rows the candidates are searched at once, and kept
-    by the checkpoint as "neighbor-candidates"; of many dense rows, the "neighbor-limits". `inner` and `reread` are
-    of dense rows: see `nearest_rows`.
+    by the checkpoint as "neighbor-candidates"; of dense rows in many blocks, the "neighbor-limits".
     """
     if distances is not None:
         return search_distances(distances, rows, row_groups, columns, column_groups, k=k)
-    if sp.issparse(rows._meta):
-        if inner:
-            raise ValueError(
-                "sparse rows are measured by metric='cosine' only: pass a dense X for inner products"
-            )
-        return _search_sparse(rows, row_groups, columns, column_groups, k, block_memory, checkpoint)
-    center = np.zeros(rows.shape[1]) if inner else compute(column_powers(columns, 1)) / columns.shape[0]
-    options: dict[str, Any] = {"center": center, "k": k, "inner": inner}
+    if not sp.issparse(rows._meta):
+        return _search_dense(rows, row_groups, columns, column_groups, k, checkpoint, products)
+    if products.inner:
+        raise ValueError(
+            "sparse rows are measured by metric='cosine' only: pass a dense X for inner products"
+        )
+    return _search_sparse(rows, row_groups, columns, column_groups, k, block_memory, checkpoint)
+
+
+# --------------------------------------------------------------------------- dense rows
+
+
+def _search_dense(
+    rows: da.Array,
+    row_groups: blocks.Int64s,
+    columns: da.Array,
+    column_groups: blocks.Int64s,
+    k: int,
+    checkpoint: Checkpoint,
+    products: Products,
+) -> da.Array:
+    """Return `search_lists` of dense rows: tiles in which few pairs are measured."""
+    center = np.zeros(rows.shape[1])
+    if not products.inner:
+        center = compute(column_powers(columns, 1)) / columns.shape[0]
+    options: dict[str, Any] = {"center": center, "k": k, "inner": products.inner, "single": products.single}
     marks, limits = _along(row_groups, rows), None
     if rows is columns and rows.numblocks[0] >= LIMITED_BLOCKS:
         limits = _limits([rows, "id", marks, "i"], checkpoint, options)
+    ids, groups = np.arange(columns.shape[0]), column_groups
 
-    def lists_of(rows: da.Array, marks: da.Array, limits: da.Array | None, columns: da.Array) -> da.Array:
-        arguments: list[Any] = [
+    def lists_of(rows: da.Array, marks: Any, limits: Any, columns: da.Array) -> da.Array:
+        arguments = [
             rows,
             "id",
             marks,
             "i",
             columns,
             "jd",
-            _along(np.arange(len(columns)), columns),
+            _along(ids, columns),
+            "j",
+            _along(groups, columns),
             "j",
         ]
-        arguments += [_along(column_groups, columns), "j", limits, None if limits is None else "i"]
-        return _lists_of_tiles(_dense_tile, arguments, **options)
+        return _lists_of_tiles(_dense_tile, [*arguments, limits, None if limits is None else "i"], **options)
 
-    if not reread:
+    if not products.reread:
         return lists_of(rows, marks, limits, columns)
     # Blocks under names of their own for each block of rows are let go between its tiles.
-    return da.concatenate(
-        [
-            lists_of(
-                rows.blocks[i], marks.blocks[i], None if limits is None else limits.blocks[i], clone(columns)
-            )
-            for i in range(rows.numblocks[0])
-        ]
-    )
+    parts = [
+        (rows.blocks[i], marks.blocks[i], None if limits is None else limits.blocks[i])
+        for i in range(rows.numblocks[0])
+    ]
+    return da.concatenate([lists_of(*part, clone(columns)) for part in parts])
 
 
 def _limits(marked: list[Any], checkpoint: Checkpoint, options: dict[str, Any]) -> da.Array:
@@ -323,9 +370,9 @@ def _limits(marked: list[Any], checkpoint: Checkpoint, options: dict[str, Any]) 
     return da.from_array(compute(kept), chunks=kept.chunks)
 
 
-def _own_limits(X: Any, groups: Any, *, center: Any, k: int, inner: bool) -> blocks.Float64s:
+def _own_limits(X: Any, groups: Any, *, center: Any, **options: Any) -> blocks.Float64s:
     ids = np.arange(X[0].shape[0])
-    lists = blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, k=k, inner=inner)
+    lists = blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options)
     return np.ascontiguousarray(lists[:, 0, -1])
 
 
@@ -361,20 +408,10 @@ def _along(values: Any, rows: da.Array) -> da.Array:
 
 
 def _dense_tile(
-    X: Any,
-    groups: Any,
-    Z: Any,
-    ids: Any,
-    column_groups: Any,
-    limits: Any,
-    *,
-    center: Any,
-    k: int,
-    inner: bool,
+    X: Any, groups: Any, Z: Any, ids: Any, column_groups: Any, limits: Any, *, center: Any, **options: Any
 ) -> blocks.Float64s:
     # Blocks of a contracted dimension arrive in a list; every array here has one block of columns.
-    options = {"k": k, "inner": inner, "limits": limits}
-    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, center, **options)
+    lists = blocks.nearest_in_tile(X[0], groups, Z[0], ids, column_groups, center, limits=limits, **options)
     return lists[:, None]
 
 

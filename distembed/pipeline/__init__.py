@@ -1,1 +1,1 @@
-"""What a job is: configuration, stages, runner, cluster, report, command line."""
+"""The definition of a job: configuration, stages, runner, cluster, report, command line."""

@@ -11,7 +11,7 @@ import signal
 import click
 
 import distembed
-from distembed.pipeline.commands import export, jobs, vectors
+from distembed.pipeline.commands import export, inference, jobs, start, vectors
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -46,8 +46,9 @@ def cli() -> None:
     """
 
 
-for command in (*jobs.COMMANDS, *vectors.COMMANDS, *export.COMMANDS):
-    cli.add_command(command)
+for subject in (start, jobs, vectors, export, inference):
+    for command in subject.COMMANDS:
+        cli.add_command(command)
 
 
 if __name__ == "__main__":

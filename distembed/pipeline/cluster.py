@@ -1,6 +1,6 @@
-"""Clients of Dask's distributed scheduler: local worker processes, or a cluster that runs already.
+"""Clients of Dask's distributed scheduler: local worker processes, or a running cluster.
 
-Apart from `workers`, so that a run on threads need not import it: a third of a second.
+It is separate from `workers`, so that a run on threads does not import it, which takes a third of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WATCH_SECONDS = 2.0
 
 
 class OneBlasThread(WorkerPlugin):
-    """Give each worker, now or later connected, one BLAS thread a task."""
+    """Limits every worker, also one that connects later, to one BLAS thread per task."""
 
     name = "distembed-one-blas-thread"
 
@@ -46,7 +46,7 @@ class OneBlasThread(WorkerPlugin):
         self._limit.enter_context(one_blas_thread())
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002
-        """Lift the limit."""
+        """Remove the limit."""
         self._limit.close()
 
 
@@ -73,7 +73,7 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     Raises
     ------
     ConnectionError
-        No scheduler answers there, no worker joins it, or its workers lack distembed.
+        If no scheduler answers there, no worker joins it, or its workers lack distembed.
     """
     resources.enter_context(_without_tracebacks())
     try:
@@ -129,14 +129,14 @@ def _with_workers(client: Client) -> Client:
 
 @contextmanager
 def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Name the workers that fall silent, and turn what Dask raises when its processes die into one sentence.
+    """Report the workers that stop responding, and turn Dask's error when its processes die into one sentence.
 
     Raises
     ------
     ConnectionError
-        The scheduler is gone.
+        If the scheduler is gone.
     KilledBlockError
-        A block, or another task of the stage, killed one worker after the other.
+        If a block, or another task of the stage, killed one worker after the other.
     """
     stop = threading.Event()
     threading.Thread(target=_name_silent_workers, args=(client, note, stop), daemon=True).start()

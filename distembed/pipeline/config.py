@@ -59,6 +59,11 @@ def parse_job(
         raise JobError(f"{name} is not valid TOML: {error}") from None
     for setting in settings:
         _override(tree, setting)
+    return checked_job(tree, name=name, folder=folder, workspace=workspace)
+
+
+def checked_job(tree: dict[str, Any], *, name: str, folder: Path, workspace: str | None = None) -> Job:
+    """Check a job given as a table of sections; see `parse_job`."""
     if workspace is not None:
         tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
     model = _model_of(tree, name)

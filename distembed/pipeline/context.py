@@ -1,7 +1,8 @@
-"""What a system is, what a stage is and what it works with.
+"""Systems, stages, and the context in which a stage runs.
 
-A stage is a function of a `Context`. It opens its inputs from the workspace, hands them to the estimators, and lets
-the `Stage` of the workspace write every block; everything it does is redone by the block when it is run again.
+A stage is a function of a `Context`. It opens its inputs from the workspace, passes them to the estimators,
+and lets the `Stage` of the workspace write every block; a stage that is run again computes only the blocks
+that are missing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from distembed.vectors import WordVectors
 
 
 class Context(NamedTuple):
-    """What a stage works with; `job` is the `Job` of its own system."""
+    """The context in which a stage runs; `job` is the `Job` of its own system."""
 
     job: Any
     workspace: Workspace
@@ -35,9 +36,9 @@ class Context(NamedTuple):
     reporter: Reporter
     workers: Workers
 
-    def progress(self, task: str) -> Callable[[int, int], None]:
-        """Return a callable that tells how many of all blocks are done."""
-        return partial(self.reporter.advance, task)
+    def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
+        """Return a callable that reports how many of all blocks, or of other units, are done."""
+        return partial(self.reporter.advance, task, unit=unit)
 
 
 class StageSpec(NamedTuple):
@@ -62,19 +63,20 @@ class Counted(NamedTuple):
 
 
 class Sizes(Protocol):
-    """What a system knows or estimates of the size of a job before it runs."""
+    """The sizes of a job that a system knows or estimates before it runs."""
 
     @property
     def sentence(self) -> str:
-        """Return the sizes in words."""
+        """The sizes in words."""
 
 
 class System(NamedTuple):
-    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and what it gives away.
+    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its exports.
 
-    `sizes` takes a job and what its workspace has counted of it, if there is one. `report` names the module of the
-    report, imported when a run ends; `exports` that of the tables that `distembed export` writes, whose `TABLES` are
-    functions of a job and its workspace by name, the system's main one first.
+    `sizes` takes a job and the sizes that its workspace has counted, if there is one. `report` names the
+    module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
+    writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
+    `inference` names the module whose `inferred_table` makes the table of documents that a job has not seen.
     """
 
     job: type[Job]
@@ -82,6 +84,7 @@ class System(NamedTuple):
     sizes: Callable[[Any, Counted | None], Sizes]
     report: str
     exports: str = "distembed.pipeline.export.tables"
+    inference: str | None = None
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
@@ -97,13 +100,13 @@ class System(NamedTuple):
         return str(import_module(self.report).closing_text(job, workspace, where))
 
     def tables(self) -> dict[str, MakeTable]:
-        """Return what makes each table that a finished workspace gives away, the main one first."""
+        """Return the functions that make each table of a finished workspace, the main one first."""
         tables: dict[str, MakeTable] = import_module(self.exports).TABLES
         return tables
 
 
 def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkpoint:
-    """Return a checkpoint that keeps some states as outputs of their own, which other stages read."""
+    """Return a checkpoint that stores some intermediate arrays as separate outputs, which other stages read."""
 
     def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
         if name not in names:
@@ -119,7 +122,7 @@ def kept_as(ctx: Context, names: dict[str, str], *, meaning: str = "") -> Checkp
 
 
 def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
-    """Return a checkpoint that takes some states from the outputs of stages before."""
+    """Return a checkpoint that takes some intermediate arrays from the outputs of earlier stages."""
 
     def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
         return ctx.workspace.array(names[name]) if name in names else ctx.stage.checkpoint(name, make)
@@ -128,7 +131,7 @@ def read_as(ctx: Context, names: dict[str, str]) -> Checkpoint:
 
 
 def makes_only_temporaries(manifest: StageManifest) -> bool:
-    """Return whether nothing of a stage outlives the stages that read it."""
+    """Return whether all outputs of a stage are temporary."""
     return all(output.spec.temporary for output in manifest.outputs.values())
 
 

@@ -1,4 +1,4 @@
-"""Read the neighbor graph that a workspace holds."""
+"""Reads the neighbor graph of a workspace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import compute
@@ -24,6 +25,14 @@ class NeighborGraph(NamedTuple):
     indices: NDArray[np.int64]  # (n, k)
     values: NDArray[np.float64]  # (n, k)
     metric: Measure
+
+    @property
+    def csr(self) -> sp.csr_array:
+        """The values as a sparse array, (n × n): a row for each row, its entries nearest first, zeros stored."""
+        found = self.indices >= 0
+        indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+        n = len(self.names)
+        return sp.csr_array((self.values[found], self.indices[found], indptr), shape=(n, n))
 
 
 def read_neighbors(workspace: str | os.PathLike[str]) -> NeighborGraph:

@@ -1,10 +1,10 @@
-"""What a job reads from outside, stamped: what tells one version of a file from another.
+"""The external inputs of a job, and the stamps that distinguish one version of a file from another.
 
-What a stage reads are the paths of the job (`InputPath`) that are among its parameters; the runner stamps
-them here, one way for all. The files of a path that hold little are known by their content, so that a `touch`
-changes nothing; larger ones by what their store says of a version (ETag, generation, time to the nanosecond),
-and by their content where it says nothing. The stamps that a committed stage recorded stand in for files that
-are no longer there.
+A stage reads the paths of the job (`InputPath`) that are among its parameters; the runner stamps them here,
+in the same way for all. Small files are identified by their content, so that a `touch` changes nothing;
+larger ones by the version that their store reports (ETag, generation, time to the nanosecond), and by their
+content if it reports none. The stamps that a committed stage recorded are used for files that no longer
+exist.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Stamps = dict[str, list[Any]]
 
 
 class Inputs(NamedTuple):
-    """The stamps of the files of each path by its name, the name of each path, and the paths where nothing lies."""
+    """The stamps of the files of each path by its name, the name of each path, and the paths without files."""
 
     stamps: dict[str, Stamps]
     names: dict[str, str]
@@ -122,14 +122,14 @@ def _stamp(fs: Any, info: Mapping[str, Any], *, digested: bool) -> list[Any]:
 
 
 def _version(fs: Any, info: Mapping[str, Any]) -> str:
-    """Return what the store says of a file's version, "" where it says nothing to rely on."""
+    """Return the version of a file that the store reports; "" if it reports none that is reliable."""
     if isinstance(fs, LocalFileSystem):
         return f"mtime {os.stat(info['name']).st_mtime_ns} ns"  # noqa: PTH116 - fsspec's time is a float
     return next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
 
 
 def recorded_bytes(manifest: StageManifest) -> int:
-    """Return the bytes of all files that a committed stage has read."""
+    """Return the total size in bytes of the files that a committed stage has read."""
     files: Mapping[str, Stamps] = manifest.parameters.get(FILES, {})
     return sum(int(stamp[0]) for stamps in files.values() for stamp in stamps.values())
 
@@ -161,6 +161,11 @@ def _marks(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Read]:
     )
     for inner in get_args(annotation):
         yield from _marks(inner)
+
+
+def is_input(annotation: Any) -> bool:
+    """Return whether the values of a type name files that a stage reads."""
+    return Read.FILES in set(_marks(annotation))
 
 
 def texts_in(value: Any) -> Iterator[str]:

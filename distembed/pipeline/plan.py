@@ -1,6 +1,6 @@
-"""What a job will take, before anything runs: tasks, bytes and the memory of a task, stage by stage.
+"""The resources that a job will need, before it runs: tasks, bytes and memory per task, for each stage.
 
-Each stage carries its own plan (`StageSpec.plan`), made from the sizes of its system (`System.sizes`).
+Each stage has its own plan (`StageSpec.plan`), made from the sizes of its system (`System.sizes`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
 
 MAX_TASKS = 100_000
-"""More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms a task)."""
+"""More tasks than this in one graph keep the scheduler busier than the workers (1.4 ms per task)."""
 
 WORKER_BYTES = 500 * 2**20
 """Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
@@ -25,10 +25,10 @@ SCRATCH_FACTOR = 8.0
 
 
 class StagePlan(NamedTuple):
-    """One line of a plan: bytes read and written in all, the peak bytes of one task, and those that all tasks share.
+    """One line of a plan: bytes read and written in total, the peak bytes of one task, and those shared by all tasks.
 
-    `tasks` are those of all `graphs` that the stage computes one after the other. The memory of a stage that is not
-    `exact` was made from estimated sizes: too much of it is a warning, and no reason to refuse the job.
+    `tasks` are those of all `graphs` that the stage computes one after the other. If a stage is not `exact`,
+    its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
     """
 
     tasks: int
@@ -41,7 +41,7 @@ class StagePlan(NamedTuple):
 
     @property
     def tasks_per_graph(self) -> int:
-        """The tasks that Dask holds at once."""
+        """The number of tasks that Dask holds at once."""
         return -(-self.tasks // self.graphs)
 
     def peak_bytes(self, n_threads: int) -> int:
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
         """Return the plan as lines of text."""
         head, n_threads = f"{shown(self.job.job.title)}\n{self.sizes}\n", self.job.resources.n_workers
         width = max(14, *(len(name) + 1 for name in self.stages))
-        rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak a task':>14}"]
+        rows = [f"{'stage':<{width}}{'tasks':>8}{'reads':>13}{'writes':>13}{'peak per task':>14}"]
         rows += [
             f"{name:<{width}}{s.tasks:>8,}{format_bytes(s.read_bytes):>13}{format_bytes(s.written_bytes):>13}"
             f"{format_bytes(s.peak_bytes(1)):>14}"

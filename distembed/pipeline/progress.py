@@ -1,4 +1,4 @@
-"""What a person sees while a job runs: bars with an ETA on a terminal, plain lines elsewhere."""
+"""The display of a running job: bars with an ETA on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.terminal import shown, write
 
-PLAIN_LINE_SECONDS = 10.0
+PLAIN_LINE_SECONDS, MOST_LINE_SECONDS = 10.0, 60.0
 
 
 class Reporter(Protocol):
-    """Receives what happens in a run; a library stays silent, the command line prints."""
+    """Receives the events of a run; a library stays silent, the command line prints."""
 
     def note(self, message: str) -> None:
         """Show one fact."""
 
-    def advance(self, task: str, done: int, total: int) -> None:
-        """Show that `done` of `total` blocks of `task` are finished."""
+    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
+        """Show that `done` of `total` blocks, rounds or the like of `task` are finished."""
 
     def close(self) -> None:
-        """Take down what is on the screen."""
+        """Remove the display."""
 
 
 class Silent:
-    """A reporter that says nothing."""
+    """A reporter that displays nothing."""
 
     def note(self, message: str) -> None:
         """Ignore a fact."""
 
-    def advance(self, task: str, done: int, total: int) -> None:
+    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
         """Ignore progress."""
 
     def close(self) -> None:
-        """Have nothing to take down."""
+        """Do nothing, since nothing is displayed."""
 
 
 class TerminalReporter:
-    """Bars with elapsed time and ETA on a terminal; on anything else a plain line every few seconds."""
+    """Bars with elapsed time and ETA on a terminal; on anything else plain lines, the longer it takes the fewer."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._bars: Progress | None = None
         self._tasks: dict[str, int] = {}
         self._last: dict[str, float] = {}
-        self._began: dict[str, float] = {}
+        self._began: dict[str, tuple[float, int]] = {}
 
     def note(self, message: str) -> None:
         """Print one line."""
@@ -63,12 +64,12 @@ class TerminalReporter:
         else:
             self._console.print(shown(message), highlight=False, markup=False)
 
-    def advance(self, task: str, done: int, total: int) -> None:
+    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
         if self._console.is_terminal:
-            self._move_bar(task, done, total)
+            self._move_bar(task if unit == "blocks" else f"{task}, {unit}", done, total)
         else:
-            self._print_line(task, done, total)
+            self._print_line(task, done, total, unit)
 
     def close(self) -> None:
         """Remove the bars."""
@@ -94,11 +95,17 @@ class TerminalReporter:
             self._tasks[task] = self._bars.add_task(shown(task), total=total)
         self._bars.update(self._tasks[task], completed=done, total=total)  # type: ignore[arg-type]
 
-    def _print_line(self, task: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        began = self._began.setdefault(task, now)
-        if done == total or now - self._last.setdefault(task, now) < PLAIN_LINE_SECONDS:
+    def _print_line(self, task: str, done: int, total: int, unit: str) -> None:
+        now, name = time.monotonic(), f"{task} {unit}"
+        began, first = self._began.setdefault(name, (now, done))
+        if done == total or now - self._last.setdefault(name, now) < line_seconds(now - began):
             return
-        self._last[task] = now
-        left = f", about {(now - began) / done * (total - done):.0f} s left" if done else ""
-        self.note(f"  {task}: {done} of {total} blocks{left}")
+        self._last[name] = now
+        seconds = (now - began) / (done - first) * (total - done) if done > first else None
+        left = "" if seconds is None else f", about {format_seconds(round(seconds))} left"
+        self.note(f"  {task}: {done:,} of {total:,} {unit}{left}")
+
+
+def line_seconds(elapsed: float) -> float:
+    """Return how long after one plain line of a task the next may come: a tenth of what has passed, 10 to 60 s."""
+    return min(max(PLAIN_LINE_SECONDS, elapsed / 10), MOST_LINE_SECONDS)

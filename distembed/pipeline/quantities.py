@@ -23,6 +23,14 @@ def format_bytes(n_bytes: float) -> str:
     return f"{n_bytes / 1024**power:.{1 if power else 0}f} {unit}"
 
 
+def format_size(n_bytes: int) -> str:
+    """Write a number of bytes without loss as a job file takes it: `64MiB`, or plain digits."""
+    units = (("GiB", 30), ("MiB", 20), ("KiB", 10))
+    return next(
+        (f"{n_bytes >> power}{unit}" for unit, power in units if n_bytes % (1 << power) == 0), str(n_bytes)
+    )
+
+
 def format_seconds(seconds: float) -> str:
     """Write a duration as seconds, minutes or hours."""
     if not math.isfinite(seconds):

@@ -1,4 +1,4 @@
-"""The systems a job can ask for: each a module that exports one `SYSTEM`, imported when a job asks for it.
+"""The systems that a job can ask for: each is a module that exports one `SYSTEM` and is imported on demand.
 
 The estimators and the drawing of a report take seconds to import, which `distembed --help` should not cost.
 """

@@ -1,7 +1,8 @@
-"""Run a job stage by stage, skip what is done and whole, and say what happened."""
+"""Runs a job stage by stage, skips the stages that are complete, and reports what happened."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from distembed.execution import Listener, heard_by
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
@@ -49,7 +51,7 @@ REPORT_SEAL = "report/index.json"
 
 
 class Outcome(NamedTuple):
-    """What a run did: the stages it ran and skipped, and what to print at its end."""
+    """The result of a run: the stages it ran and skipped, and the text to print at its end."""
 
     ran: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -57,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What all stages of a run share; `standings` are of every stage that it runs or skips."""
+    """The data that all stages of a run share; `standings` are of every stage that it runs or skips."""
 
     job: Job
     workspace: Workspace
@@ -177,7 +179,7 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
 
 
 def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
-    """Read every file of a stage that is done, and note what does not hold its digest."""
+    """Read every file of a finished stage, and record the files that do not match their digest."""
     if not standing.is_done:
         return standing
     stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
@@ -199,7 +201,7 @@ def _check_inputs(run: Run) -> None:
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
-    """Report what this run replaces, and go on only if that is little or asked for."""
+    """Report what this run replaces, and continue only if that is little or was asked for."""
     made_with = provenance.made_with(run.crew.client)
     every = list(run.standings.values())
     _note_other_versions(run, made_with)
@@ -212,7 +214,7 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
 
 
 def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
-    """Report which stages other versions have made; they are kept."""
+    """Report the stages that were made with other versions; they are kept."""
     by_difference: dict[str, list[str]] = {}
     for name, standing in run.standings.items():
         if standing.is_kept and standing.before is not None:
@@ -227,7 +229,7 @@ def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
 
 
 def _run_stage(standing: Standing, run: Run) -> bool:
-    """Run a stage unless it is done and whole; tell whether it ran."""
+    """Run a stage unless it is complete; return whether it ran."""
     spec, workspace, reporter = standing.spec, run.workspace, run.reporter
     stage = _open(standing, run)
     if stage.is_committed and not standing.damaged:
@@ -238,7 +240,11 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         stage.reopen(standing.damaged)
     _plan_of_run(run).check({spec.name})  # by what earlier stages have counted
     context = Context(run.job, workspace, stage, reporter, run.crew)
-    with run.crew.watched(spec.name, reporter.note), Meter(run.crew) as meter:
+    with (
+        run.crew.watched(spec.name, reporter.note),
+        Meter(run.crew) as meter,
+        heard_by(_rounds_of(spec, run)),
+    ):
         _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()
@@ -252,6 +258,11 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     return True
 
 
+def _rounds_of(spec: StageSpec, run: Run) -> Listener:
+    """Return what shows the rounds that a stage reports."""
+    return lambda what, done, total: run.reporter.advance(spec.name, done, total, unit=what)
+
+
 def _earlier_work(standing: Standing) -> dict[str, float]:
     """Return the seconds of work that a resumed or repaired stage kept, as a fact beside its wall time."""
     before = standing.before
@@ -261,7 +272,7 @@ def _earlier_work(standing: Standing) -> dict[str, float]:
 
 
 def _restore_inputs(spec: StageSpec, run: Run) -> None:
-    """Make the temporary outputs of input stages again where they were dropped and are needed once more."""
+    """Compute the temporary outputs of input stages again if they were dropped and are needed."""
     done = run.workspace.stages()
     for name in spec.inputs:
         dropped = any(output.dropped for output in done[name].outputs.values())
@@ -275,7 +286,7 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
 
 def _spent(facts: Mapping[str, Any]) -> str:
     return (
-        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} a process, "
+        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} per process, "
         f"{format_bytes(facts['peak_total_bytes'])} together"
     )
 
@@ -290,7 +301,7 @@ def _open(standing: Standing, run: Run) -> Stage:
 
 
 def _record(job: Job, workspace: Workspace) -> None:
-    """Write the job as it is run, defaults resolved; what made each stage is in its manifest."""
+    """Write the job as it is run, with its defaults; the versions that made each stage are in its manifest."""
     text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)).encode()
     if workspace.read_file(JOB_FILE) != text:
         workspace.write_file(JOB_FILE, text)
@@ -304,19 +315,22 @@ def _closing_text(run: Run, system: System, *, until: str | None) -> str:
     where = f"workspace  {run.workspace.url}"
     if len(run.standings) < len(system.stages(run.job)):
         return f"stopped after {until}; the same command without --until goes on\n{where}"
-    report = _write_report(run.job, run.workspace)
+    report = _write_report(run.job, run.workspace, run.reporter)
     return f"{system.closing_text(run.job, run.workspace, report)}\n{where}"
 
 
-def _write_report(job: Job, workspace: Workspace) -> str:
+def _write_report(job: Job, workspace: Workspace, reporter: Reporter) -> str:
     """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
     page = workspace.read_file(REPORT)
     made_from = _made_from(job, workspace)
     if page is None or workspace.read_file(REPORT_SEAL) != _report_seal(made_from, page):
+        began = time.perf_counter()
+        reporter.note("report: drawing the figures and tables")
         page = system_of(job).page(job, workspace).encode()
         _record(job, workspace)
         workspace.write_file(REPORT, page)
         workspace.write_file(REPORT_SEAL, _report_seal(made_from, page))
+        reporter.note(f"{'report':<16}{format_seconds(time.perf_counter() - began):>10}")
     return workspace.path(REPORT)
 
 
@@ -334,7 +348,7 @@ def _report_seal(made_from: str, page: bytes) -> bytes:
     return seal({"made_from": made_from, "content": new_digest(page).hexdigest()})
 
 
-def report_job(job: Job) -> str:
+def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
     """Write the report of a finished job if it is not there, and return where it is.
 
     Raises
@@ -350,14 +364,14 @@ def report_job(job: Job) -> str:
                 raise ValueError(
                     f"there is no report yet: stage {standing.spec.name} is {state}; run the job first"
                 )
-        return _write_report(job, workspace)
+        return _write_report(job, workspace, reporter or Silent())
 
 
 # --- looking at a workspace ----------------------------------------------------------------------------------
 
 
 def plan_job(job: Job) -> Plan:
-    """Return what a job would take; sizes that committed stages know are exact."""
+    """Return the resources that a job needs; the sizes that committed stages know are exact."""
     return _planner(system_of(job), _existing(job))(job)
 
 
@@ -396,7 +410,7 @@ def planned_losses(job: Job) -> list[str]:
 
 
 def job_status(job: Job) -> str:
-    """Return a line for each stage: done with its time and memory, how far it is, or why it is done again."""
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again."""
     workspace = _existing(job)
     if workspace is None:
         return f"{job.job.workspace}: nothing there yet; type: distembed run"
@@ -420,7 +434,7 @@ def _state(standing: Standing, workspace: Workspace) -> str:
 
 
 def _provenance_lines(found: Sequence[Standing]) -> list[str]:
-    """Return what made the stages that are done, a line for each set of versions."""
+    """Return the versions that made the finished stages, one line per set of versions."""
     stages: dict[str, list[str]] = {}
     for standing in found:
         if standing.is_done and standing.before is not None:
@@ -451,7 +465,7 @@ def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
         return f"stage {spec.name} is not committed: it has no manifest"
     for name, known in done[spec.name].inputs.items():
         if name in done and done[name].fingerprint != known:
-            return f"stage {spec.name} rests on a stage {name} that was replaced"
+            return f"stage {spec.name} depends on a stage {name} that was replaced"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What all job files share: sections that refuse unknown keys, and where inputs are.
+"""The parts common to all job files: sections that refuse unknown keys, and the places of inputs.
 
 Every section is a frozen pydantic model, so a misspelt option is an error that names the nearest real one and never
 a silent default. The sections of one system are in `config.py` of its own folder, those of a corpus in
@@ -32,7 +32,10 @@ from pydantic import (
 from distembed.options import NonNegativeInt, Option, RandomState, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), "a size, such as 64MiB"]
+SIZE = "a size, such as 64MiB"
+"""What the type of sizes is called."""
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0), SIZE]
 """A size in bytes, written `268435456` or `"256MiB"`."""
 
 
@@ -116,6 +119,8 @@ def section_of(
         own = {name for name, default in declared.items() if default is not OPTION}
         if strangers := {*exclude, *changed, *declared} - own - {*options}:
             raise TypeError(f"there is no option {', '.join(sorted(strangers))} of {sources}")
+        for name in own & {*options}:
+            section.model_fields[name].description = options[name].meaning
         fields: dict[str, Any] = {
             name: _field(one._replace(default=changed.get(name, one.default)))
             for name, one in options.items()
@@ -155,7 +160,17 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 class JobSection(Section):
-    """`[job]`: what is run and where its workspace is."""
+    """`[job]`: what is run and where its workspace is.
+
+    Attributes
+    ----------
+    system : str
+        What is run: the name of one of the systems.
+    title : str
+        The title of the report.
+    workspace : str
+        The folder or URL where everything that a run makes is kept.
+    """
 
     system: Annotated[str, AfterValidator(_known_system)] = DEFAULT_SYSTEM
     title: str = "distembed job"
@@ -163,7 +178,17 @@ class JobSection(Section):
 
 
 class ReportSection(Section):
-    """`[report]`: what the report shows beside the figures of every run."""
+    """`[report]`: what the report shows beside the figures of every run.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The words or names whose neighbors the report lists; by default the first few.
+    n_neighbors : int
+        How many neighbors of each word are listed.
+    n_map_words : int
+        How many words or names the map shows.
+    """
 
     words: tuple[str, ...] = ()
     n_neighbors: int = Field(default=8, ge=1)
@@ -171,7 +196,18 @@ class ReportSection(Section):
 
 
 class ResourcesSection(Section):
-    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
+    """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`.
+
+    Attributes
+    ----------
+    block_memory : int
+        The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of
+        results.
+    workers : int, optional
+        Local threads or processes; by default one per core.
+    memory_limit : int
+        The memory of a process; a job whose counted sizes cannot fit it is refused.
+    """
 
     block_memory: Bytes = parse_bytes("64MiB")
     workers: int | None = Field(default=None, ge=1)

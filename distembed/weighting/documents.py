@@ -1,4 +1,4 @@
-"""Weights of document × word counts: tf-idf, log-entropy, and the choice of words.
+"""Weights of document × word counts: tf-idf and log-entropy.
 
 Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (documents) by all columns
 (words).  A weighting of a Dask array is lazy but for one pass that sums the columns.
@@ -6,7 +6,7 @@ Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (doc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,6 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.execution import blockwise, compute, delayed, map_blocks
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
@@ -113,47 +112,6 @@ def document_frequencies(counts: Any) -> NDArray[np.int64]:
         If a count is negative, NaN or infinite.
     """
     return _column_sums(column_frequencies, _lifted(counts), 1, np.int64)[0]
-
-
-def choose_words(
-    words: Sequence[str],
-    frequencies: NDArray[np.int64],
-    *,
-    n_documents: int,
-    min_documents: int = 1,
-    max_share: float = 1.0,
-    stop_words: Collection[str] = ENGLISH_STOP_WORDS,
-) -> NDArray[np.int64]:
-    """Return the indices of the words to keep, rising: not too rare, not too common, not stop words.
-
-    Parameters
-    ----------
-    words : sequence of str
-    frequencies : int64 array (words,)
-        From `document_frequencies`.
-    n_documents : int
-    min_documents : int
-        Words in fewer documents are left out.
-    max_share : float
-        Words in a larger share of the documents are left out.
-    stop_words : collection of str
-        scikit-learn's English list by default; () for none.
-
-    Raises
-    ------
-    ValueError
-        If `words` and `frequencies` differ in length, or no word is left.
-    """
-    if len(words) != len(frequencies):
-        raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
-    wanted = np.array([word not in stop_words for word in words], dtype=bool)
-    wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= max_share * n_documents)
-    if not wanted.any():
-        raise ValueError(
-            f"None of {len(words)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
-            f"of {n_documents}, and not a stop word; lower min_documents or raise max_share."
-        )
-    return np.flatnonzero(wanted)
 
 
 def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:

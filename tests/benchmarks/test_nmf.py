@@ -15,13 +15,14 @@ from sklearn import decomposition
 from threadpoolctl import threadpool_limits
 
 import distembed as de
+from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.systems.topics.stages import TopicSizes, stages
-from distembed.weighting.documents import choose_words, select_words, tf_idf
+from distembed.weighting.documents import select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50
 
@@ -81,7 +82,9 @@ def newsgroups(shared):
     """Return tf-idf of 20 Newsgroups, words in four documents or more."""
     corpus = de.read_corpus(str(shared / "data" / "docclust" / "20newsgroups_bydate.jsonl.xz"))
     every = de.build_vocabulary(corpus)
-    kept = choose_words(every.words, every.document_counts, n_documents=18_846, min_documents=4)
+    kept = choose_words(
+        every.words, every.document_counts, n_documents=18_846, min_documents=4, stop_words="english"
+    )
     counts = count_document_terms(corpus, every).compute()
     return tf_idf(select_words(counts, kept))
 

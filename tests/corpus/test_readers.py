@@ -296,7 +296,7 @@ def test_latin_1_in_utf_8(tmp_path):
     with pytest.raises(
         CorpusError, match=r't\.txt is not UTF-8: byte 0xef at offset 122 .*encoding="latin-1"'
     ):
-        read_corpus(path).tokenize()
+        read_corpus(path, encoding="utf-8").tokenize()
     tokens = read_corpus(path, errors="replace").tokenize()
     assert tokens.summaries[0].n_replaced == 1
     assert not list(tmp_path.glob("*partial*"))
@@ -337,7 +337,7 @@ def test_glob_without_files(tmp_path):
 )
 def test_bad_json(tmp_path, line, message):
     path = write(tmp_path / "t.jsonl", b'{"text": "a b"}\n{"text": "c"}\n' + line + b"\n")
-    options = {"id_field": "key", "title_field": "name", "label_field": "class"}
+    options = {"id_field": "key", "title_field": "name", "label_field": "class", "encoding": "utf-8"}
     for partition_bytes in (1 << 20, 20):
         with pytest.raises(CorpusError, match=message):
             read_corpus(path, partition_bytes=max(partition_bytes, len(line)), **options).tokenize()

@@ -20,6 +20,7 @@ from distembed.corpus import (
     read_corpus,
 )
 from distembed.corpus import vocabulary as module
+from distembed.corpus.vocabulary import choose_words
 from distembed.counting import count_cooccurrences, count_document_terms
 
 
@@ -170,3 +171,37 @@ def xz_lines(path):
 
     with lzma.open(path, "rt", encoding="utf-8") as file:
         yield from file
+
+
+def test_choose_words():
+    words = ["the", "fish", "rare", "common"]
+    counts = np.array([9, 4, 1, 10])
+    options = {"n_documents": 10, "min_documents": 2, "max_share": 0.9}
+    assert choose_words(words, counts, stop_words="english", **options).tolist() == [1]
+    assert choose_words(words, counts, stop_words="english", keep=["the", "rare"], **options).tolist() == [
+        0,
+        1,
+        2,
+    ]
+    assert choose_words(words, np.array([9, 4, 0, 10]), n_documents=10).tolist() == [0, 1, 3]
+    with pytest.raises(ValueError, match="None of 4 words"):
+        choose_words(words, counts, n_documents=10, min_documents=11)
+    with pytest.raises(ValueError, match="4 words were given with 3"):
+        choose_words(words, counts[:3], n_documents=10)
+    with pytest.raises(ValueError, match="stop_words is 'klingon'; give"):
+        choose_words(words, counts, n_documents=10, stop_words="klingon")
+
+
+def test_words_that_tell_documents_apart(tmp_path):
+    """`build_vocabulary` leaves out what is rare, common or a stop word, and keeps the counts of the rest."""
+    texts = ["sun moon the", "sun sea the", "sun moon rare the", "sun sky sky the"]
+    (tmp_path / "c.txt").write_text("\n".join(texts) + "\n")
+    docs = read_corpus(tmp_path / "c.txt", layout="line")
+    every = build_vocabulary(docs)
+    chosen = build_vocabulary(docs, min_documents=2, max_share=0.9)
+    assert chosen.words == ["moon"]
+    assert (chosen.counts.tolist(), chosen.document_counts.tolist()) == ([2], [2])
+    assert build_vocabulary(docs, stop_words="english").words == [w for w in every.words if w != "the"]
+    assert build_vocabulary(docs, stop_words=["the"], max_size=2).words == ["sun", "moon"]
+    assert build_vocabulary(docs, max_share=0.4, keep=["sun"]).words == ["sun", "sky", "rare", "sea"]
+    assert every.take(np.array([1, 0])).words == every.words[1::-1]

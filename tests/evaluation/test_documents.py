@@ -53,7 +53,7 @@ def test_a_permutation_of_labels_is_perfect():
 
 @pytest.mark.parametrize(("classes", "labels"), [([1, 2], [1]), ([], []), ([[1]], [[1]])])
 def test_bad_labels_are_refused(classes, labels):
-    with pytest.raises(ValueError, match="give one each a document"):
+    with pytest.raises(ValueError, match="give one of each per document"):
         documents.clustering_scores(classes, labels)
 
 
@@ -65,7 +65,7 @@ def test_summary_over_starts():
     assert found.best == scores[1]
     assert found.n_starts == 2
     for objectives in ([1.0], [1.0, np.nan]):
-        with pytest.raises(ValueError, match="one finite objective a start"):
+        with pytest.raises(ValueError, match="one finite objective per start"):
             documents.summarize_scores(scores, objectives)
     with pytest.raises(ValueError, match="0 scores"):
         documents.summarize_scores([], [])
@@ -139,5 +139,5 @@ def test_same_class_cosines_are_drawn_where_pairs_are_many():
     assert drawn.mean() == pytest.approx(all_pairs.mean(), abs=0.03)
     again = documents.same_class_cosines(vectors, np.zeros(400), max_pairs=5000)[0.0]
     np.testing.assert_array_equal(drawn, again)
-    with pytest.raises(ValueError, match="one class a vector"):
+    with pytest.raises(ValueError, match="one class per vector"):
         documents.same_class_cosines(vectors, np.zeros(3))

@@ -114,7 +114,7 @@ def test_the_halves_of_a_set_are_whole_items_and_together_all_of_it(word_set):
 
 def test_bad_input():
     rows = some_rows()
-    with pytest.raises(ValueError, match="give one row a word"):
+    with pytest.raises(ValueError, match="give one row per word"):
         SparseSpace(WORDS[:3], rows)
     with pytest.raises(ValueError, match="13 of them distinct"):
         SparseSpace([*WORDS[:13], "w0"], rows)

@@ -18,10 +18,11 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
+from distembed.corpus.vocabulary import choose_words
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization import nmf_rounds, nmf_starts, row_lifts
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-from distembed.weighting.documents import choose_words, document_frequencies, select_words, tf_idf
+from distembed.weighting.documents import document_frequencies, select_words, tf_idf
 from tests.references import nmf as plain
 
 CHUNKS = {"whole": (60,), "even": (20, 20, 20), "ragged": (7, 31, 1, 21), "single": (1,) * 60}
@@ -536,7 +537,9 @@ def classic(shared):
     columns = np.array([place[word] for document in tokens for word in document])
     counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
     counts.sum_duplicates()
-    kept = choose_words(words, document_frequencies(counts), n_documents=len(tokens), min_documents=3)
+    kept = choose_words(
+        words, document_frequencies(counts), n_documents=len(tokens), min_documents=3, stop_words="english"
+    )
     X = tf_idf(select_words(counts, kept), dtype=np.float64)
     position = np.full(len(words), -1)
     position[kept] = np.arange(kept.size)

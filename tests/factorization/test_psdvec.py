@@ -222,7 +222,7 @@ def test_the_objective_from_the_residual_is_the_weighted_squared_error(n, seed):
     np.fill_diagonal(counts, 0)
     totals, u = counts.sum(1) + 1, rng.dirichlet(np.ones(n))
     vectors = rng.standard_normal((n, 3))
-    weighting = blocks.Weighting(0.02, 1.5, 1.5)
+    weighting = blocks.PairWeighting(0.02, 1.5, 1.5)
     pairs = blocks.weigh_pairs(
         csr_array(counts), csr_array(counts.T), totals, u, totals, u, weighting=weighting
     )

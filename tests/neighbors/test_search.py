@@ -65,11 +65,35 @@ def expected_row(block, near):
     return -near.distances[0].compute()[order]
 
 
-def test_blocks_read_again_for_each_tile_give_the_same_bits(cut):
+@pytest.mark.parametrize("options", [{"reread": True}, {"single": True}, {"single": True, "reread": True}])
+def test_ways_to_search_give_the_same_bits(cut, options):
     X = points(dtype=np.float32)
-    rows = distances.domain_rows(X)
-    plain, again = (search.nearest_rows(rows, 6, reread=reread).lists.compute() for reread in (False, True))
+    X[7] = X[3] * (1 + 2.0**-20)  # nearer than the rounding of float32 products
+    rows = distances.domain_rows(X, metric="cosine")
+    plain = search.nearest_rows(rows, 6, metric="cosine").lists.compute()
+    again = search.nearest_rows(rows, 6, metric="cosine", **options).lists.compute()
     assert plain.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+def test_pairs_nearer_than_float32_tells_apart_are_measured(metric):
+    """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
+    X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400)
+    rows = distances.domain_rows(da.from_array(X, chunks=(400, -1)))
+    plain, single = (
+        search.nearest_rows(rows, 6, metric=metric, single=single).lists.compute() for single in (False, True)
+    )
+    assert single.tobytes() == plain.tobytes()
+    values = near_products(X) if metric == "inner_product" else -oracle.distances(X)
+    order = np.argsort(np.where(np.eye(400), np.inf, -values), axis=1, kind="stable")[:, :6]
+    assert (plain[:, 1] == order).mean() > 0.99  # the oracle rounds too
+
+
+def test_limits_by_the_own_block_leave_the_lists_as_they_are(monkeypatch):
+    X = clusters(40, 5).astype(np.float32)
+    whole = nearest_neighbors(X, 6).lists.compute()
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
+    assert nearest_neighbors(X, 6).lists.compute().tobytes() == whole.tobytes()
 
 
 def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):

@@ -210,6 +210,14 @@ def test_options_that_do_not_fit_together_are_found_before_a_run(tmp_path: Path)
         load_job(write(tmp_path, MINIMAL + "[counting]\ndraw = 1\n"))
 
 
+@pytest.mark.parametrize("written", ["", "[counting]", '[counting]\nweighting = "ramp"'])
+def test_a_section_that_is_written_in_part_keeps_the_defaults_of_its_system(
+    tmp_path: Path, written: str
+) -> None:
+    job = load_job(write(tmp_path, MINIMAL + written))
+    assert (job.counting.window, job.counting.direction) == (3, "left")
+
+
 def test_a_seed_of_a_job_is_a_number(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"psdvec\.random_state = -1 is not allowed"):
         load_job(write(tmp_path, MINIMAL + "[psdvec]\nrandom_state = -1\n"))

@@ -95,6 +95,8 @@ def test_lists_csr_and_edges_say_the_same_and_equal_brute_force(finished: tuple[
     csr = sp.vstack([stored.blocks[i].compute() for i in range(stored.numblocks[0])], format="csr")
     assert csr.nnz == N * K  # the edge of length zero as well
     np.testing.assert_array_equal(csr[np.arange(N)[:, None], graph.indices].toarray(), graph.values)
+    np.testing.assert_array_equal(graph.csr.indices.reshape(N, K), order)
+    assert (graph.csr != csr).nnz == 0
     edges = pq.read_table(workspace / "edges").to_pydict()
     assert edges["source"] == [name for name in NAMES for _ in range(K)]
     assert edges["target"] == [NAMES[j] for j in order.ravel()]

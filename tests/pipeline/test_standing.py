@@ -115,7 +115,7 @@ def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
     assert again(tiny, "vocabulary.min_count=2").ran
     manifest = Path("manifest", "core.json")
     shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
-    assert "stage core rests on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
+    assert "stage core depends on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
 
 
 # --- what is read from outside --------------------------------------------------------------------------------

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +17,7 @@ import pytest
 import distembed as de
 from distembed.factorization import nmf_rounds
 
-from .conftest import digest_here, run
+from .conftest import digest_here, forget_stage, run
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -46,6 +48,7 @@ CLASSES = {
     "music": ["violin", "concert", "melody", "choir", "organ", "sonata", "tempo", "chord"],
 }
 N_DOCUMENTS = 60
+ONE_FIT = ("topics.compare_with=[]", "topics.n_starts=1")
 
 
 def long_collection() -> list[dict[str, str | None]]:
@@ -99,7 +102,9 @@ def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a job whose matrices are many blocks, so that every round is many tasks."""
     folder = tmp_path_factory.mktemp("in-blocks")
     write(folder / "collection.jsonl", long_collection())
+    # two checkpoints of ten rounds
     short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
+    short = short.replace("n_iter = 20", "n_iter = 12")
     short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
     blocks = 'block_memory = "64KiB"\n'
     (folder / "job.toml").write_text(
@@ -233,6 +238,114 @@ def test_what_cannot_be_exported_is_told(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str], job: Path) -> None:
+    """Documents that the job has seen have its labels and its factors exactly, alone or among others."""
+    workspace = de.Workspace.open(finished[0])
+    X = workspace.array("tf_idf")
+    for kind, prefix in ((de.SemanticNMF, ""), (de.NMF, "nmf_"), (de.OrthogonalNMF, "orthogonal_nmf_")):
+        model = kind.from_workspace(workspace)
+        np.testing.assert_array_equal(model.predict(X), model.labels_)
+        stored = workspace.array(f"{prefix}document_factors").compute()
+        assert model.transform(X).compute().tobytes() == stored.tobytes()
+        rows = [7, 61, 3]
+        sub = X.blocks[0].compute()[rows]
+        np.testing.assert_array_equal(model.predict(sub), model.labels_[rows])
+        assert model.transform(sub).tobytes() == stored[rows].tobytes()
+    assert any((model.labels_ == row).all() for row in workspace.array("labels").compute())
+    new = sub.copy()
+    new.data *= 1.5  # no row of the job: solved for the fixed words, and of the same topic
+    np.testing.assert_array_equal(model.predict(new), model.labels_[rows])
+    assert model.transform(new).tobytes() != stored[rows].tobytes()
+
+
+def test_a_model_is_read_from_an_opened_workspace_of_its_method(
+    finished: tuple[Path, str], in_blocks: Path
+) -> None:
+    with pytest.raises(TypeError, match=r"give distembed\.Workspace\.open\('runs/topics'\)"):
+        de.SemanticNMF.from_workspace("runs/topics")
+    with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf"):
+        de.NMF.from_workspace(de.Workspace.open(in_blocks))
+
+
+def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
+    """The job's own file has the table of its documents bit for bit; other files and formats are read alike."""
+    assert run("export", finished[0], "--to", tmp_path / "own.csv").exit_code == 0
+    done = run("infer", finished[0], job.parent / "collection.jsonl", "--to", tmp_path / "same.csv")
+    assert done.output.startswith("62 documents and 3 topics in "), done.output
+    assert (tmp_path / "same.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
+    texts = [" ".join(words) for words in CLASSES.values()]
+    rows = [{"id": f"n{number}", "text": text, "kind": "new"} for number, text in enumerate(texts)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "new.parquet")
+    done = run("infer", finished[0], tmp_path / "new.parquet", "--to", tmp_path / "topics.parquet")
+    assert done.exit_code == 0, done.output
+    found = pq.read_table(tmp_path / "topics.parquet").to_pylist()
+    words = de.Workspace.open(finished[0]).table("topics").to_pylist()
+    first = {row["topic"]: row["words"][0] for row in words if row["method"] == "semantic_nmf"}
+    assert [first[row["topic"]] in text for row, text in zip(found, texts, strict=True)] == [True] * 3
+    assert [(row["id"], row["label"]) for row in found] == [("n0", "new"), ("n1", "new"), ("n2", "new")]
+
+
+def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text('{"name": "x", "body": "violin concert"}\n')
+    refused = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv")
+    assert refused.exit_code == 1
+    changes = [word for key in ("text_field=body", "id_field=name") for word in ("--set", f"corpus.{key}")]
+    changes += ["--set", "corpus.label_field=name"]
+    done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv", *changes)
+    assert done.output.startswith("1 document and 3 topics"), done.output
+    done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.xyz")
+    assert "cannot be told from its name: end it in .parquet" in done.stderr
+
+
+def test_a_notebook_repeats_the_job(finished: tuple[Path, str], job: Path) -> None:
+    """The steps of the library, one after the other, give the arrays of the job bit for bit."""
+    workspace = de.Workspace.open(finished[0])
+    docs = de.read_corpus(job.parent / "collection.jsonl", id_field="id", label_field="kind")
+    vocabulary = de.build_vocabulary(docs, min_documents=2, max_share=0.9, stop_words="english")
+    assert vocabulary.words == workspace.table("vocabulary")["word"].to_pylist()
+    X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    M = de.ppmi(de.count_cooccurrences(docs, vocabulary, window=10))
+    for name, array in (("tf_idf", X), ("ppmi", M)):
+        ours, stored = array.compute(), workspace.array(name).compute()
+        assert (ours.data.tobytes(), ours.indices.tobytes()) == (
+            stored.data.tobytes(),
+            stored.indices.tobytes(),
+        )
+    with pytest.warns(UserWarning, match="hold no word"):
+        models = [
+            de.SemanticNMF(3, n_iter=20, random_state=seed).fit(X.compute(), M.compute()) for seed in range(3)
+        ]
+    best = min(models, key=lambda model: model.objective_[-1])
+    stored = de.SemanticNMF.from_workspace(workspace)
+    np.testing.assert_array_equal(best.labels_, stored.labels_)
+    assert best.document_factors_.tobytes() == stored.document_factors_.compute().tobytes()
+    assert best.word_factors_.astype(np.float32).tobytes() == workspace.array("vectors").compute().tobytes()
+    np.testing.assert_array_equal(best.document_norms_, stored.document_norms_)
+
+
+def test_run_job_gives_what_the_command_gives(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
+    """A file, its sections, or a checked job with changes; the arrays and tables of the workspace by name."""
+    done = de.run_job(job, workspace=finished[0])
+    assert (done.ran, len(done.skipped)) == ((), 9)
+    assert done.summary.startswith("nothing to do: all 9 stages were done before")
+    assert done.arrays["labels"].shape == (12, 62)
+    assert {"tf_idf", "ppmi", "vectors"} < set(done.arrays)
+    assert done.tables["documents"].num_rows == 62
+    assert Path(done.report).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    with pytest.raises(KeyError, match="there is no output 'vector'; there are "):
+        done.arrays["vector"]
+    small = de.run_job(done.job, workspace=tmp_path / "small", until="vocabulary", vocabulary={"max_size": 9})
+    assert small.tables["vocabulary"].num_rows == 9
+    sections = tomllib.loads(JOB)
+    sections["corpus"]["paths"] = [str(job.parent / "collection.jsonl")]
+    sections["vocabulary"]["max_size"] = 9
+    again = de.run_job(sections, workspace=tmp_path / "again", until="vocabulary")
+    assert again.workspace.digest() == small.workspace.digest()
+    assert done.export(tmp_path / "d.csv").startswith("62 documents and 3 topics")
+    with pytest.raises(ValueError, match=r"unknown key topics\.n_topic;"):
+        de.run_job(job, workspace=tmp_path / "x", topics={"n_topic": 5})
+
+
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
     done = run("neighbors", finished[0], "violin", "-n", "3")
     assert done.exit_code == 0, done.output
@@ -262,6 +375,8 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
         job, finished = request.getfixturevalue("job"), request.getfixturevalue("finished")[0]
     else:
         job, finished = request.getfixturevalue("long_job"), request.getfixturevalue("in_blocks")
+    copy = Path(shutil.copytree(finished, tmp_path / "w"))
+    forget_stage(copy, "topics")
     before = nmf_rounds._advance
     calls = []
 
@@ -273,11 +388,11 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
 
     with monkeypatch.context() as patch:
         patch.setattr(nmf_rounds, "_advance", fail)
-        done = run("run", job, "--workspace", tmp_path / "w")
+        done = run("run", job, "--workspace", copy)
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
-    assert digest_here(job, tmp_path / "w") == digest_here(job, finished)
+    assert run("run", job, "--workspace", copy).exit_code == 0
+    assert digest_here(job, copy) == digest_here(job, finished)
 
 
 @pytest.mark.parametrize("words", [("--workers", "1"), ("--scheduler", "processes")])
@@ -308,7 +423,9 @@ def test_documents_are_chosen_by_label_and_once(job: Path, tmp_path: Path) -> No
     write(tmp_path / "twice.jsonl", twice)
     chosen = ("documents.drop_duplicates=true", f"corpus.paths=['{tmp_path / 'twice.jsonl'}']")
     settings = [
-        w for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2") for w in ("--set", s)
+        w
+        for s in (*chosen, "documents.labels=['sea','farm']", "topics.n_topics=2", *ONE_FIT)
+        for w in ("--set", s)
     ]
     done = run("run", job, "--workspace", tmp_path / "w", *settings)
     assert done.exit_code == 0, done.output
@@ -325,6 +442,7 @@ def test_association_of_another_workspace(job: Path, finished: tuple[Path, str],
         f"semantic.workspace='{finished[0]}'",
         "vocabulary.max_size=20",
         f"coherence.workspace='{finished[0]}'",
+        *ONE_FIT,
     ]
     words = [word for setting in settings for word in ("--set", setting)]
     done = run("run", job, "--workspace", tmp_path / "w", *words)

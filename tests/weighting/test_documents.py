@@ -119,23 +119,6 @@ def test_entropy_weights_at_their_ends():
     np.testing.assert_allclose(documents.entropy_weights(counts), [0, 1, 0], atol=1e-12)
 
 
-def test_choose_words():
-    words = ["the", "fish", "rare", "common"]
-    kept = documents.choose_words(
-        words, np.array([9, 4, 1, 10]), n_documents=10, min_documents=2, max_share=0.9
-    )
-    assert kept.tolist() == [1]
-    assert documents.choose_words(words, np.array([9, 4, 0, 10]), n_documents=10, stop_words=()).tolist() == [
-        0,
-        1,
-        3,
-    ]
-    with pytest.raises(ValueError, match="None of 4 words"):
-        documents.choose_words(words, np.array([9, 4, 1, 10]), n_documents=10, min_documents=11)
-    with pytest.raises(ValueError, match="4 words were given with 3"):
-        documents.choose_words(words, np.array([9, 4, 1]), n_documents=10)
-
-
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("weigh", [documents.tf_idf, documents.log_entropy])
 def test_bad_counts_are_refused(weigh, bad):

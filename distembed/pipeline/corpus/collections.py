@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -11,36 +10,32 @@ from typing import Any, NamedTuple
 import fsspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus import (
+    Corpus,
     Partition,
     Tokenizer,
     Tokens,
     Vocabulary,
     build_vocabulary,
-    read_corpus,
     tokenize_partition,
 )
-from distembed.corpus.readers import documents_of, find_files
+from distembed.corpus.readers import documents_of
+from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.pipeline.context import Context, Counted, sections
-from distembed.pipeline.corpus.config import ParallelSection
+from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.sizes import about
 from distembed.pipeline.corpus.stages import local_scratch, words_in_memory
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
-from distembed.weighting.documents import choose_words, tf_idf
+from distembed.weighting.documents import tf_idf
 
 SIDES = ("first", "second")
-
-TOKENIZER_OPTIONS = {option.name for option in fields(Tokenizer)} & set(ParallelSection.model_fields)
-READER_OPTIONS = {"format", "layout", "encoding", "text_field", "id_field", "title_field", "label_field"}
 
 EXCERPT_CHARACTERS = 200
 """Characters of a document's beginning that are kept, to show what was matched."""
@@ -122,7 +117,7 @@ def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSi
         return CollectionSizes(
             recorded_bytes(done["tokens"]), n_partitions, documents, tokens, words, exact=True
         )
-    partitions = [partitions_of(getattr(job, side)) for side in SIDES]
+    partitions = [collection_of(job, side).partitions for side in SIDES]
     sizes = [file_sizes(partition.url for partition in side) for side in partitions]
     n_bytes = sum(size for side in sizes for size in side.values())
     # Two texts of one record share the bytes of its file.
@@ -141,24 +136,15 @@ def _tokens(url: str, n_bytes: int) -> int:
 # ---- documents --------------------------------------------------------------------------------------------
 
 
-def tokenizer_of(section: ParallelSection) -> Tokenizer:
-    """Return how the texts of a collection become tokens."""
-    return Tokenizer(**section.model_dump(include=TOKENIZER_OPTIONS))
-
-
-def partitions_of(section: ParallelSection) -> tuple[Partition, ...]:
-    """Return what tasks read of a collection; a table of tab-separated values is one task each.
+def collection_of(job: Any, side: str) -> Corpus:
+    """Return one of the two collections of a job, read lazily.
 
     Raises
     ------
     FileNotFoundError
         If a path matches no file.
     """
-    if section.format == "tsv":
-        names = ((section.text_field,), section.id_field, section.title_field, section.label_field)
-        return tuple(Partition(url, "tsv", fields=names) for url in find_files(list(section.paths), ()))
-    options = section.model_dump(include=READER_OPTIONS)
-    return read_corpus(section.paths, partition_bytes=section.partition_bytes, **options).partitions
+    return corpus_of(getattr(job, side), side)
 
 
 def _tokenize_partition(
@@ -166,33 +152,10 @@ def _tokenize_partition(
 ) -> dict[str, Any]:
     """Write the tokens of a partition and the beginnings of its documents; return how much there was of each."""
     partition = partitions[index]
-    if partition.format == "tsv":
-        partition = _as_parquet(partition, f"{prefix}.records.parquet")
     summary = tokenize_partition(partition, tokenizer, prefix)._asdict()
     excerpts = [_excerpt(document.text) for document in documents_of(partition)]
     _write_table(f"{prefix}.excerpts.parquet", pa.table({"excerpt": pa.array(excerpts, pa.string())}))
     return {name: value for name, value in summary.items() if isinstance(value, int)}
-
-
-def _as_parquet(partition: Partition, target: str) -> Partition:
-    """Write the fields of a table of tab-separated values as Parquet, quotes being ordinary characters."""
-    texts, *others = partition.fields
-    wanted = list(dict.fromkeys([*texts, *(name for name in others if name)]))
-    try:
-        with fsspec.open(partition.url, "rb", compression="infer") as file:
-            table = pacsv.read_csv(
-                file,
-                parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False),
-                convert_options=pacsv.ConvertOptions(
-                    include_columns=wanted,
-                    column_types=dict.fromkeys(wanted, pa.string()),
-                    strings_can_be_null=False,
-                ),
-            )
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise TableError(f"{partition.url} is no table with the columns {wanted}: {error}") from None
-    _write_table(target, table)
-    return replace(partition, url=target, format="parquet")
 
 
 def _write_table(target: str, table: pa.Table) -> None:
@@ -234,11 +197,10 @@ def run_side_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of both collections."""
     facts: dict[str, Any] = {}
     for side in SIDES:
-        section = getattr(ctx.job, side)
-        partitions = partitions_of(section)
-        make = partial(_tokenize_partition, partitions=partitions, tokenizer=tokenizer_of(section))
+        corpus = collection_of(ctx.job, side)
+        make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
         name = f"{side}_tokens"
-        items = ctx.stage.store_files(name, len(partitions), make, progress=ctx.progress(name))
+        items = ctx.stage.store_files(name, len(corpus.partitions), make, progress=ctx.progress(name))
         for what in ("n_documents", "n_tokens", "n_words"):
             facts[f"{side}_{what}"] = sum(int(item.summary[what]) for item in items)
     return facts
@@ -291,10 +253,9 @@ def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int)
         n_documents=n_documents,
         min_documents=job.terms.min_documents,
         max_share=job.terms.max_share,
-        stop_words=ENGLISH_STOP_WORDS if getattr(job, side).stop_words == "english" else (),
-    )[: job.terms.max_size]
-    words = [vocabulary.words[row] for row in chosen.tolist()]
-    return Vocabulary(words, vocabulary.counts[chosen], vocabulary.document_counts[chosen])
+        stop_words=getattr(job, side).stop_words,
+    )
+    return vocabulary.take(chosen[: job.terms.max_size])
 
 
 def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
@@ -305,10 +266,7 @@ def _vocabulary_table(vocabulary: Vocabulary) -> pa.Table:
 
 def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     """Return the chosen words of a collection."""
-    table = workspace.table(f"{side}_vocabulary")
-    return Vocabulary(
-        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
-    )
+    return Vocabulary.from_table(workspace.table(f"{side}_vocabulary"))
 
 
 # ---- pairs ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.readers import PARTITION_BYTES
 from distembed.counting.cooccurrence import CooccurrenceOptions, Direction, count_cooccurrences
+from distembed.options import options_of
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -22,21 +23,19 @@ from distembed.pipeline.sections import (
 )
 
 TOKENIZER_OPTIONS = frozenset(option.name for option in fields(Tokenizer))
+READER_OPTIONS = frozenset(options_of(read_corpus))
 
 
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
     "scratch": "the token ids lie in the workspace",
     "storage_options": "URLs and the environment say how a store is reached",
+    "section": "it is the name of the section itself",
 }
 """Options of reading that no section has, each with the reason."""
 
-NAMES_OF_DOCUMENTS = dict.fromkeys(
-    ("id_field", "title_field", "label_field"), "word vectors need no document's name"
-)
 
-
-@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NAMES_OF_DOCUMENTS)
+@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
 class CorpusSection(Section):
     """`[corpus]`: the documents and how they become tokens.
 
@@ -79,22 +78,26 @@ class ParallelSection(Section):
     """
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
-    format: Literal["auto", "mediawiki", "text", "jsonl", "parquet", "tsv"] = "auto"
     text_field: str = "text"
     id_field: str | None = "id"
     title_field: str | None = OPTION
     label_field: str | None = OPTION
-    encoding: str = OPTION
     pattern: TokenPattern = "unicode"
     partition_bytes: Bytes = PARTITION_BYTES
 
 
 # The library keeps every word by default; a vector of a word that was seen less often says little of it.
+NOT_OF_WORD_VECTORS = dict.fromkeys(
+    ("min_documents", "max_share", "stop_words"), "a word gets its vector whatever documents it is in"
+)
+
+
 @section_of(
     build_vocabulary,
     exclude={
         "words_in_memory": "it follows from resources.block_memory",
         "scratch": "temporary files lie in the workspace",
+        **NOT_OF_WORD_VECTORS,
     },
     defaults={"min_count": 5},
 )
@@ -142,11 +145,11 @@ class CorpusJob(Job):
 class CountingJob(CorpusJob):
     """A job that counts the pairs of words of a corpus once."""
 
-    counting: CountingSection = LeftCountingSection()
+    counting: CountingSection = CountingSection()
 
 
-def corpus_of(section: CorpusSection) -> Corpus:
-    """Return the corpus that a section names, read lazily."""
+def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:
+    """Return the corpus that a section of a name describes, read lazily."""
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
-    options = section.model_dump(exclude={"paths", *TOKENIZER_OPTIONS})
-    return read_corpus(section.paths, tokenizer=tokenizer, **options)
+    options = section.model_dump(include=set(READER_OPTIONS))
+    return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)

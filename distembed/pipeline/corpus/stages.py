@@ -256,10 +256,7 @@ def documents_of(tokens: Tokens) -> pa.Table:
 
 def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
-    table = workspace.table("vocabulary")
-    return Vocabulary(
-        table["word"].combine_chunks(), table["count"].to_numpy(), table["document_count"].to_numpy()
-    )
+    return Vocabulary.from_table(workspace.table("vocabulary"))
 
 
 # --- token ids -> counts ---------------------------------------------------------------------------------------

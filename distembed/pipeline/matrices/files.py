@@ -131,7 +131,9 @@ def _listed_names(path: str, n_rows: int) -> Sequence[str]:
     with fsspec.open(path, "rt", encoding="utf-8", newline=None, compression="infer") as file:
         names = file.read().splitlines()
     if len(names) != n_rows:
-        raise MatrixError(f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name a row")
+        raise MatrixError(
+            f"{path} has {len(names)} lines, and the matrix {n_rows} rows: give one name per row"
+        )
     refuse_equal_names(path, names)
     return names
 

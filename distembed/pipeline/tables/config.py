@@ -10,7 +10,29 @@ from distembed.pipeline.sections import InputPath, Section
 
 
 class TableSection(Section):
-    """What is said of any table: where it lies, how it is read, and what becomes of faults in it."""
+    """What is said of any table: where it lies, how it is read, and what becomes of faults in it.
+
+    Attributes
+    ----------
+    path : str
+        The table: CSV, TSV, Parquet or npz, also compressed.
+    name_column : str, optional
+        The column of names, or of dates; by default the first.
+    drop : tuple of str
+        Columns that are left out.
+    delimiter : str
+        What separates the columns of a text file; "auto" finds it.
+    encoding : str
+        The encoding of a text file; "auto" finds it.
+    decimal : "auto", "." or ","
+        The decimal sign of numbers; "auto" finds it.
+    missing : str
+        What becomes of empty cells: the table is refused, they get the median of their column, or their row
+        or column is left out.
+    duplicates : str
+        What becomes of a name that comes twice: the table is refused, the first row is taken, or the mean
+        of its rows.
+    """
 
     path: InputPath
     name_column: str | None = None
@@ -23,7 +45,32 @@ class TableSection(Section):
 
 
 class DomainSection(TableSection):
-    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.tables.domain`."""
+    """`[domain]`: the table of what is known of every name; see `distembed.pipeline.tables.domain`.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that are taken; by default all of numbers.
+    transform : "none" or "return_correlation"
+        "none": a row is a name and its columns are features. "return_correlation": a column is a name, and
+        its rows are prices whose returns are correlated.
+    first : str, optional
+        The first row that is taken, by its name or date.
+    last : str, optional
+        The last row that is taken, by its name or date.
+    standardize : bool, optional
+        Whether columns are brought to mean 0 and variance 1; by default where columns are features.
+    names : str, optional
+        A table that gives each name of the domain table another name.
+    names_from : str
+        The column of it that holds the names of the domain table.
+    names_to : str
+        The column of it that holds the names of the known vectors.
+    names_label : str, optional
+        The column of it that holds a class for the report.
+    label_column : str, optional
+        The column of the domain table that holds a class for the report.
+    """
 
     columns: tuple[str, ...] = ()
     transform: Literal["none", "return_correlation"] = "none"
@@ -43,7 +90,19 @@ class DomainSection(TableSection):
 
 
 class KnownSection(TableSection):
-    """`[known]`: the vectors there are, a vector file or a table with a column of names."""
+    """`[known]`: the vectors there are, a vector file or a table with a column of names.
+
+    Attributes
+    ----------
+    path : str
+        A vector file, a workspace, or a table with a column of names.
+    format : str
+        What the file is; "auto" goes by its name.
+    max_words : int, optional
+        Read only the first so many vectors of a file.
+    keep_others : bool
+        Whether vectors of names that the domain table lacks are written too.
+    """
 
     format: Literal["auto", "vectors", "table"] = "auto"
     max_words: int | None = Field(default=None, ge=1)
@@ -51,7 +110,15 @@ class KnownSection(TableSection):
 
 
 class MatchingSection(Section):
-    """`[matching]`: which differences of spelling two names may have and still be one."""
+    """`[matching]`: which differences of spelling two names may have and still be one.
+
+    Attributes
+    ----------
+    ignore_case : bool
+        Whether upper and lower case are taken as equal.
+    ignore_underscores : bool
+        Whether underscores and blanks are taken as equal.
+    """
 
     ignore_case: bool = False
     ignore_underscores: bool = True

@@ -107,6 +107,8 @@ def near_misses(
     names : of the table
     words : with a known vector
     rows : the row among the words of each name, -1 where there is none, as `match_names` gives it
+    matching : MatchingSection
+        How names are matched.
     """
     used = set(rows.tolist())
     wanted = [name for name, row in zip(names, rows, strict=True) if row < 0]

@@ -32,7 +32,17 @@ class ImputationSection(Section):
 
 
 class HoldOutSection(Section):
-    """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors."""
+    """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors.
+
+    Attributes
+    ----------
+    n_folds : int
+        The known names are hidden in so many turns.
+    max_names : int
+        The most known names that are hidden in all.
+    random_state : int
+        The seed of the folds.
+    """
 
     n_folds: int = Field(default=5, ge=2)
     max_names: int = Field(default=2000, ge=2)
@@ -42,8 +52,13 @@ class HoldOutSection(Section):
 class ImputationResourcesSection(ResourcesSection):
     """`[resources]` of an imputation: also the disk that the distances between all names may take.
 
-    Where 4 bytes a pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
+    Where 4 bytes per pair fit, the workspace keeps them as the array `distances` and the graph is built from it; else
     (the default) they are made again by the block. The graph is the same.
+
+    Attributes
+    ----------
+    distance_disk : int, optional
+        The disk that the distances between all names may take; by default none is taken.
     """
 
     distance_disk: Bytes | None = None

@@ -54,7 +54,7 @@ TEXT_COPIES = 4
 """Further copies where the table is text: the file, its cells, and cells made ready to become numbers."""
 
 GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
-"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: what is read, cut anew,
+"""Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: input read and divided,
 and solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
 
 NEIGHBOR_BYTES = 16
@@ -196,7 +196,7 @@ def _store_rows(ctx: Context, name: str, matrix: Any, block_memory: int, *, mean
 
 
 def imputation_of(ctx: Context) -> LatentSemanticImputation:
-    """Return the estimator of a job, keeping its states in the stage."""
+    """Return the estimator of a job, which stores its intermediate arrays in the stage."""
     job: ImputationJob = ctx.job
     return LatentSemanticImputation(
         **job.imputation.model_dump(),

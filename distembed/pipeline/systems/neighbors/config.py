@@ -11,7 +11,24 @@ from distembed.pipeline.sections import Job, Section
 
 
 class NeighborsSection(Section):
-    """`[neighbors]`: which neighbors are searched, and how (`distembed.neighbors.search`)."""
+    """`[neighbors]`: which neighbors are searched, and how (`distembed.neighbors.search`).
+
+    Attributes
+    ----------
+    n_neighbors : int
+        How many neighbors of each row are found.
+    metric : str
+        What makes rows near: a small angle, a small distance, or a large inner product.
+    search : "exact" or "approximate"
+        "approximate" is nearest-neighbor descent by pynndescent (the extra `neighbors`), whose recall is
+        measured.
+    n_sampled : int
+        The rows whose true neighbors measure the recall of an approximate search.
+    random_state : int
+        The seed of an approximate search.
+    spanning_tree : bool
+        Whether the minimum spanning tree of all rows is found too.
+    """
 
     n_neighbors: int = Field(default=15, ge=1)
     metric: Literal["cosine", "euclidean", "inner_product"] = "euclidean"

@@ -46,7 +46,7 @@ LIST_BYTES = 16
 """Bytes of one neighbor in a list: a float64 value and a row number."""
 
 EDGE_COPIES = 6
-"""Copies of the graph in memory, 12 bytes an edge, while its components are found."""
+"""Copies of the graph in memory, 12 bytes per edge, while its components are found."""
 
 SPARSE_BYTES = 48
 """Bytes of a stored value of sparse rows while they are searched: read, of unit length, and by columns."""
@@ -165,7 +165,7 @@ def run_rows(ctx: Context) -> dict[str, Any]:
 
 
 def _bounds(matrix: Matrix, block_memory: int, *, sparse: bool) -> list[int]:
-    """Return where the search cuts the rows, so that it never has to cut them anew."""
+    """Return where the search cuts the rows, so that it never has to divide them again."""
     n, d = matrix.shape
     if sparse and matrix.row_sizes is not None:
         return sparse_bounds(matrix.row_sizes, block_memory)
@@ -209,16 +209,17 @@ def run_search(ctx: Context) -> dict[str, Any]:
     rows = _searched_rows(ctx)
     meaning = "Squared distances (-x·y for inner products) and row numbers of the neighbors, nearest first."
     checkpoint = kept_as(ctx, {"neighbors": "neighbor_lists"}, meaning=meaning)
+    choices: dict[str, Any]
     if options.search == "approximate":
-        choices: dict[str, Any] = {"random_state": options.random_state, "n_sampled": options.n_sampled}
+        choices = {"random_state": options.random_state, "n_sampled": options.n_sampled}
         _, recall = approximate_rows(
             rows, options.n_neighbors, metric=row_metric(metric), checkpoint=checkpoint, **choices
         )
         return {"recall": recall, "n_sampled": min(options.n_sampled, rows.shape[0])}
     block = job.resources.block_memory
-    nearest_rows(
-        rows, options.n_neighbors, metric=metric, block_memory=block, checkpoint=checkpoint, reread=True
-    )
+    single = ctx.workspace.array("vectors").dtype == np.float32
+    choices = {"block_memory": block, "checkpoint": checkpoint, "reread": True, "single": single}
+    nearest_rows(rows, options.n_neighbors, metric=metric, **choices)
     return {"recall": 1.0, "n_sampled": 0}
 
 

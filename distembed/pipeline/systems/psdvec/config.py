@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.factorization.psdvec import PSDVec
-from distembed.pipeline.corpus.config import CountingJob
+from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
 
 
@@ -32,7 +32,19 @@ class PSDVecSection(Section):
 
 
 class EvaluationSection(Section):
-    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first."""
+    """`[evaluation]`: the sets, how their words are looked up, and what is done to the vectors first.
+
+    Attributes
+    ----------
+    sets : tuple of str
+        Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming.
+    case : "auto", "lower", "keep" or "ignore"
+        How the words of the sets are looked up: "auto" as they are written and then in lower case.
+    remove_mean : bool
+        Whether the mean vector is subtracted before the evaluation.
+    n_components_removed : int
+        How many of the first principal components are removed before the evaluation.
+    """
 
     sets: tuple[InputPath, ...] = ()
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"
@@ -43,5 +55,6 @@ class EvaluationSection(Section):
 class PSDVecJob(CountingJob):
     """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
+    counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
     evaluation: EvaluationSection = EvaluationSection()

@@ -6,37 +6,43 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.corpus import Tokenizer, read_corpus
-from distembed.corpus.readers import PARTITION_BYTES
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
-    NOT_READ_BY,
-    CorpusSection,
     CountingJob,
     CountingSection,
     VocabularySection,
 )
-from distembed.pipeline.sections import Bytes, InputPath, ReportSection, Section, TokenPattern, section_of
-
-
-@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
-class CollectionSection(CorpusSection):
-    """`[corpus]` of a collection whose documents have names and classes: fields of JSON lines and Parquet."""
-
-    pattern: TokenPattern = "unicode"
-    partition_bytes: Bytes = PARTITION_BYTES
+from distembed.pipeline.sections import InputPath, ReportSection, Section, section_of
 
 
 class DocumentsSection(Section):
-    """`[documents]`: which documents of the collection stay."""
+    """`[documents]`: which documents of the collection stay.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        The classes whose documents stay; by default all.
+    drop_duplicates : bool
+        Whether documents of equal text are kept once.
+    """
 
     labels: tuple[str, ...] = ()
     drop_duplicates: bool = False
 
 
 class TermsSection(VocabularySection):
-    """`[vocabulary]` of a collection: words that tell documents apart."""
+    """`[vocabulary]` of a collection: words that tell documents apart.
+
+    Attributes
+    ----------
+    min_documents : int
+        Words in fewer documents are left out.
+    max_share : float
+        Words in a larger share of the documents are left out.
+    stop_words : "english" or "none"
+        The list of function words that are left out.
+    """
 
     min_count: int = Field(default=1, ge=1)
     min_documents: int = Field(default=2, ge=1)
@@ -52,7 +58,15 @@ class ContextSection(CountingSection):
 
 
 class WeightingSection(Section):
-    """`[weighting]`: tf-idf of the documents (`distembed.weighting.documents.tf_idf`)."""
+    """`[weighting]`: tf-idf of the documents (`distembed.weighting.documents.tf_idf`).
+
+    Attributes
+    ----------
+    sublinear : bool
+        Whether a count n is taken as 1 + log n.
+    smooth : bool
+        Whether one document is added to all document counts, so that no weight is infinite.
+    """
 
     sublinear: bool = False
     smooth: bool = True
@@ -63,7 +77,33 @@ Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 
 
 class TopicsSection(Section):
-    """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
+    """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals).
+
+    Attributes
+    ----------
+    method : str
+        How documents are factorized.
+    compare_with : tuple of str
+        Other methods, whose topics and scores stand beside.
+    n_topics : int
+        The number of topics.
+    shift : float
+        Positive PMI less the logarithm of this is factorized with the documents (the N of the paper).
+    semantic_weight : float
+        The weight of the association of words beside the documents.
+    init : str
+        Where the factors start: at spherical k-means, at random, or at singular vectors.
+    solver : "multiplicative" or "hals"
+        The updates of `nmf`.
+    n_iter : int
+        The most rounds of a start.
+    tol : float
+        Stop when ten rounds gain less than this share of the objective; 0 runs every round.
+    n_starts : int
+        How many starts are made; the one of the smallest objective is kept.
+    random_state : int
+        The seed of the first start; each next start has the next number.
+    """
 
     method: Method = "semantic_nmf"
     compare_with: tuple[Method, ...] = ()
@@ -84,19 +124,41 @@ class TopicsSection(Section):
 
 
 class ReferenceSection(Section):
-    """`[semantic]`: a workspace with counts of other text."""
+    """`[semantic]`: a workspace with counts of other text.
+
+    Attributes
+    ----------
+    workspace : str, optional
+        The workspace of a job that counted word pairs; by default those of the collection itself.
+    """
 
     workspace: InputPath | None = None
 
 
 class CoherenceSection(ReferenceSection):
-    """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
+    """`[coherence]`: the text that top words are judged by; without a workspace the collection itself.
+
+    Attributes
+    ----------
+    n_words : int
+        How many of the first words of a topic are judged.
+    """
 
     n_words: int = Field(default=30, ge=2)
 
 
 class TopicsReportSection(ReportSection):
-    """`[report]` of topics: how much of each topic is shown."""
+    """`[report]` of topics: how much of each topic is shown.
+
+    Attributes
+    ----------
+    n_top_words : int
+        How many words of each topic are shown.
+    n_top_documents : int
+        How many documents of each topic are shown.
+    n_map_documents : int
+        How many documents the map shows.
+    """
 
     n_top_words: int = Field(default=12, ge=1)
     n_top_documents: int = Field(default=5, ge=1)
@@ -106,7 +168,6 @@ class TopicsReportSection(ReportSection):
 class TopicsJob(CountingJob):
     """A job of `system = "topics"`: a collection of documents in, topics and clusters out."""
 
-    corpus: CollectionSection
     documents: DocumentsSection = DocumentsSection()
     vocabulary: TermsSection = TermsSection()
     counting: ContextSection = ContextSection()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -13,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.corpus.selection import choose_documents, select_documents
+from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
-from distembed.execution import Checkpoint, compute, map_blocks, persist
-from distembed.factorization.clustering import SphericalKMeans
+from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist
+from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
 from distembed.linalg.operators import transpose_row_blocks
@@ -31,7 +32,7 @@ from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
-from distembed.weighting.documents import choose_words, select_pairs, tf_idf
+from distembed.weighting.documents import select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
 
 
@@ -125,25 +126,23 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         every = build_vocabulary(
             tokens_of(ctx.job, ctx.workspace),
             min_count=options.min_count,
+            keep=options.keep,
             words_in_memory=corpus_stages.words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
         )
-    stop_words = ENGLISH_STOP_WORDS if options.stop_words == "english" else frozenset[str]()
-    kept = choose_words(
+    chosen = choose_words(
         every.words,
         every.document_counts,
         n_documents=ctx.workspace.stages()["selection"].facts["n_documents"],
         min_documents=options.min_documents,
         max_share=options.max_share,
-        stop_words=stop_words - set(options.keep),
-    )[: options.max_size]
-    columns = {
-        "word": every.array.take(pa.array(kept)),
-        "count": every.counts[kept],
-        "document_count": every.document_counts[kept],
-    }
+        stop_words=options.stop_words,
+        keep=options.keep,
+    )
+    kept = every.take(chosen[: options.max_size])
+    columns = {"word": kept.array, "count": kept.counts, "document_count": kept.document_counts}
     ctx.stage.store_table("vocabulary", pa.table(columns))
-    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(columns["count"].sum())}
+    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(kept.counts.sum())}
 
 
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
@@ -308,17 +307,30 @@ class Start(NamedTuple):
     """What is kept of each start."""
 
     labels: NDArray[np.int64]  # (documents,)
-    loss: NDArray[np.float64]  # one value a round, the less the better
+    loss: NDArray[np.float64]  # one value per round, the less the better
 
 
 def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
     """Return what is kept of one start: found on disk, or fitted now."""
     model = cache(partial(fitted, ctx, method, number, X, M))
     checkpoint = _named(ctx, f"{method}-{number:04d}")
-    labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
-    loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
-    ctx.progress(method)(number + 1, ctx.job.topics.n_starts)
-    return Start(compute(labels), compute(loss))
+    with _rounds_of_start(ctx, method, number):
+        labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
+        loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
+        return Start(compute(labels), compute(loss))
+
+
+@contextmanager
+def _rounds_of_start(ctx: Context, method: Method, number: int) -> Iterator[None]:
+    """Report the rounds of a start of a method as some of those of all its starts; the best is fitted once more."""
+    options = ctx.job.topics
+    what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
+    n_rounds = (options.n_starts + 1) * options.n_iter
+    show = ctx.progress(method, unit="rounds")
+    with heard_by(lambda _, done, total: show(done, total)):
+        with counted_from(what, number * options.n_iter, n_rounds):
+            yield
+        show((number + 1) * options.n_iter, n_rounds)
 
 
 def loss_of(model: Any) -> NDArray[np.float64]:
@@ -361,7 +373,8 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     for method in job.topics.methods:
         found[method] = [_start(ctx, method, number, X, M) for number in range(job.topics.n_starts)]
         best = best_start(found[method])
-        _store_factors(ctx, method, fitted(ctx, method, best, X, M), X)
+        with _rounds_of_start(ctx, method, job.topics.n_starts):
+            _store_factors(ctx, method, fitted(ctx, method, best, X, M), X)
     rows = [
         {"method": method, "start": number, "round": place + 1, "loss": value}
         for method, all_starts in found.items()
@@ -551,4 +564,5 @@ SYSTEM = System(
     topic_sizes,
     "distembed.pipeline.systems.topics.report",
     "distembed.pipeline.systems.topics.exports",
+    "distembed.pipeline.systems.topics.inference",
 )

@@ -12,14 +12,40 @@ from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job,
 
 
 class SideSection(ParallelSection):
-    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are."""
+    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are.
+
+    Attributes
+    ----------
+    stop_words : "none" or "english"
+        The list of function words that are left out.
+    vectors : str, optional
+        The workspace or file of vectors of its words, for `representation.kind = "psdvec"`.
+    format : str
+        What the files are; "auto" goes by the extension.
+    text_field : str
+        The field of a record that holds the text of this collection.
+    id_field : str, optional
+        The field of a record that holds its id: texts of one id are a pair.
+    """
 
     stop_words: Literal["none", "english"] = "none"
     vectors: InputPath | None = None
 
 
 class TransferTermsSection(Section):
-    """`[terms]`: which words of a collection count, and how (tf-idf)."""
+    """`[terms]`: which words of a collection count, and how (tf-idf).
+
+    Attributes
+    ----------
+    min_documents : int
+        Words in fewer documents are left out.
+    max_share : float
+        Words in a larger share of the documents are left out.
+    max_size : int, optional
+        The most words of a collection; by default all.
+    sublinear : bool
+        Whether a count n is taken as 1 + log n.
+    """
 
     min_documents: int = Field(default=2, ge=1)
     max_share: float = Field(default=0.5, gt=0, le=1)
@@ -28,7 +54,17 @@ class TransferTermsSection(Section):
 
 
 class RepresentationSection(Section):
-    """`[representation]`: the rows that neighbors are sought among."""
+    """`[representation]`: the rows that neighbors are sought among.
+
+    Attributes
+    ----------
+    kind : str
+        What the rows of documents are: LSA coordinates, tf-idf, or sums of the vectors of their words.
+    n_components : int
+        The dimensions of the LSA coordinates.
+    random_state : int
+        The seed of the decomposition.
+    """
 
     kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
     n_components: int = Field(default=150, ge=1)
@@ -36,7 +72,21 @@ class RepresentationSection(Section):
 
 
 class TransferTopicsSection(Section):
-    """`[topics]`: the proportions learnt on the first collection."""
+    """`[topics]`: the proportions learnt on the first collection.
+
+    Attributes
+    ----------
+    method : str
+        How the topics of the first collection are learnt.
+    n_topics : int
+        The number of topics.
+    n_iter : int
+        The most rounds.
+    window : int
+        The window of word pairs, for `method = "semantic_nmf"`.
+    random_state : int
+        The seed of the start.
+    """
 
     method: Literal["nmf", "semantic_nmf", "lda"] = "nmf"
     n_topics: int = Field(default=20, ge=2)
@@ -46,7 +96,17 @@ class TransferTopicsSection(Section):
 
 
 class PairsSection(Section):
-    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
+    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids.
+
+    Attributes
+    ----------
+    share : float
+        The share of the documents with equal ids that is taken as known.
+    path : str, optional
+        A file of pairs of ids, one pair per line, in place of a share.
+    random_state : int
+        The seed of the draw.
+    """
 
     share: float = Field(default=0.05, gt=0, le=1)
     path: InputPath | None = None
@@ -71,7 +131,17 @@ class AlignmentSection(Section):
 
 
 class TransferEvaluationSection(Section):
-    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each."""
+    """`[evaluation]`: shares of the documents with a counterpart that are taken as known, and draws of each.
+
+    Attributes
+    ----------
+    shares : tuple of float
+        The shares of pairs taken as known, one run per share.
+    n_seeds : int
+        How many draws are made of each share.
+    n_aligned : int
+        How many of the nearest documents are looked through for the counterpart.
+    """
 
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
     n_seeds: int = Field(default=3, ge=1)

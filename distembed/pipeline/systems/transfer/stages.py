@@ -416,7 +416,7 @@ def run_links(ctx: Context) -> dict[str, Any]:
 
 
 def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:
-    """Return the estimator of a job, keeping its states in the stage."""
+    """Return the estimator of a job, which stores its intermediate arrays in the stage."""
     return FeaturePreservingEmbedding(
         **ctx.job.alignment.model_dump(),
         block_memory=ctx.job.resources.block_memory,

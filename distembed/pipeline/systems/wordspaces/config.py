@@ -60,7 +60,47 @@ GRAPH_METHODS = ("lpp", "eigenmaps")
 
 
 class RecipeSection(Section):
-    """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method."""
+    """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method.
+
+    Attributes
+    ----------
+    of : str
+        What the space is made of: documents, contexts, bigrams, hal, or the name of another recipe.
+    method : str
+        How it is made.
+    title : str
+        What tables call it; by default its name.
+    n_columns : int, optional
+        Keep so many columns, those of the highest entropy; by default all.
+    stop_words : "keep" or "drop"
+        Whether the columns of function words are dropped.
+    context_smoothing : float
+        The power of the context counts in positive PMI; 0.75 is common.
+    n_components : int
+        The dimensions of the space.
+    exponent : float
+        The power of the singular values: 1 is LSA, 0 the singular vectors alone.
+    n_dropped : int
+        How many of the first dimensions are dropped.
+    n_neighbors : int
+        The neighbors that each word is joined to in the graph.
+    affinity : str
+        The weight of an edge between neighbors.
+    symmetry : str
+        Which edges stay: those that either word lists, or those that both list.
+    graph_of : str, optional
+        The recipe whose space the neighbors are sought in; by default the one that `of` names.
+    alpha : float
+        The ridge of the regression of LPP.
+    unit_rows : bool
+        Whether rows are brought to unit length before the regression.
+    smoothing : float
+        The Jelinek-Mercer smoothing of PSDVec.
+    n_iter : int
+        The rounds of PSDVec.
+    random_state : int
+        The seed of the decomposition.
+    """
 
     of: str
     method: Method
@@ -119,6 +159,15 @@ class WordSpacesSection(Section):
 
     The space named by `vectors`, a dense one, is what `distembed neighbors` and `distembed export` read.
     `n_components` is that of recipes that do not say.
+
+    Attributes
+    ----------
+    spaces : tuple of str
+        The recipes that are made and scored, in the order of the tables; by default all.
+    n_components : int
+        The dimensions of recipes that do not say.
+    vectors : str, optional
+        The recipe that `distembed neighbors` and `distembed export` read.
     """
 
     spaces: tuple[str, ...] = ()
@@ -127,7 +176,17 @@ class WordSpacesSection(Section):
 
 
 class ScoringSection(Section):
-    """`[evaluation]` of word spaces: the sets, how their words are looked up, and whether all of them are kept."""
+    """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare.
+
+    Attributes
+    ----------
+    sets : tuple of str
+        Files or folders of evaluation sets.
+    case : "auto", "lower", "keep" or "ignore"
+        How the words of the sets are looked up: "auto" as they are written and then in lower case.
+    keep_words : bool
+        Whether the words of the sets are in the vocabulary however rare they are.
+    """
 
     sets: tuple[InputPath, ...] = ()
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"

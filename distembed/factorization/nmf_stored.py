@@ -1,0 +1,132 @@
+"""The stored factorization of a topics job, and the documents that it was fitted to.
+
+A store is given, never opened: anything with arrays and tables by name will do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.execution import compute
+from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.row_lifts import Array, each, row_blocks
+
+
+class TopicStore(Protocol):
+    """What a model is read from: an opened `distembed.Workspace`."""
+
+    def array(self, name: str) -> da.Array:
+        """Return an array, lazily."""
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table."""
+
+
+class SeenDocuments(NamedTuple):
+    """The documents that a fit has seen, found again by the digests of their rows.
+
+    A fit treats rows one by one, so that equal rows have equal factors.
+
+    Attributes
+    ----------
+    digests : uint64 array (n,), rising
+    rows : int64 array (n,)
+        The row of each digest.
+    factors : Dask array (n, k)
+        Their document factors.
+    """
+
+    digests: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    factors: da.Array
+
+    @classmethod
+    def of(cls, X: da.Array, factors: da.Array) -> SeenDocuments:
+        """Return the documents of a matrix with the factors that a fit gave them."""
+        digests = _digests(row_blocks(X))
+        rows = np.argsort(digests, kind="stable")
+        return cls(digests[rows], rows, factors)
+
+    def rows_of(self, matrix: Array) -> NDArray[np.int64]:
+        """Return for each row of a matrix the document that it is, int64 (n,), -1 for one not seen."""
+        digests = _digests(matrix)
+        place = np.minimum(np.searchsorted(self.digests, digests), len(self.digests) - 1)
+        return np.where(self.digests[place] == digests, self.rows[place], -1)
+
+    def replaced(self, found: Array, matrix: Array) -> Array:
+        """Return document factors with those of documents that were seen in the place of new ones."""
+        rows = self.rows_of(matrix)
+        seen = rows >= 0
+        if not seen.any():
+            return found
+        unique, place = np.unique(rows[seen], return_inverse=True)
+        known = np.zeros(found.shape, found.dtype)
+        known[seen] = compute(self.factors[unique])[place]
+        mask = seen[:, np.newaxis]
+        if isinstance(found, da.Array):
+            chunks = (found.chunks[0], -1)
+            known, mask = da.from_array(known, chunks=chunks), da.from_array(mask, chunks=chunks)
+        return each(_chosen, found, known, mask, columns=found.shape[1], dtype=found.dtype)
+
+
+def _chosen(found: NDArray[Any], known: NDArray[Any], seen: NDArray[np.bool_]) -> NDArray[Any]:
+    return np.where(seen, known, found)
+
+
+def _digests(matrix: Array) -> NDArray[np.uint64]:
+    return compute(each(blocks.row_digests, matrix, columns=1, dtype=np.uint64)).ravel()
+
+
+class StoredTopics(NamedTuple):
+    """The best start of a method, as it is stored."""
+
+    word_factors: NDArray[np.float64]
+    document_factors: da.Array
+    core: NDArray[np.float64] | None
+    labels: NDArray[np.int64]
+    objective: NDArray[np.float64]
+    seen: SeenDocuments
+
+
+def read_topics(store: TopicStore, method: str) -> StoredTopics:
+    """Read what a topics job has stored of the start of the smallest loss of a method.
+
+    Raises
+    ------
+    TypeError
+        If the store has no arrays and tables.
+    ValueError
+        If the job has not run the method.
+    """
+    if not (hasattr(store, "array") and hasattr(store, "table")):
+        raise TypeError(f"{store!r} is no opened workspace: give distembed.Workspace.open({str(store)!r})")
+    curves = _curves(store)
+    own = {place: curve for place, ((name, _), curve) in enumerate(curves.items()) if name == method}
+    if not own:
+        methods = ", ".join(dict.fromkeys(name for name, _ in curves))
+        raise ValueError(f"{store!r} holds no topics of {method}, but of {methods}: take that one's class")
+    best = min(own, key=lambda place: own[place][-1])
+    # the factors of a job's own method, which is its first, have no prefix
+    prefix = "" if 0 in own else f"{method}_"
+    factors = store.array(f"{prefix}document_factors")
+    return StoredTopics(
+        compute(store.array(f"{prefix}vectors")).astype(np.float64),
+        factors,
+        compute(store.array(f"{prefix}core")).astype(np.float64) if method == "semantic_nmf" else None,
+        np.asarray(compute(store.array("labels")[best])),
+        np.array(own[best]),
+        SeenDocuments.of(store.array("tf_idf"), factors),
+    )
+
+
+def _curves(store: TopicStore) -> dict[tuple[str, int], list[float]]:
+    """Return the losses of each method and start by round, in the order of the rows of the labels."""
+    curves: dict[tuple[str, int], list[float]] = {}
+    for row in store.table("losses").to_pylist():
+        curves.setdefault((row["method"], row["start"]), []).append(row["loss"])
+    return curves

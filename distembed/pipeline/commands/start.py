@@ -1,0 +1,81 @@
+"""The commands to start with: `distembed keys|new|demo`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.jobs import run
+from distembed.pipeline.registry import SYSTEMS
+from distembed.pipeline.terminal import shown, write
+
+SYSTEM = click.Choice(list(SYSTEMS))
+
+
+@click.command()
+@click.argument("system", type=SYSTEM)
+@click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
+@one_sentence
+def keys(system: str, form: str | None) -> None:
+    """Print every section and key of the job files of SYSTEM, with type, range, default and meaning."""
+    from distembed.pipeline.keys import as_json, as_markdown, as_text, keys_of
+
+    found = keys_of(system)
+    if form == "json":
+        write(as_json(found))
+    elif form == "markdown":
+        write(as_markdown(system, found))
+    else:
+        write(as_text(found, width=min(100, shutil.get_terminal_size().columns)))
+
+
+@click.command()
+@click.argument("system", type=SYSTEM)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--to", "target", metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml.")
+@one_sentence
+def new(system: str, files: tuple[str, ...], target: str | None) -> None:
+    """Write a commented job file for SYSTEM with every key, its default and its range.
+
+    FILE is your own input, of which the first lines are read: a text for psdvec, wordspaces and topics; a table and
+    the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
+    Without it the job reads the input of the demo. A job file that is there is not written over.
+    """
+    from distembed.pipeline.new import write_new_job
+
+    job = target or f"{system}.toml"
+    settings = write_new_job(system, files, job)
+    for place, value in settings.items():
+        write(shown(f"  {place} = {value}"))
+    write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))
+
+
+@click.command()
+@click.argument("system", type=SYSTEM)
+@click.option(
+    "--folder",
+    metavar="DIR",
+    help="Where the job, its inputs and its workspace go; default distembed-demo/SYSTEM.",
+)
+@click.pass_context
+@one_sentence
+def demo(context: click.Context, system: str, folder: str | None) -> None:
+    """Run the small real example of SYSTEM, on files that installed packages carry.
+
+    The job file is written into a folder, where it can be read and changed; the same command goes on with it.
+    """
+    from distembed.pipeline.demos import lay_out
+
+    job = lay_out(system, folder or Path("distembed-demo") / system)
+    write(shown(f"distembed run {job}"))
+    context.invoke(
+        run, job_file=str(job), settings=(), workspace=None, scheduler=None, n_workers=None, until=None,
+        allow_code=False, replace=False, tls_ca_file=None, tls_cert=None, tls_key=None,
+    )  # fmt: skip
+
+
+COMMANDS: tuple[click.Command, ...] = (keys, new, demo)

@@ -1,0 +1,173 @@
+"""Run a whole job from Python: a job file, a table of sections or a checked job, and what it has made."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import dask.array as da
+import pyarrow as pa
+
+from distembed.pipeline.config import checked_job, load_job
+from distembed.pipeline.export.job import export_job
+from distembed.pipeline.progress import Reporter
+from distembed.pipeline.runner import REPORT
+from distembed.pipeline.runner import run_job as run_stages
+from distembed.pipeline.sections import Job
+from distembed.pipeline.workers import Workers
+from distembed.storage.schema import OutputRecord
+from distembed.storage.workspace import Workspace
+
+T = TypeVar("T")
+
+
+class Outputs(Mapping[str, T], Generic[T]):
+    """What a workspace holds of one kind, by name; opened when it is asked for."""
+
+    def __init__(self, names: tuple[str, ...], read: Callable[[str], T]) -> None:
+        self._names, self._read = names, read
+
+    def __getitem__(self, name: str) -> T:
+        """Return the output of a name."""
+        if name not in self._names:
+            raise KeyError(f"there is no output {name!r}; there are {', '.join(self._names) or 'none'}")
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"Outputs({', '.join(self._names)})"
+
+
+@dataclass(frozen=True)
+class FinishedJob:
+    """A job that was run, and what it has made.
+
+    Attributes
+    ----------
+    job : Job
+        As it was run, with all defaults.
+    workspace : Workspace
+        Open for reading.
+    ran, skipped : tuple of str
+        The stages that were computed now, and those that were done before.
+    summary : str
+        What the command line prints at the end of a run.
+    """
+
+    job: Job
+    workspace: Workspace
+    ran: tuple[str, ...]
+    skipped: tuple[str, ...]
+    summary: str
+
+    @property
+    def arrays(self) -> Outputs[da.Array]:
+        """The arrays of the workspace by name, each opened lazily as a Dask array."""
+        names = (name for name, record in self._outputs() if record.spec.is_array)
+        return Outputs(tuple(names), self.workspace.array)
+
+    @property
+    def tables(self) -> Outputs[pa.Table]:
+        """The tables of the workspace by name, each read as a PyArrow table: `.to_pandas()` makes a data frame."""
+        names = (name for name, record in self._outputs() if record.spec.kind == "table")
+        return Outputs(tuple(names), self.workspace.table)
+
+    @property
+    def report(self) -> str:
+        """The place of the report, one HTML file."""
+        return self.workspace.path(REPORT)
+
+    def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002
+        """Write a table to a file, as `distembed export` does; return in words what was written."""
+        return export_job(self.job, str(target), what=what, format=format)
+
+    def _outputs(self) -> Iterator[tuple[str, OutputRecord]]:
+        for stage in self.workspace.stages().values():
+            yield from ((name, record) for name, record in stage.outputs.items() if not record.dropped)
+
+
+def run_job(
+    job: Job | Mapping[str, Any] | str | Path,
+    *,
+    workspace: str | Path | None = None,
+    workers: Workers | None = None,
+    reporter: Reporter | None = None,
+    until: str | None = None,
+    allow_code: bool = False,
+    replace: bool = False,
+    **sections: Mapping[str, Any],
+) -> FinishedJob:
+    """Run a job, or finish one that was stopped, as `distembed run` does.
+
+    Parameters
+    ----------
+    job : str, path, mapping or Job
+        The place of a job file; or its sections, whose relative paths begin in the current folder.
+    workspace : str or path, optional
+        Overrides the workspace of the job.
+    workers : Workers, optional
+        By default as many threads as the job says, else one per core.
+    reporter : Reporter, optional
+        Told of progress; by default nobody.
+    until : str, optional
+        The last stage to run.
+    allow_code : bool
+        Let the job call the Python functions that it names.
+    replace : bool
+        Compute again what changed, also where that was more than a minute of work.
+    sections : mappings
+        Keys that override those of the job: ``topics={"n_topics": 5}``.
+
+    Returns
+    -------
+    FinishedJob
+        Its `arrays` and `tables`, its workspace, and what it printed.
+
+    Raises
+    ------
+    JobError, ReplaceError, FileNotFoundError, MemoryError, OSError
+        As the command, in the same words.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> run = de.run_job("jobs/topics.toml", workspace="runs/five", topics={"n_topics": 5})  # doctest: +SKIP
+    >>> run.tables["topics"].to_pandas()  # doctest: +SKIP
+    """
+    checked = _checked(job, sections, None if workspace is None else str(workspace))
+    threads = workers or Workers(
+        n_workers=checked.resources.workers, memory_limit=checked.resources.memory_limit
+    )
+    done = run_stages(
+        checked, workers=threads, reporter=reporter, until=until, allow_code=allow_code, replace=replace
+    )
+    return FinishedJob(checked, Workspace.open(checked.job.workspace), done.ran, done.skipped, done.text)
+
+
+def _checked(
+    job: Job | Mapping[str, Any] | str | Path,
+    sections: Mapping[str, Mapping[str, Any]],
+    workspace: str | None,
+) -> Job:
+    """Return a job with the sections that override its own, checked whole."""
+    if isinstance(job, Job):
+        tree, name, folder = job.model_dump(mode="json", exclude_none=True), "the job", Path()
+    elif isinstance(job, Mapping):
+        tree, name, folder = {key: dict(value) for key, value in job.items()}, "the job", Path()
+    else:
+        load_job(job)  # what is wrong with the file is said of the file
+        tree = tomllib.loads(Path(job).read_text(encoding="utf-8"))
+        name, folder = str(job), Path(job).parent
+    for section, keys in sections.items():
+        tree[section] = {**tree.get(section, {}), **keys}
+    return checked_job(tree, name=name, folder=folder, workspace=workspace)

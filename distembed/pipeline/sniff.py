@@ -1,0 +1,172 @@
+"""A look at the first lines of a user's file: which keys of a section fit it.
+
+Only the beginning of a file is read. A guess is written into the job file as a value with its comment, where its
+owner sees it and corrects it.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import itertools
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import fsspec
+import pyarrow.parquet as pq
+
+SAMPLE_BYTES = 1 << 20
+SAMPLE_RECORDS = 50
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+
+FIELD_NAMES = {
+    "text_field": ("text", "body", "content", "article", "abstract", "review", "message"),
+    "id_field": ("id", "_id", "doc_id", "docid", "document_id", "uid"),
+    "title_field": ("title", "headline", "subject"),
+    "label_field": ("label", "class", "category", "topic", "section"),
+}
+"""What fields of records are mostly called."""
+
+Records = Mapping[str, list[Any]]
+"""The first values of each field."""
+
+
+class Sample(NamedTuple):
+    """The beginning of a text; `is_whole` says whether the file ends with it."""
+
+    text: str
+    encoding: str
+    is_whole: bool
+
+
+def first_file(path: str) -> str:
+    """Return the file itself, or the first one of a folder or a glob.
+
+    Raises
+    ------
+    FileNotFoundError
+        Nothing lies at the path.
+    """
+    if "://" in path or os.path.isfile(path):  # noqa: PTH113 - a glob or a URL is no Path
+        return path
+    pattern = os.path.join(path, "**") if os.path.isdir(path) else path  # noqa: PTH112, PTH118
+    found = sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))  # noqa: PTH113, PTH207
+    if not found:
+        raise FileNotFoundError(f"there is no file {path}: give a file, a folder or a quoted glob")
+    return found[0]
+
+
+def suffix_of(path: str) -> str:
+    """Return the extension of a file before that of its compression, in lower case."""
+    stem, end = os.path.splitext(path.lower())  # noqa: PTH122
+    return os.path.splitext(stem)[1] if end in COMPRESSIONS else end  # noqa: PTH122
+
+
+def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
+    """Return the keys of a section, of those in `names`, that fit a file.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The keys that the section has.
+    path : str
+        A file, a folder, a glob or a URL.
+    """
+    known, file = set(names), first_file(path)
+    records = records_of(file)
+    if "text_field" in known:
+        found = text_fields(records) if records else text_layout(sample_of(file))
+    elif "name_column" in known and records:
+        found = {"name_column": next((name for name in records if not _are_numbers(records[name])), None)}
+    else:
+        found = {}
+    return {name: value for name, value in found.items() if name in known and value is not None}
+
+
+def text_fields(records: Records) -> dict[str, Any]:
+    """Return which fields hold the text, the id, the title and the class of a document, by name or by length."""
+    lowered = {name.lower(): name for name in records}
+    found = {
+        key: next((lowered[name] for name in usual if name in lowered), None)
+        for key, usual in FIELD_NAMES.items()
+    }
+    longest = longest_fields(records)
+    return found | {"text_field": found["text_field"] or (longest[0] if longest else None)}
+
+
+def longest_fields(records: Records) -> list[str]:
+    """Return the fields of text, the longest first."""
+    texts = {name: sum(len(v) for v in values if isinstance(v, str)) for name, values in records.items()}
+    return sorted((name for name in texts if texts[name]), key=lambda name: -texts[name])
+
+
+def text_layout(sample: Sample) -> dict[str, Any]:
+    """Return the encoding of a text that is not UTF-8, and its layout where empty lines part the documents."""
+    lines = sample.text.splitlines()
+    empty = sum(not line.strip() for line in lines)
+    return {
+        "encoding": None if sample.encoding == "utf-8" else sample.encoding,
+        "layout": "blocks" if len(lines) > 3 and empty > len(lines) / 20 else None,
+    }
+
+
+def sample_of(path: str) -> Sample:
+    """Return the beginning of a text file, as UTF-8 where that fits and as Latin-1 otherwise."""
+    with fsspec.open(path, "rb", compression="infer") as file:
+        data = file.read(SAMPLE_BYTES + 1)
+    for encoding in ("utf-8", "latin-1"):
+        try:
+            text = data[:SAMPLE_BYTES].decode(encoding)
+        except UnicodeDecodeError as error:
+            if error.start < len(data) - 4:  # not only a code point that the sample cuts
+                continue
+            text = data[: error.start].decode(encoding)
+        return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
+    raise AssertionError("every byte is a character of Latin-1")
+
+
+def word_counts(sample: Sample) -> Counter[str]:
+    """Return how often each word stands in a sample, about as the tokenizer cuts it."""
+    return Counter(re.findall(r"[^\W\d_]+", sample.text.lower()))
+
+
+def records_of(path: str) -> Records:
+    """Return the first values of each field of JSON lines, Parquet, CSV or TSV; nothing of other files."""
+    suffix = suffix_of(path)
+    if suffix in (".parquet", ".pq"):
+        with fsspec.open(path, "rb") as file:
+            batch = next(pq.ParquetFile(file).iter_batches(batch_size=SAMPLE_RECORDS), None)
+            return {} if batch is None else batch.to_pydict()
+    if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
+        return {}
+    lines = sample_of(path).text.lstrip("\ufeff").splitlines()[:SAMPLE_RECORDS]
+    return _of_csv(lines, suffix) if suffix in (".csv", ".tsv") else _of_json(lines)
+
+
+def _of_json(lines: list[str]) -> Records:
+    found: dict[str, list[Any]] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        for name, value in record.items() if isinstance(record, dict) else ():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _of_csv(lines: list[str], suffix: str) -> Records:
+    if not lines:
+        return {}
+    delimiter = "\t" if suffix == ".tsv" else max(",;\t", key=lines[0].count)
+    header, *rows = csv.reader(lines, delimiter=delimiter)
+    return {name: list(values) for name, values in zip(header, itertools.zip_longest(*rows), strict=False)}
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    texts = [str(value).strip() for value in values if value not in (None, "")]
+    return all(re.fullmatch(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?", text) for text in texts)

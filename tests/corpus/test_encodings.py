@@ -1,0 +1,85 @@
+"""The encodings of files: told by their beginnings, set per file, and doubted where they seem to be another."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distembed.corpus import CorpusError, read_corpus
+from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
+
+GERMAN = "Über den Wölken muß die Freiheit größer sein, sagte Frau Käthe früh.\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("encoding", "found"),
+    [
+        ("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "cp1252"), ("cp1252", "cp1252"),
+        ("utf-16", "utf-16"), ("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be"), ("utf-32", "utf-32"),
+    ],
+)  # fmt: skip
+def test_encodings_are_told_apart(encoding, found):
+    assert detect_encoding(GERMAN.encode(encoding)) == found
+
+
+@given(st.text())
+def test_what_is_utf8_is_taken_for_it(text):
+    if "\0" not in text:
+        assert detect_encoding(text.encode()) == "utf-8"
+
+
+def test_a_damaged_byte_or_a_cut_character_leaves_utf8():
+    assert detect_encoding(GERMAN.encode() + b"\xff" + GERMAN.encode()) == "utf-8"
+    cut = ("x" * (HEAD_BYTES - 1) + "ä").encode()[:HEAD_BYTES]
+    assert detect_encoding(cut) == "utf-8"
+    assert detect_encoding(b"Caf\xe9") == "cp1252"
+
+
+def write_all(folder):
+    names = {"eins": "utf-8", "zwei": "latin-1", "drei": "utf-16", "vier": "utf-8-sig"}
+    for name, encoding in names.items():
+        (folder / f"{name}.txt").write_bytes(GERMAN.encode(encoding))
+    return [folder / f"{name}.txt" for name in names]
+
+
+def test_files_of_several_encodings_make_one_corpus(tmp_path):
+    paths = write_all(tmp_path)
+    with pytest.warns(UserWarning, match=r"zwei\.txt is not UTF-8 and is taken for Windows-1252"):
+        corpus = read_corpus(paths)
+    words = corpus.tokenize()
+    counts = {}
+    for partition in words.partitions:
+        counts[partition] = dict(
+            zip(*words.words(partition).select(["word", "count"]).to_pydict().values(), strict=True)
+        )
+    first, *others = counts.values()
+    assert first["wölken"] == 3
+    assert all(other == first for other in others)
+
+
+def test_an_encoding_per_file(tmp_path):
+    paths = write_all(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        corpus = read_corpus(paths, encoding={"zwei.*": "latin-1", "*drei.txt": "auto"})
+    assert [part.encoding for part in corpus.partitions] == ["utf-8", "latin-1", "utf-16", "utf-8"]
+    with pytest.raises(ValueError, match="encoding is 'latin1x', which Python does not know; give"):
+        read_corpus(paths, encoding="latin1x")
+
+
+def test_utf8_read_as_latin1_is_doubted(tmp_path):
+    path = write_all(tmp_path)[0]
+    with pytest.warns(
+        UserWarning, match=r"eins\.txt is valid UTF-8 and is read as latin-1, so that Ü becomes Ã"
+    ):
+        read_corpus(path, encoding="latin-1")
+    assert "corpus.encoding" in read_corpus(path, encoding="latin-1", section="corpus").notes[0]
+
+
+def test_files_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "brief.txt").write_bytes(b"%PDF-1.7 ...")
+    with pytest.raises(CorpusError, match=r"brief\.txt is a PDF file, not text: save it as plain text"):
+        read_corpus(tmp_path / "brief.txt")

@@ -1,0 +1,144 @@
+"""A start for someone without the repository: the keys of a system, a job file for one's own files, the demos."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distembed.pipeline import demos
+from distembed.pipeline.config import load_job
+from distembed.pipeline.keys import as_markdown, as_text, keys_of, section_model
+from distembed.pipeline.registry import SYSTEMS, system_named
+from distembed.pipeline.sections import Section
+from distembed.pipeline.sniff import Sample, settings_for, text_layout
+from tests.pipeline.conftest import run
+
+STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_key_has_a_meaning_and_a_type(system: str) -> None:
+    keys = keys_of(system)
+    assert [key.place for key in keys if not key.meaning or not key.kind] == []
+    assert len({key.place for key in keys}) == len(keys)
+    page = as_markdown(system, keys)
+    assert all(f"| `{key.name}` |" in page for key in keys)
+    assert max(map(len, as_text(keys, width=80).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_section_that_is_left_out_is_that_of_an_empty_one(system: str) -> None:
+    """A section with a default of other values would say one thing left out and another written in part."""
+    for name, field in system_named(system).job.model_fields.items():
+        if isinstance(field.default, Section):
+            assert field.default == section_model(field)(), name
+
+
+def test_keys_are_those_that_a_job_takes() -> None:
+    printed = json.loads(run("keys", "psdvec", "--json").output)
+    found = {(row["section"], row["name"]): row for row in printed}
+    assert found["psdvec", "n_components"]["default"] == 100
+    assert found["psdvec", "n_components"]["kind"] == "an integer of 1 or more"
+    assert found["counting", "window"]["default"] == 3  # the section's, where the library has 5
+    assert found["resources", "block_memory"]["default"] == "64MiB"
+    assert found["corpus", "paths"]["required"]
+    assert run("keys", "psdvecs").exit_code == 2
+
+
+def inputs_for(system: str, folder: Path) -> list[Path]:
+    """Write what a user has: texts, or a table and vectors."""
+    (folder / "stories.txt").write_text(STORIES)
+    (folder / "table.csv").write_text("revenue,company,employees\n1.5,Ant,3\n2.5,Bee,4\n3.5,Cow,5\n")
+    (folder / "vectors.txt").write_text("2 2\nAnt 1 0\nBee 0 1\n")
+    rows = [
+        {"id": str(i), "english": "the sea and the wind " * 3, "german": "die See und"} for i in range(20)
+    ]
+    (folder / "both.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    if system == "neighbors":
+        lines = "".join(f"word{row} {row} {row % 3}\n" for row in range(20))
+        (folder / "matrix.txt").write_text(f"20 2\n{lines}")
+        return [folder / "matrix.txt"]
+    if system == "imputation":
+        return [folder / "table.csv", folder / "vectors.txt"]
+    return [folder / ("both.jsonl" if system == "transfer" else "stories.txt")]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: Path) -> None:
+    job = tmp_path / "jobs" / "mine.toml"
+    job.parent.mkdir()
+    written = run("new", system, *inputs_for(system, tmp_path), "--to", job)
+    assert written.exit_code == 0, written.output
+    planned = run("plan", job)
+    assert planned.exit_code == 0, planned.output
+    text = job.read_text()
+    assert all(f"{key.name}" in text for key in keys_of(system))  # every key stands in it
+    assert run("new", system, *inputs_for(system, tmp_path), "--to", job).exit_code == 2
+    assert job.read_text() == text
+
+
+def test_defaults_that_are_comments_are_the_defaults(tmp_path: Path) -> None:
+    assert run("new", "psdvec", *inputs_for("psdvec", tmp_path), "--to", tmp_path / "a.toml").exit_code == 0
+    text = (tmp_path / "a.toml").read_text()
+    every = [line.removeprefix("# ") for line in text.splitlines()]
+    spelled = "\n".join(
+        line for line in every if line.startswith("[") or (" = " in line and line[0].islower())
+    )
+    (tmp_path / "b.toml").write_text(spelled)
+    spelled_out, left_out = (load_job(tmp_path / name).model_dump() for name in ("b.toml", "a.toml"))
+    assert spelled_out == left_out
+
+
+def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
+    jsonl, parquet, table = tmp_path / "a.jsonl", tmp_path / "a.parquet", tmp_path / "t.csv"
+    jsonl.write_text('{"id": 1, "title": "a", "body": "b"}\n{"id": 2, "title": "c", "body": "d"}\n')
+    pq.write_table(pa.table({"n": [1], "headline": ["a"], "prose": ["a long text"], "label": ["x"]}), parquet)
+    table.write_text("x;Name;y\n1,5;Ant;2\n")
+    names = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout"}
+    assert settings_for(names, str(jsonl)) == {"text_field": "body", "id_field": "id", "title_field": "title"}
+    assert settings_for({"text_field"}, str(jsonl)) == {"text_field": "body"}
+    found = {"text_field": "prose", "title_field": "headline", "label_field": "label"}
+    assert settings_for(names, str(parquet)) == found
+    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Name"}
+
+
+def test_the_encoding_and_the_layout_of_a_text_are_found(tmp_path: Path) -> None:
+    (tmp_path / "german.txt").write_bytes("Das schöne Lied.\n".encode("latin-1") * 3)
+    assert settings_for({"text_field", "encoding"}, str(tmp_path / "german.txt")) == {"encoding": "latin-1"}
+    pages = Sample("A title\nsome text\n\nAnother\nmore text\n\n", "utf-8", is_whole=True)
+    assert text_layout(pages) == {"encoding": None, "layout": "blocks"}
+
+
+def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
+    table, _ = inputs_for("imputation", tmp_path)
+    refused = run("new", "imputation", table, "--to", tmp_path / "a.toml")
+    assert refused.exit_code == 2
+    assert "reads 2 files, domain.path, known.path" in refused.output
+    missing = run("new", "topics", tmp_path / "absent.txt", "--to", tmp_path / "a.toml")
+    assert "there is no file" in missing.output
+    assert not (tmp_path / "a.toml").exists()
+
+
+@pytest.mark.parametrize("system", [name for name in SYSTEMS if demos.job_text_of(name)])
+def test_a_demo_is_laid_out_and_planned(system: str, tmp_path: Path) -> None:
+    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
+    job = demos.lay_out(system, tmp_path / "a" / "demo")
+    planned = run("plan", job)
+    assert planned.exit_code == 0, planned.output
+    assert load_job(job).job.workspace == str(job.parent / "workspace")
+    job.write_text(job.read_text() + "# mine\n")
+    assert demos.lay_out(system, job.parent).read_text().endswith("# mine\n")
+
+
+def test_a_new_job_without_files_is_the_demo(tmp_path: Path) -> None:
+    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
+    assert run("new", "topics", "--to", tmp_path / "t.toml").exit_code == 0
+    demo = tomllib.loads(demos.job_text_of("topics") or "")
+    assert load_job(tmp_path / "t.toml").topics.n_topics == demo["topics"]["n_topics"]
+    refused = run("new", "imputation", "--to", tmp_path / "i.toml")
+    assert "distembed demo imputation" in refused.output
