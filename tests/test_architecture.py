@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -130,3 +131,91 @@ def test_every_lift_passes_through_execution() -> None:
 )
 def test_a_lift_past_execution_is_found(line: str) -> None:
     assert lifts_of_dask(line)
+
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef
+CLIPPED = re.compile(r"\b(anew|equally dear|its kin|hangs on|made anew|is dear)\b", re.IGNORECASE)
+"""Phrases that a reader who is no friend of the authors stumbles over."""
+
+
+def documented(source: str) -> list[tuple[Documented, str]]:
+    """Return the module, the classes and the functions of a source that have a docstring, each with it."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Documented)]
+    return [(node, doc) for node in nodes if (doc := ast.get_docstring(node))]
+
+
+def faults_of_prose(doc: str) -> list[str]:
+    """Return what is wrong with the sentences of a docstring."""
+    summary = doc.split("\n\n", maxsplit=1)[0].split("\n.. ", maxsplit=1)[0]
+    found = [] if summary.rstrip().endswith((".", ":")) else ["the summary does not end with a period"]
+    if re.match(r"(Tell|Say|Meet|Stand)\b", doc):
+        found.append(f"it begins with {doc.split(maxsplit=1)[0]}")
+    return found + [f"it says {phrase!r}" for phrase in CLIPPED.findall(doc)]
+
+
+def documented_parameters(doc: str) -> list[str] | None:
+    """Return the names of a docstring's section of parameters, None where it has no such section."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+$|\Z)", doc, re.DOTALL | re.MULTILINE)
+    if section is None:
+        return None
+    entries = [line.split(" : ")[0] for line in section[1].splitlines() if line and not line[0].isspace()]
+    return [name.strip().lstrip("*") for entry in entries for name in entry.split(",")]
+
+
+def parameters(function: ast.FunctionDef) -> set[str]:
+    """Return the names of a function's parameters, without that of the object itself."""
+    arguments = function.args
+    named = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
+    return {argument.arg for argument in named if argument} - {"self", "cls"}
+
+
+def undocumented(function: ast.FunctionDef, doc: str) -> set[str]:
+    """Return the parameters that a section of parameters lacks, or has without need; none without a section."""
+    names = documented_parameters(doc)
+    return set() if names is None else set(names) ^ parameters(function)
+
+
+def sources() -> dict[str, str]:
+    """Return the text of every module of the package by its path."""
+    package = ROOT / "distembed"
+    return {path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")}
+
+
+def test_docstrings_are_plain_sentences() -> None:
+    found = {
+        f"{name}: {getattr(node, 'name', 'module')}": faults
+        for name, source in sources().items()
+        for node, doc in documented(source)
+        if (faults := faults_of_prose(doc))
+    }
+    assert found == {}
+
+
+def test_a_section_of_parameters_names_all_of_them() -> None:
+    found = {
+        f"{name}: {node.name}": names
+        for name, source in sources().items()
+        for node, doc in documented(source)
+        if isinstance(node, ast.FunctionDef) and (names := undocumented(node, doc))
+    }
+    assert found == {}
+
+
+def test_a_fault_of_prose_is_found() -> None:
+    assert faults_of_prose("Say it anew") == [
+        "the summary does not end with a period",
+        "it begins with Say",
+        "it says 'anew'",
+    ]
+    source = (
+        'def f(a, *, b):\n    """Do.\n\n    Parameters\n    ----------\n    a, c : int\n        One.\n    """'
+    )
+    (function, doc), *_ = documented(source)
+    assert isinstance(function, ast.FunctionDef)
+    assert undocumented(function, doc) == {"b", "c"}

@@ -408,6 +408,8 @@ def count_cooccurrences(
     ----------
     docs
         The corpus, or its tokens.
+    vocabulary : Vocabulary
+        The words to count.
     window
         Largest distance, in words.
     direction

@@ -49,6 +49,8 @@ def neighbor_label_accuracy(
     ----------
     vectors : shape (n, s), finite
     labels : n labels
+    n_neighbors : sequence of int
+        The numbers of neighbors k.
 
     Raises
     ------
@@ -109,6 +111,8 @@ def hold_out(
     ----------
     X : shape (n, d), finite
     Y : shape (n, s), rows known or NaN throughout
+    methods : dict
+        The methods by name, each a function of X and Y.
     share : of the known rows, in (0, 1)
     seeds : a draw each
 
@@ -381,6 +385,10 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     Parameters
     ----------
     kernel : shape (n, p), of all rows with the known ones
+    known : bool array (n,)
+        Whether the vector of a row is known.
+    Y : array (n, s)
+        The vectors; unknown rows are NaN.
     """
     mean = Y[known].mean(axis=0)
     # centered in the feature space on the known rows: the intercept is then their mean

@@ -186,6 +186,8 @@ def score_methods(
 
     Parameters
     ----------
+    found : dict
+        The result of each method by its name.
     true : (r × f), of those rows
     counterparts, rows : row of the first set that each belongs to, and its own in the second, (r,)
     """

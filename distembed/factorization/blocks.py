@@ -86,6 +86,8 @@ def weigh_pairs(
         n_i and u_i of the row words.
     column_totals, column_unigram : (n,) float64
         n_j and u_j of the column words.
+    weighting : PairWeighting
+        How counts become weights.
     """
     left, right = canonical_csr(forward), canonical_csr(backward)
     capacity = left.nnz + right.nnz
@@ -141,7 +143,7 @@ def symmetric_target(pairs: Pairs) -> csr_array:
 
 
 def irreducible_error(pairs: Pairs) -> Floats:
-    """Return what no symmetric matrix can fit of the weighted squared error, shape (1,), float64.
+    """Return the weighted squared error that no symmetric matrix can fit, shape (1,), float64.
 
     ``sum w_ij (G_ij - S_ij/Ws_ij)²``; the objective of V is this plus ``sum R²/Ws``.
     """
@@ -204,6 +206,10 @@ def solve_words(
         V1ᵀV1.
     ridge : (words,) float64
         mu_i.
+    background_weight : float
+        The weight of target 0 where a word has no count with a core word.
+    uniform_weight : float
+        The weight that each order of every pair has in addition to its own.
 
     Returns
     -------

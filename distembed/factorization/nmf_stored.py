@@ -1,4 +1,4 @@
-"""What a topics job has stored of a factorization, and which documents it has seen.
+"""The stored factorization of a topics job, and the documents that it was fitted to.
 
 A store is given, never opened: anything with arrays and tables by name will do.
 """

@@ -20,7 +20,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell, whole
 from distembed.linalg import blocks
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 
@@ -162,6 +162,10 @@ def filtered_eigenpairs(
 
     Parameters
     ----------
+    matrix : SymmetricMatrix
+        The matrix, known by its products.
+    k : int
+        The number of eigenpairs.
     lower, upper : float
         All eigenvalues lie between.
     extra : int, optional
@@ -170,6 +174,10 @@ def filtered_eigenpairs(
         Most rounds, each of `FILTER_DEGREE` products.
     tol : float
         Stop as soon as every residual is at most ``tol * max|value|``.
+    random_state : int
+        The seed.
+    dtype : dtype
+        float32 or float64, of the vectors.
     checkpoint : Checkpoint
         Keeps ``basis-<r>`` of each round r.
 
@@ -359,7 +367,7 @@ def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Fl
 
 def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
     """Return Q C for the bases side by side."""
-    small = da.from_array(rotation, chunks=-1)
+    small = whole(rotation)
     chunks = (bases[0].chunks[0], (rotation.shape[1],))
     return map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
 

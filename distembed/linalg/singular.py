@@ -66,12 +66,20 @@ def largest_singular_triplets(
 
     Parameters
     ----------
+    matrix : Dask array (n × m) of csr_array row blocks
+        The matrix.
+    k : int
+        The number of singular values.
     n_passes : int
         Products with XᵀX; the basis holds ``n_passes * (k + oversampling)`` vectors of the shorter side.
+    oversampling : int
+        The number of vectors of the start beyond k.
     tol : float, optional
         Stop as soon as every residual is at most ``tol`` times the largest eigenvalue of XᵀX.
     dtype : dtype
         float32 or float64, of the basis and the vectors.
+    random_state : int
+        The seed.
     checkpoint : Checkpoint
         Keeps the basis and the product of each pass, so that a job resumes.
 

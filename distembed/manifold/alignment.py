@@ -415,7 +415,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn may expect: embeddings of float64, and targets of several columns."""
+        """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
         tags.target_tags.required = tags.target_tags.multi_output = True

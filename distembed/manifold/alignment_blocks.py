@@ -51,7 +51,13 @@ def balanced(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float) -> tup
 
     Parameters
     ----------
+    Z : array (n × k)
+        The embedding.
+    F : array (k × f)
+        The regression weights.
     roughness : ZᵀLZ, (k × k); `LEAST_ROUGHNESS` of the identity is added to L, so that constants keep a scale
+    ridge : float
+        The weight of the penalty on F.
     """
     squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * _relative_gram(Z))
     root = np.sqrt(np.maximum(squares, 0.0))[:, None] * basis.T

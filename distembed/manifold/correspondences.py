@@ -35,6 +35,10 @@ def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> 
     ----------
     correspondences : integer pairs (first row, second row), (c × 2); the same with a confidence, (c × 3);
         or a sparse matrix. A row may occur in several pairs. A pair given twice alike counts once.
+    n_first : int
+        The number of rows of the first set.
+    n_second : int
+        The number of rows of the second set.
 
     Raises
     ------
@@ -150,11 +154,17 @@ def propagate_correspondences(
     ----------
     X1, X2 : dense, (n × d1) and (m × d2)
     links : known correspondences, (n × m)
+    n_rounds : int
+        The number of rounds.
+    first_share : float
+        The share of the found pairs that the first round keeps.
     found_weight : c_ij of a pair found, in the fit of the maps
     exponent : p
     metric : "cosine" compares unit rows, "euclidean" rows less their mean, in units of their root mean square
         (-½ d² stands for the cosine then); the second needs sets that cover the same ground
     random_state : of the folds
+    block_memory : int
+        The memory of one task in bytes.
 
     Raises
     ------
@@ -231,7 +241,7 @@ class _Search(NamedTuple):
 
 
 JUDGED_PAIRS = 50
-"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to .07. Of fewer
+"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to 0.07. Of fewer
 than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
 
 
@@ -256,7 +266,7 @@ def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tupl
 
 
 DEFAULT_TEMPERATURE = 0.05
-"""Where one known pair leaves nothing to estimate: between translations (.01) and comparable texts (.06)."""
+"""Where one known pair leaves nothing to estimate: between translations (0.01) and comparable texts (0.06)."""
 
 
 def _with_probabilities(

@@ -47,6 +47,8 @@ def smallest_eigenpairs(
     k : from 1 to n, less the connected parts where their constants are left out
     normalization : of the Laplacian, see `laplacian`
     constants : whether the vectors of eigenvalue 0 belong to the result
+    random_state : int
+        The seed.
     tol : every ‖L z - λ z‖ is to be at most tol times a bound on the largest eigenvalue
 
     Raises
@@ -116,6 +118,10 @@ def laplacian_eigenmaps(
     Parameters
     ----------
     graph : CSR (n × n), a symmetric affinity
+    k : int
+        The number of eigenvectors.
+    random_state : int
+        The seed.
     tol : every ‖N z - (1 - λ) z‖ is to be at most 2 tol
     checkpoint : keeps "eigenmaps": y, and λ below it; and before them the rounds "basis-1", …
 

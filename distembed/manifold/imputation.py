@@ -168,6 +168,8 @@ class LatentSemanticImputation(BaseEstimator):
 
         Parameters
         ----------
+        X : array (n, d)
+            The rows.
         distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
             same graph, bit for bit, without making distances again
         """
@@ -335,7 +337,13 @@ def reconstruction_weights(
     Parameters
     ----------
     rows : what `domain_rows` returns, dense
+    graph : sparse (n, n)
+        Row i holds the neighbors of row i.
     simplex : weights on the simplex, else non-negative least squares divided by its sum
+    floor : float
+        The share of the smallest positive weight that is added to all weights of a row.
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps them under "imputation_weights"
 
     Returns

@@ -168,6 +168,10 @@ def power_sweeps(W: sp.csr_array, B: Float64s, state: Float64s, *, n_sweeps: int
     W : sparse (q, q): weights among the unknown rows
     B : array, shape (q, c): known vectors carried in, W_qp Y_p
     state : array, shape (at least q, c): Y in its first q rows
+    n_sweeps : int
+        The number of sweeps.
+    lazy : bool
+        Whether a sweep averages the result with Y.
 
     Returns
     -------

@@ -47,7 +47,7 @@ class Inference(NamedTuple):
 def infer_by_each_method(
     sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding, *, alignment_components: int = 50
 ) -> dict[str, Inference]:
-    """Return what each method makes of the same correspondences.
+    """Return the inference of each method from the same correspondences.
 
     - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
     - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
@@ -59,8 +59,12 @@ def infer_by_each_method(
 
     Parameters
     ----------
+    sets : TwoSets
+        The rows, graphs and features of the two sets.
     links : known correspondences, (n × m)
     model : its options are used, its graph is that of `sets`
+    alignment_components : int
+        The number of components of semisupervised alignment.
     """
     known = _without_unknown(sets)
     dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)

@@ -31,7 +31,7 @@ def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) 
 def control_features(
     X1: Any, X2: Any, V1: Any, links: sp.csr_array, *, ridge: float = 0.3, n_neighbors: int = 5
 ) -> dict[str, Float64s]:
-    """Return what the plain controls infer for the rows of X2, each (m × f).
+    """Return the features that the plain controls infer for the rows of X2, each (m × f).
 
     - "mean": the column means of V1;
     - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
@@ -42,7 +42,13 @@ def control_features(
     Parameters
     ----------
     X1, X2 : dense, (n × d1), (m × d2); rows are divided by their lengths
+    V1 : array (n × f)
+        The features of the first set.
     links : (n × m), the strongest entry of a column is its counterpart
+    ridge : float
+        The ridge of the regressions.
+    n_neighbors : int
+        The number of nearest rows.
 
     Raises
     ------

@@ -55,6 +55,8 @@ def locality_directions(X: Float64s, affinity: sp.csr_array, k: int) -> tuple[Fl
     ----------
     X : (n × r), of full column rank
     affinity : CSR (n × n), without isolated vertices
+    k : int
+        The number of directions.
 
     References
     ----------

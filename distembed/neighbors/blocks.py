@@ -286,13 +286,23 @@ def nearest_in_distances(
     *,
     k: int,
 ) -> Float64s:
-    """Return what `nearest_in_tile` returns for all rows of Z, bit for bit, from distances at hand.
+    """Return the result of `nearest_in_tile` for all rows of Z, bit for bit, from stored distances.
 
     They only rule pairs out, by their rounding bound; the pairs left are measured again in float64.
 
     Parameters
     ----------
+    X : array (n, d)
+        The rows.
+    row_groups : int64 array (r,)
+        The group of each row of X; pairs of one group are left out.
+    Z : array (c, d)
+        The rows among which neighbors are sought.
+    column_groups : int64 array (c,)
+        The group of each row of Z; pairs of one group are left out.
     distances : float32 array, shape (r, c): Euclidean, each within `STORED_ERROR` of the truth
+    k : int
+        The number of neighbors.
     """
     lists = empty_lists(X.shape[0], k)
     _scan_stored(distances, X, Z, row_groups, column_groups, lists)

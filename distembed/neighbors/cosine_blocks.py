@@ -200,8 +200,12 @@ def tile_candidates(
 
     Parameters
     ----------
+    X : csr_array (r, m)
+        Unit rows.
     row_groups, column_groups : int64 arrays; pairs of one group are left out (a row and itself, a component)
     first_row, first_column : the row numbers of X and of Z start here
+    Z : csr_array (c, m)
+        Unit rows.
     dense_values : float32 values that the dense columns of both sides may hold
     k : length of the lists
     """
@@ -307,8 +311,14 @@ def measured_candidates(
 
     Parameters
     ----------
+    X : csr_array (r, m)
+        Unit rows.
+    Z : csr_array (c, m)
+        The unit rows that are candidates.
     column_ids : the row numbers of Z, one after the other
     candidates : candidate lists, (r, 2, K)
+    k : int
+        The number of neighbors.
     """
     lists = empty_lists(X.shape[0], k)
     row = np.zeros(X.shape[1])

@@ -80,6 +80,8 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", block_memory: int = BLO
     X : NumPy, SciPy sparse or Dask array, shape (n, d). It is read once per search: pass a Dask array that is
         cheap to read (persisted, or from a store).
     metric : "euclidean", or "cosine" (sparse rows allowed), which measures rows of unit length
+    block_memory : int
+        The memory of one task in bytes.
 
     Raises
     ------
@@ -214,12 +216,18 @@ def search_distances(
     *,
     k: int,
 ) -> da.Array:
-    """Return what `search_lists` returns, bit for bit, from the Euclidean distances of `rows` and all `columns`.
+    """Return the result of `search_lists`, bit for bit, from the Euclidean distances of `rows` and all `columns`.
 
     Parameters
     ----------
     distances : float32 Dask array, shape (rows, columns), in blocks of whole rows
     rows, columns : what `domain_rows` returns, dense
+    row_groups : int64 array (r,)
+        The group of each row of X; pairs of one group are left out.
+    column_groups : int64 array (c,)
+        The group of each row of Z; pairs of one group are left out.
+    k : int
+        The number of neighbors.
     """
     grid = distances.chunks[0]
     return blockwise(

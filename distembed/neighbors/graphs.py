@@ -57,6 +57,14 @@ def neighbor_affinity(
     ----------
     X : array, (n × d): NumPy, SciPy sparse or Dask
     n_neighbors : at most n - 1, less the rows of zeros
+    affinity : str
+        The weight of an edge, one of the names above.
+    symmetry : {"union", "mutual"}
+        Whether one of two rows must be among the nearest of the other, or both.
+    metric : str
+        The distance between rows.
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps the search under "neighbors"
 
     Returns

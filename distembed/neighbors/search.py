@@ -41,7 +41,7 @@ Measure = Metric | Literal["inner_product"]
 """How near two rows are: by a distance, or by their inner product, which is none (no spanning tree has it)."""
 
 # The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
-# of k alone find .74 to .94 of 8 true neighbors of word and factor vectors, lists of 30 .99 (tests/benchmarks,
+# of k alone find 0.74 to 0.94 of 8 true neighbors of word and factor vectors, lists of 30 0.99 (tests/benchmarks,
 # IMPUTATION.md).
 SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.
@@ -125,6 +125,8 @@ def nearest_neighbors(
     k : neighbors wanted, less than n
     metric : "euclidean", "cosine", or "inner_product" (dense rows): the k rows of the largest inner products
     distances : what `distance_rows` gave for X, where it is kept: the same bits without the products
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
 
     Raises
@@ -163,11 +165,21 @@ def nearest_rows(
     reread: bool = False,
     single: bool = False,
 ) -> Neighbors:
-    """Return what `nearest_neighbors` returns, of rows that `domain_rows` returned for the `row_metric`.
+    """Return the result of `nearest_neighbors` for rows that `domain_rows` returned for the `row_metric`.
 
     Parameters
     ----------
+    rows : array
+        The rows, as `domain_rows` returns them.
+    k : int
+        The number of neighbors.
+    metric : str
+        The distance between rows.
     distances : Euclidean, of these very rows
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
     reread : each task reads its blocks of dense rows again, so that memory never holds all rows
     single : dense rows were float32 before they had unit length: pairs are ruled out in that precision
     """
@@ -203,6 +215,16 @@ def approximate_neighbors(
 
     Parameters
     ----------
+    X : array (n, d)
+        The rows.
+    k : int
+        The number of neighbors.
+    metric : str
+        The distance between rows.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
     random_state : seed of pynndescent and of the sample
     n_sampled : rows whose true neighbors are searched to measure the recall
 
@@ -230,7 +252,7 @@ def approximate_rows(
     random_state: int = 0,
     n_sampled: int = 1000,
 ) -> tuple[Neighbors, float]:
-    """Return what `approximate_neighbors` returns, of rows that `domain_rows` returned for the metric."""
+    """Return the result of `approximate_neighbors` for rows that `domain_rows` returned for the metric."""
     try:
         from pynndescent import NNDescent  # noqa: PLC0415 - an optional extra
     except ImportError as error:

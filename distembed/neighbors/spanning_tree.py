@@ -46,6 +46,8 @@ def minimum_spanning_tree(
     X : array, shape (n, d), dense
     neighbors : what `nearest_neighbors` found for X, any k
     distances : what `distance_rows` gave for X, where it is kept: the same tree without the products
+    block_memory : int
+        The memory of one task in bytes.
     checkpoint : keeps each search under "tree_search_<number>"
 
     Raises
@@ -69,11 +71,17 @@ def spanning_tree_of(
     distances: da.Array | None = None,
     checkpoint: Checkpoint = persist,
 ) -> SpanningTree:
-    """Return what `minimum_spanning_tree` returns, of rows that `domain_rows` returned for the lists' metric.
+    """Return the result of `minimum_spanning_tree` for rows that `domain_rows` returned for the lists' metric.
 
     Parameters
     ----------
+    rows : array
+        The rows, as `domain_rows` returns them.
+    neighbors : Neighbors
+        The nearest neighbors of the rows.
     distances : Euclidean, of these very rows
+    checkpoint : Checkpoint
+        Stores the intermediate arrays, so that a job can be resumed.
     """
     if neighbors.lists.shape[0] != rows.shape[0]:
         raise ValueError(f"X has {rows.shape[0]} rows, but there are neighbors of {neighbors.lists.shape[0]}")
@@ -137,7 +145,11 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
 
     Parameters
     ----------
+    tree : SpanningTree
+        The tree.
     neighbors : lists of at least min_degree rows
+    min_degree : int
+        The smallest number of neighbors of a row.
 
     Returns
     -------

@@ -133,6 +133,8 @@ def fill_to_degree(
     ----------
     indptr, indices, lengths : the graph so far, CSR
     near, near_lengths : shape (n, k): row numbers (-1 for none) and distances, nearest first
+    min_degree : int
+        The smallest number of edges of a row.
     """
     n = indptr.shape[0] - 1
     new_indptr = np.zeros(n + 1, np.int64)

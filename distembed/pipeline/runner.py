@@ -36,6 +36,7 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
@@ -77,18 +78,25 @@ def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | No
         As `load_job`; a workspace may also hold no job.
     """
     if not Workspace.exists(source):
-        return load_job(source, settings=settings, workspace=workspace)
+        return _reached(load_job(source, settings=settings, workspace=workspace))
     place = Workspace.open(source)
     text = place.read_file(JOB_FILE)
     if text is None:
         raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
-    return parse_job(
+    job = parse_job(
         text.decode(),
         name=place.path(JOB_FILE),
         folder=Path(),
         settings=settings,
         workspace=workspace or place.url,
     )
+    return _reached(job)
+
+
+def _reached(job: Job) -> Job:
+    """Return a job after its object stores can be reached."""
+    use_storage_options(job.resources.storage_options)
+    return job
 
 
 def run_job(
@@ -139,6 +147,7 @@ def run_job(
     """
     reporter = reporter or Silent()
     check_code(job, allow_code=allow_code)
+    _reached(job)
     system, plan = system_of(job), plan_job(job)
     specs = _stages_until(until, system.stages(job))
     names = {spec.name for spec in specs}
@@ -452,7 +461,7 @@ def _state(standing: Standing, workspace: Workspace) -> str:
 
 
 def _provenance_lines(found: Sequence[Standing]) -> list[str]:
-    """Return what made the stages that are done, a line for each set of versions."""
+    """Return the versions that made the finished stages, one line per set of versions."""
     stages: dict[str, list[str]] = {}
     for standing in found:
         if standing.is_done and standing.before is not None:

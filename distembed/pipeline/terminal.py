@@ -1,4 +1,4 @@
-"""What reaches a terminal: the only place that prints.
+"""Output to the terminal: the only module that prints.
 
 Words, titles and file names come from anybody's data and must not steer a terminal: control characters clear
 it, rename its window or split a row, and bidirectional ones reorder what stands beside them.

@@ -137,7 +137,7 @@ def measure(n_rows, n_components=50, n_features=50):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "n_rows", [2000, *(pytest.param(n, marks=pytest.mark.slow) for n in (20_000, 60_000, 200_000))]
+    "n_rows", [1000, *(pytest.param(n, marks=pytest.mark.slow) for n in (20_000, 60_000, 200_000))]
 )
 def test_time_against_size(n_rows):
     (wall, cpu), n_edges, n_rounds, error = measure(n_rows)

@@ -36,7 +36,7 @@ def seconds(work, *, rounds=3):
 def text_file(shared, tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "enwiki.txt"
     with lzma.open(shared / "data/english/enwiki2018-0.txt.xz") as source:
-        path.write_bytes(source.read(24_000_000).rpartition(b"\n")[0])
+        path.write_bytes(source.read(8_000_000).rpartition(b"\n")[0])
     return path
 
 
@@ -69,7 +69,7 @@ def test_plain_text(text_file, tmp_path, pattern, border):
         f"{(scanning - reading) / whole:.0%}, write {(whole - scanning) / whole:.0%}; "
         f"{plain / whole:.1f} times re.findall + dict"
     )
-    assert summary.n_tokens > 3_000_000
+    assert summary.n_tokens > 1_000_000
 
 
 def test_mediawiki(shared, tmp_path):

@@ -85,6 +85,12 @@ def digest_here(job: Path, workspace: Path, *words: str) -> str:
     return done.output.splitlines()[-1]
 
 
+def forget_stage(workspace: Path, stage: str) -> None:
+    """Remove the commit and the records of a stage: a run computes it again."""
+    shutil.rmtree(workspace / "manifest" / stage)
+    (workspace / "manifest" / f"{stage}.json").unlink()
+
+
 @contextmanager
 def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
     """Yield one folder to all of pytest-xdist's workers, to one at a time."""
@@ -149,17 +155,8 @@ def dask_cluster(folder: Path, *, n_workers: int = 2, options: tuple[str, ...] =
         launch(
             "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)
         )
-        for _ in range(n_workers):
-            launch(
-                "worker",
-                "--scheduler-file",
-                str(file),
-                "--nthreads",
-                "1",
-                "--no-dashboard",
-                "--host",
-                "127.0.0.1",
-            )
+        own = ("--nworkers", str(n_workers), "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
+        launch("worker", "--scheduler-file", str(file), *own)
         yield _address(file)
 
 

@@ -17,7 +17,7 @@ from distembed.pipeline.runner import plan_job, run_job, verify_job
 from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.weighting.pmi import pmi, ppmi
 
-from .conftest import dask_cluster, digest
+from .conftest import dask_cluster, digest, forget_stage
 from .processes import distembed
 
 
@@ -95,8 +95,7 @@ def test_states_kept_in_memory_leave_room_for_the_process_itself() -> None:
 def test_where_the_states_lie_does_not_change_a_bit(
     job: Path, finished: tuple[Path, str, str], copy: Path, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
-    shutil.rmtree(copy / "manifest" / "core")
-    (copy / "manifest" / "core.json").unlink()
+    forget_stage(copy, "core")
     monkeypatch.setattr(CoreMemory, "kept_in_process", lambda *_: kept)
     assert run_job(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
     vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]

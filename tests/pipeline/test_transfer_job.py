@@ -18,7 +18,7 @@ from distembed.neighbors.graphs import joint_adjacency
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.systems.transfer import stages as transfer_stages
 
-from .conftest import digest_here, run
+from .conftest import digest_here, forget_stage, run
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -101,6 +101,12 @@ def finished(job: Path) -> tuple[Path, str]:
     return workspace, done.output
 
 
+@pytest.fixture
+def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+
+
 def errors(output: str) -> dict[str, list[float]]:
     """Return the table of errors that a run prints."""
     lines = output[output.index("RMSE of topic shares") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
@@ -178,10 +184,24 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> Non
     assert digest_here(job, finished[0]) == before
 
 
-@pytest.mark.parametrize("broken", ["LSA", "NMF", "propagate_correspondences", "score_methods"])
+@pytest.mark.parametrize(
+    ("stage", "broken"),
+    [
+        ("vectors", "LSA"),
+        ("topics", "NMF"),
+        ("links", "propagate_correspondences"),
+        ("evaluation", "score_methods"),
+    ],
+)
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+    job: Path,
+    finished: tuple[Path, str],
+    copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    broken: str,
 ) -> None:
+    forget_stage(copy, stage)
     sound, calls = getattr(transfer_stages, broken), []
 
     def fail(*positional: object, **named: object) -> object:
@@ -192,15 +212,15 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
 
     with monkeypatch.context() as patch:
         patch.setattr(transfer_stages, broken, fail)
-        done = run("run", job, "--workspace", tmp_path / "w")
+        done = run("run", job, "--workspace", copy)
     assert done.exit_code == 1
     assert "the power is gone" in done.output
     calls.clear()
     if broken == "score_methods":  # one draw of two is kept
         monkeypatch.setattr(transfer_stages, broken, lambda *words: (calls.append(broken), sound(*words))[1])
-    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
+    assert run("run", job, "--workspace", copy).exit_code == 0
     assert len(calls) == (1 if broken == "score_methods" else 0)
-    assert digest_here(job, tmp_path / "w") == digest_here(job, finished[0])
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
@@ -210,13 +230,8 @@ def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tm
     assert digest_here(job, workspace) == digest_here(job, finished[0])
 
 
-def test_one_option_redoes_only_what_depends_on_it(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
-) -> None:
-    shutil.copytree(finished[0], tmp_path / "w")
-    done = run(
-        "run", job, "--workspace", tmp_path / "w", "--replace", "--set", "alignment.regularization=1.0"
-    )
+def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", "--set", "alignment.regularization=1.0")
     ran = re.findall(r"^(\w+) +\S+ s  ", done.output, re.MULTILINE)
     assert ran == ["embedding", "evaluation"]
 
@@ -248,24 +263,24 @@ def words_of(settings: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.parametrize("method", ["semantic_nmf", "lda"])
-def test_other_topics(job: Path, tmp_path: Path, method: str) -> None:
+def test_other_topics(job: Path, copy: Path, method: str) -> None:
     settings = {"topics.method": method, "topics.n_iter": 10, "evaluation.n_seeds": 1}
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
     table = errors(done.output)
     assert max(table["feature-preserving embedding"]) < min(table["column mean"])
 
 
-def test_tf_idf_rows_and_given_pairs_only(job: Path, tmp_path: Path) -> None:
+def test_tf_idf_rows_and_given_pairs_only(job: Path, copy: Path) -> None:
     settings = {"representation.kind": "tf_idf", "alignment.propagate": False, "evaluation.n_seeds": 1}
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
     table = errors(done.output)
     assert list(table) == ["column mean", "semisupervised alignment", "feature-preserving embedding"]
     assert table["feature-preserving embedding"][0] < 0.8 * table["column mean"][0]
 
 
-def test_mean_word_vectors(job: Path, tmp_path: Path) -> None:
+def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((N_WORDS, 30))
     de.WordVectors([word(w, "e") for w in range(N_WORDS)], vectors).save(tmp_path / "e.txt")
@@ -276,7 +291,7 @@ def test_mean_word_vectors(job: Path, tmp_path: Path) -> None:
         "second.vectors": str(tmp_path / "g.txt"),
         "evaluation.n_seeds": 1,
     }
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
     assert errors(done.output)["feature-preserving embedding"][0] < 0.06
 
@@ -307,10 +322,8 @@ def test_plan_of_a_finished_workspace_is_exact(job: Path, finished: tuple[Path, 
         ({"pairs.shares": 0.1}, "did you mean share?"),
     ],
 )
-def test_a_fault_is_one_sentence(
-    job: Path, tmp_path: Path, settings: dict[str, object], message: str
-) -> None:
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+def test_a_fault_is_one_sentence(job: Path, copy: Path, settings: dict[str, object], message: str) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code in (1, 2)
     assert message in done.output.splitlines()[-1]
 
@@ -324,32 +337,32 @@ def test_a_fault_is_one_sentence(
         ("first,second,confidence\ndoc 1,doc 1,1\ndoc 1,doc 1,0.5\n", "keep one"),
     ],
 )
-def test_faulty_pairs_are_named(job: Path, tmp_path: Path, lines: str, message: str) -> None:
+def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: str, message: str) -> None:
     (tmp_path / "pairs.csv").write_text(lines)
     settings = {"pairs.path": str(tmp_path / "pairs.csv")}
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 1
     assert message in done.output.splitlines()[-1]
 
 
-def test_no_id_in_common_is_said(job: Path, tmp_path: Path) -> None:
+def test_no_id_in_common_is_said(job: Path, copy: Path, tmp_path: Path) -> None:
     other = [{**record, "id": f"x {record['id']}"} for record in records()]
     (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, other)))
     settings = {"second.paths": [str(tmp_path / "other.jsonl")]}
-    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 1
     assert "give pairs.path" in done.output.splitlines()[-1]
 
 
-def test_empty_documents_pass_through(job: Path, tmp_path: Path) -> None:
+def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> None:
     found = records()
     found[3]["one"] = found[5]["two"] = "..."
     (tmp_path / "both.jsonl").write_text("\n".join(map(json.dumps, found)))
     settings = {f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")}
     with pytest.warns(UserWarning, match="hold no word"):
-        done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
+        done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
-    workspace = de.Workspace.open(tmp_path / "w")
+    workspace = de.Workspace.open(copy)
     assert np.isnan(workspace.array("topics").compute()[3]).all()
     assert np.isfinite(workspace.array("second_topics").compute()).all()
 

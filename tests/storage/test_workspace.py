@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -509,7 +510,22 @@ def test_distributed_and_threads_write_the_same(tmp_path: Path) -> None:
         digests.append(workspace.digest())
         assert workspace.verify() == []
         np.testing.assert_array_equal(workspace.array("dense").compute(), dense_array().compute())
+        assert held_is_stored_without_a_large_graph(workspace)
     assert digests[0] == digests[1]
+
+
+def held_is_stored_without_a_large_graph(workspace: Workspace) -> bool:
+    """Store an array that this process holds: it is written from here, and not sent to a cluster."""
+    held = np.ones(400_000)
+    with (
+        dask.config.set({"distributed.admin.large-graph-warning-threshold": "1MB"}),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error")
+        stage = workspace.stage("held", parameters={}, inputs={})
+        options = {"dims": ("word",), "units": "", "meaning": "Ones."}
+        found = stage.store("held", da.from_array(held, chunks=100_000), **options)
+    return bool((found.compute(scheduler="threads") == held).all())
 
 
 def flip(path: Path) -> None:

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from distembed.pipeline.commands.failures import fail, one_sentence
-from distembed.pipeline.progress import TerminalReporter
+from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.terminal import confirmed, shown, write
 from distembed.pipeline.tls import TLS
@@ -127,15 +127,16 @@ def run(
         tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
     )
     try:
-        outcome = run_job(
-            job,
-            workers=workers,
-            reporter=reporter,
-            until=until,
-            allow_code=allow_code or _confirmed(code_of(job)),
-            replace=replace,
-            ask=_ask_on_a_terminal,
-        )
+        with warnings_noted(reporter):
+            outcome = run_job(
+                job,
+                workers=workers,
+                reporter=reporter,
+                until=until,
+                allow_code=allow_code or _confirmed(code_of(job)),
+                replace=replace,
+                ask=_ask_on_a_terminal,
+            )
     finally:
         reporter.close()
     write(outcome.text)

@@ -84,6 +84,8 @@ def row_array(matrix: Matrix, bounds: Sequence[int], *, dense: bool, need_direct
 
     Parameters
     ----------
+    matrix : Matrix
+        The matrix of a file.
     bounds : row numbers where blocks begin, and the number of rows
     dense : make sparse rows dense
     need_direction : refuse rows of zeros, which have no cosine

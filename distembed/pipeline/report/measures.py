@@ -1,4 +1,4 @@
-"""What this package measures, drawn: rank and frequency, sparsity, eigenvalues, objectives."""
+"""Figures of the package's own measurements: rank and frequency, sparsity, eigenvalues, objectives."""
 
 from __future__ import annotations
 

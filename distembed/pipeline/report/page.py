@@ -1,4 +1,4 @@
-"""What a report is made of: sections, escaped text, the colors of light and dark screens, and the page that binds them.
+"""The elements of a report: sections, escaped text, colors for light and dark screens, and the page that joins them.
 
 Figures are drawn in the fixed light colors of `THEME`, and those colors are then renamed to CSS variables: one
 drawing serves light screens, dark screens and paper. Text stays text: it can be searched, in any script.

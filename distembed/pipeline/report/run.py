@@ -1,4 +1,4 @@
-"""What a run took and was asked for: time, memory and disk of each stage, settings, and what to type next."""
+"""The facts of a run: time, memory and disk of each stage, its settings, and the next commands to type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report of an imputation job shows, and the last lines its run prints."""
+"""The report of an imputation job, and the last lines that its run prints."""
 
 from __future__ import annotations
 

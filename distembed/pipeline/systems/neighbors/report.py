@@ -1,4 +1,4 @@
-"""What the report of a neighbor graph shows, and the last lines its run prints."""
+"""The report of a neighbor graph, and the last lines that its run prints."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class CoreMemory(NamedTuple):
     state_bytes: int
 
     def kept_in_process(self, limit: int, n_threads: int) -> Kept:
-        """Return which states one process of so many threads has room for."""
+        """Return which intermediate arrays fit the memory of one process of so many threads."""
         return self._kept(limit - WORKER_BYTES - n_threads * self.task_bytes)
 
     def kept_in_cluster(self, limits: Sequence[int]) -> Kept:
@@ -69,7 +69,7 @@ class CoreMemory(NamedTuple):
         return self._kept(sum(max(0, limit // 2 - self.task_bytes) for limit in limits))
 
     def kept_bytes(self, kept: Kept) -> int:
-        """Return how many bytes the states that are kept take."""
+        """Return the bytes of the intermediate arrays that are kept."""
         return {Kept.ALL: self.state_bytes, Kept.BASES: self.basis_bytes, Kept.NONE: 0}[kept]
 
     def _kept(self, room: int) -> Kept:
@@ -79,7 +79,7 @@ class CoreMemory(NamedTuple):
 
 
 def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
-    """Return what the core of a job needs in memory, from the pairs counted in all.
+    """Return the memory that core mode of a job needs, from the number of counted pairs.
 
     The first round holds the counts, their transpose, one sparse matrix on the pairs of both orders, and its basis and
     products, the later ones the counts and three such matrices, with the transpose while those are made, and smaller
@@ -114,7 +114,7 @@ def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
 
 
 def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
-    """Return which states of the core stay in the memory of the workers because there is room."""
+    """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
     memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
     if limits := ctx.workers.memory_limits():
         return memory.kept_in_cluster(limits)
@@ -122,7 +122,7 @@ def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
 
 
 def storing(stored: Checkpoint, kept: Kept) -> Checkpoint:
-    """Return a checkpoint that stores all states but those that are kept in memory.
+    """Return a checkpoint that stores all intermediate arrays except those that are kept in memory.
 
     A run that is killed starts its round again, which takes less than storing every state does; what a killed worker
     held Dask computes again. The vectors of each round are always stored.
@@ -145,7 +145,7 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
 
 
 def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
-    """Return the plan of the core: passes over its counts, and what of its states stays in memory."""
+    """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
     options, resources, n_core = job.psdvec, job.resources, _core_size(job, sizes)
     dense = 4 * n_core * (options.n_components + options.n_iter - 1)
     core_pairs = int(PAIR_BYTES * sizes.n_nonzero * min(1.0, (n_core / sizes.corpus.n_words) ** 0.35))

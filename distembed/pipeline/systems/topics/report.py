@@ -1,4 +1,4 @@
-"""What the report of a topics job shows, and the last lines its run prints: read from a finished workspace."""
+"""The report of a topics job, and the last lines that its run prints, made from a finished workspace."""
 
 from __future__ import annotations
 

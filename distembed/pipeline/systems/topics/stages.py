@@ -436,8 +436,9 @@ def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
 
 def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meaning: str) -> None:
     """Store dense rows as float32, in the blocks they have."""
+    rows = rows.astype(np.float32)
     array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
-    ctx.stage.store(name, array.astype(np.float32), dims=dims, units="", meaning=meaning)
+    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning)
 
 
 # --- topics -> numbers ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from distembed.evaluation.transfer import (
     score_methods,
     score_transfer,
 )
-from distembed.execution import compute, one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread, persist, whole
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.linalg.chunks import row_chunk
@@ -252,7 +252,7 @@ def _mean_vectors(ctx: Context, side: str) -> da.Array:
             f"{getattr(ctx.job, side).vectors} (its first word is {vectors.words[0]!r})"
         )
     table[known] = vectors[[words[row] for row in known]]
-    return sparse_times(ctx.workspace.array(f"{side}_terms"), da.from_array(table, chunks=-1))
+    return sparse_times(ctx.workspace.array(f"{side}_terms"), whole(table))
 
 
 def _given_vectors(url: str) -> WordVectors:
@@ -419,7 +419,7 @@ def run_links(ctx: Context) -> dict[str, Any]:
 
 
 def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:
-    """Return the estimator of a job, keeping its states in the stage."""
+    """Return the estimator of a job, which stores its intermediate arrays in the stage."""
     return FeaturePreservingEmbedding(
         **ctx.job.alignment.model_dump(),
         block_memory=ctx.job.resources.block_memory,

@@ -1,4 +1,4 @@
-"""What the report of a word spaces job shows: the paper's three tables, more scores, neighbors side by side."""
+"""The report of a word spaces job: the three tables of the paper, more scores, and neighbors side by side."""
 
 from __future__ import annotations
 
