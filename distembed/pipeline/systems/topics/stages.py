@@ -374,7 +374,7 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
         words,
-        3 * held + 6 * words,
+        4 * held + 6 * words,  # as it is stored, joined, shifted, and what a round makes
         graphs=rounds,
         exact={"document_terms", "association"} <= sizes.corpus.counted,
     )

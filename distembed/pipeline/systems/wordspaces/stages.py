@@ -27,6 +27,7 @@ from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import (
+    DIRECT_SIDE,
     LocalityPreservingProjection,
     neighborhood_graph,
     random_projection,
@@ -268,6 +269,8 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan
     dense = 4 * recipe.n_components * max(_width(sizes, recipe, job), sizes.n_words)
     if recipe.method == "lpp":
         dense = 6 * dense + 2 * read  # both ways round in memory, and the solver's vectors in float64
+        side = min(_width(sizes, recipe, job), sizes.n_words)
+        task += 8 * side**2 if side <= DIRECT_SIDE else 0  # the products of all columns, or of all rows
     passes = BASIS_PASSES if recipe.method in ("lsa", "psdvec", "lpp") else 1
     return StagePlan(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
 
