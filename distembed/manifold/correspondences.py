@@ -241,7 +241,7 @@ class _Search(NamedTuple):
 
 
 JUDGED_PAIRS = 50
-"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to .07. Of fewer
+"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to 0.07. Of fewer
 than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
 
 
@@ -266,7 +266,7 @@ def _calibrated(search: _Search, links: sp.csr_array, random_state: int) -> tupl
 
 
 DEFAULT_TEMPERATURE = 0.05
-"""Where one known pair leaves nothing to estimate: between translations (.01) and comparable texts (.06)."""
+"""Where one known pair leaves nothing to estimate: between translations (0.01) and comparable texts (0.06)."""
 
 
 def _with_probabilities(

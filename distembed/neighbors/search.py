@@ -41,7 +41,7 @@ Measure = Metric | Literal["inner_product"]
 """How near two rows are: by a distance, or by their inner product, which is none (no spanning tree has it)."""
 
 # The descent keeps lists of at least SEARCHED, and SEARCHED_SHARE times those wanted, whose first k are returned: lists
-# of k alone find .74 to .94 of 8 true neighbors of word and factor vectors, lists of 30 .99 (tests/benchmarks,
+# of k alone find 0.74 to 0.94 of 8 true neighbors of word and factor vectors, lists of 30 0.99 (tests/benchmarks,
 # IMPUTATION.md).
 SEARCHED, SEARCHED_SHARE = 30, 3
 # Lists of one row merged by one task.

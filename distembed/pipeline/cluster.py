@@ -18,9 +18,11 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
+from fsspec.config import conf
 
 from distembed.execution import one_blas_thread
 from distembed.pipeline.quantities import format_bytes
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.tls import TLS
 from distembed.storage.tasks import KilledBlockError
 
@@ -48,6 +50,19 @@ class OneBlasThread(WorkerPlugin):
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002
         """Remove the limit."""
         self._limit.close()
+
+
+class StorageOptions(WorkerPlugin):
+    """Let each worker, now or later connected, reach object stores as this process does."""
+
+    name = "distembed-storage-options"
+
+    def __init__(self) -> None:
+        self._options = {protocol: dict(values) for protocol, values in conf.items()}
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002
+        """Set the options in the worker's process."""
+        use_storage_options(self._options)
 
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
@@ -117,6 +132,8 @@ def _with_workers(client: Client) -> Client:
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
         client.register_plugin(OneBlasThread())
+        if conf:
+            client.register_plugin(StorageOptions())
     except TimeoutError:
         raise ConnectionError(
             f"no worker joined {address} within {WORKER_SECONDS} s; "
@@ -134,7 +151,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     Raises
     ------
     ConnectionError
-        If the scheduler is gone.
+        If the scheduler is gone, or all workers at once.
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
     """
@@ -148,6 +165,11 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except (CancelledError, CommClosedError, RuntimeError) as error:
+        if client.status == "running" and isinstance(error, CancelledError):
+            raise ConnectionError(
+                f"stage {stage}: all workers that held an array of this process are gone; give the same command "
+                "again: what is finished is kept"
+            ) from None
         if client.status == "running":
             raise
         raise ConnectionError(

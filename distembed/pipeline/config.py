@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
+from distembed.pipeline.suggestions import suggestion
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -108,24 +108,10 @@ def _first_fault(error: ValidationError, job: type[Job]) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         *parents, unknown = (str(part) for part in fault["loc"])
-        known = list(_model_at(job, tuple(parents)).model_fields)
-        nearest = difflib.get_close_matches(unknown, known, n=1, cutoff=0.4)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"the keys here are {', '.join(known)}"
-        return f"unknown key {where}; {hint}"
+        return f"unknown key {where}; {suggestion(job, parents, unknown)}"
     if fault["type"] == "missing":
         return f"{where} is required and not there; add it"
     if fault["type"] == "value_error":
         shown = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
         return f"{where}{shown}: {fault['ctx']['error']}".removeprefix(": ")
     return f"{where} = {fault['input']!r} is not allowed: {fault['msg'].lower()}"
-
-
-def _model_at(job: type[Job], parents: tuple[str, ...]) -> type[BaseModel]:
-    model: type[BaseModel] = job
-    for name in parents:
-        if name not in model.model_fields:  # the key of a table of tables, such as recipes.lsa
-            continue
-        annotation = model.model_fields[name].annotation
-        candidates = [annotation, *get_args(annotation)]
-        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
-    return model

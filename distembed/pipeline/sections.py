@@ -31,6 +31,7 @@ from pydantic import (
 
 from distembed.options import NonNegativeInt, Option, RandomState, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
+from distembed.pipeline.stores import without_secrets
 
 SIZE = "a size, such as 64MiB"
 """What the type of sizes is called."""
@@ -207,11 +208,17 @@ class ResourcesSection(Section):
         Local threads or processes; by default one per core.
     memory_limit : int
         The memory of a process; a job whose counted sizes cannot fit it is refused.
+    storage_options : dict
+        How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
+        what else fsspec's file system of that protocol takes, but no secrets.
     """
 
     block_memory: Bytes = parse_bytes("64MiB")
     workers: int | None = Field(default=None, ge=1)
     memory_limit: Bytes = parse_bytes("2GiB")
+    storage_options: Annotated[
+        dict[str, dict[str, Any]], AfterValidator(without_secrets), "a table of options per protocol"
+    ] = {}
 
     @property
     def n_workers(self) -> int:

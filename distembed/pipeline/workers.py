@@ -6,6 +6,7 @@ write straight to the workspace, which they must all see under the same address.
 
 from __future__ import annotations
 
+import difflib
 import os
 import threading
 import time
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SAMPLE_SECONDS = 0.2
+
+LOCAL_SCHEDULERS = ("threads", "processes")
+"""What runs a job without a Dask cluster."""
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 """Where a container finds the limit of its memory: a number, or `max`."""
@@ -71,6 +75,15 @@ class Workers:
     ) -> None:
         """Stop what was started here; a foreign cluster is left running."""
         self._resources.close()
+
+    def __post_init__(self) -> None:
+        """Refuse what is neither local nor an address, before anything starts."""
+        if self.scheduler not in {None, *LOCAL_SCHEDULERS} and "://" not in str(self.scheduler):
+            nearest = difflib.get_close_matches(
+                str(self.scheduler).lower(), LOCAL_SCHEDULERS, n=1, cutoff=0.5
+            )
+            hint = f"did you mean {nearest[0]}?" if nearest else "give threads, processes, tcp://… or tls://…"
+            raise ValueError(f"there is no scheduler {self.scheduler!r}; {hint}")
 
     def start(self) -> None:
         """Start the workers or connect to the cluster, once.

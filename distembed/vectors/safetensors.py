@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from distembed.files import replacing
 from distembed.vectors.rows import BLOCK_VALUES, Block, Source, VectorFileError, check_finite
+from distembed.vectors.streams import check_folder
 
 
 def read_safetensors(name: str) -> Iterator[Block]:
@@ -67,5 +69,10 @@ def write_safetensors(name: str, words: list[str], vectors: NDArray[np.float32])
     if not isinstance(filesystem, LocalFileSystem):
         filesystem.pipe_file(target, safetensors.numpy.save(tensors))
         return
+    check_folder(name, target)
     with replacing(target) as partial:
+        place = Path(partial)
+        place.touch()
+        mode = place.stat().st_mode  # what the umask says; the library gives its own file to the owner alone
         safetensors.numpy.save_file(tensors, partial)
+        place.chmod(mode)

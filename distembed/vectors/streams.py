@@ -6,9 +6,11 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from distembed.files import replacing
 from distembed.vectors.rows import VectorFileError
@@ -107,11 +109,22 @@ def shown(line: bytes) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
+def check_folder(name: str, target: str) -> None:
+    """Raise FileNotFoundError where the folder of a local file to write is not there: a misspelt one is not made."""
+    folder = Path(target).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{name} was not written: there is no folder {folder}; make it, or correct the name"
+        )
+
+
 @contextmanager
 def writing(name: str) -> Iterator[IO[bytes]]:
     """Open for writing, compressed by the extension; the file appears when the block ends without an error."""
     filesystem, target = fsspec.url_to_fs(name)
     compression = fsspec.utils.infer_compression(name)
+    if isinstance(filesystem, LocalFileSystem):
+        check_folder(name, target)
     with (
         replacing(target, filesystem=filesystem) as partial,
         fsspec.open(filesystem.unstrip_protocol(partial), "wb", compression=compression) as file,

@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks.ppmi_svd WORKSPACE N_COMPONENTS FOLDER`` writes one vector file for each exponent and
 shift, to be judged with ``distembed evaluate FOLDER/*.bin --sets ... --same-words``. Contexts on both sides are
-added (X + Xᵀ), their distribution smoothed by the power .75 (Levy, Goldberg & Dagan 2015).
+added (X + Xᵀ), their distribution smoothed by the power 0.75 (Levy, Goldberg & Dagan 2015).
 """
 
 from __future__ import annotations

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
 
+from distembed.files import PARTIAL
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.terminal import shown, write
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
+
+ADVICE = {
+    FileNotFoundError: "there is no such file or folder; check its name",
+    PermissionError: "this user may not read or write it; check its permissions, or name another place",
+    IsADirectoryError: "it is a folder; name a file in it",
+    NotADirectoryError: "a part of the path is a file and no folder; check the path",
+    FileExistsError: "it is there already; name another place",
+}
+"""What to do about errors of the operating system that name a path."""
 
 
 def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,13 +43,30 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if os.environ.get(DEBUG_VARIABLE):
                 raise
-            text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+            text = _sentence(error)
             expected = isinstance(error, OSError | ValueError | LookupError | ImportError | MemoryError)
             name = "" if expected and text else f"{type(error).__name__}: "
             hint = "" if expected else f" (set {DEBUG_VARIABLE}=1 to see where)"
             fail(f"{name}{text}{hint}", code=1)
 
     return wrapped
+
+
+CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
+"""The packages by which stores are reached, and how their addresses begin."""
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an error says, without numbers of the operating system and with what to install."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    missing = next((name for name in CLOUD_PACKAGES if name in text), None)
+    if isinstance(error, ImportError) and missing:
+        return f"{CLOUD_PACKAGES[missing]} is reached by {missing}, which is missing: pip install 'distembed[cloud]'"
+    if isinstance(error, OSError) and error.filename is not None and text.startswith("[Errno"):
+        place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
+        advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
+        return f"{place}: {advice or error.strerror}"
+    return text
 
 
 def fail(message: str, *, code: int) -> NoReturn:

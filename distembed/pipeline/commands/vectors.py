@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
@@ -75,12 +75,21 @@ def evaluate(
 )
 @one_sentence
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
-    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file."""
-    from distembed.pipeline.runner import load_vectors
+    """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
 
-    model = load_vectors(vectors)
+    Words that have no vector are listed at the end, with words that are spelt like them; the exit code is then 1.
+    """
+    from distembed.pipeline.runner import load_vectors
+    from distembed.vectors.word_vectors import UnknownWordError
+
+    model, unknown = load_vectors(vectors), list[str]()
     for word in words:
-        write(neighbor_line(word, model.most_similar(word, n=n)))
+        try:
+            write(neighbor_line(word, model.most_similar(word, n=n)))
+        except UnknownWordError as error:
+            unknown.append(str(error))
+    if unknown:
+        fail("; ".join(unknown), code=1)
 
 
 COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors)

@@ -1,0 +1,82 @@
+"""What a user is told who misspells, or lacks, something: one sentence that says what to type."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from distembed.pipeline.commands.failures import _sentence
+from distembed.pipeline.config import load_job
+from distembed.pipeline.sections import JobError
+from distembed.pipeline.workers import Workers
+from tests.pipeline.conftest import run
+
+MINIMAL = '[job]\nsystem = "{}"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
+
+
+@pytest.mark.parametrize(
+    ("system", "written", "meant"),
+    [
+        ("topics", "[vocabulary]\nlowercase = false", "vocabulary.lowercase; did you mean corpus.lowercase?"),
+        ("topics", "[vocabulary]\nmin_df = 2", "vocabulary.min_df; did you mean min_documents?"),
+        ("topics", "[topics]\nmax_df = 0.5", "topics.max_df; did you mean vocabulary.max_share?"),
+        ("topics", "[topics]\nnum_topics = 5", "topics.num_topics; did you mean n_topics?"),
+        ("psdvec", "[psdvec]\nvector_size = 50", "psdvec.vector_size; did you mean n_components?"),
+        ("psdvec", "[psdvec]\nn_componets = 50", "psdvec.n_componets; did you mean n_components?"),
+        ("psdvec", "[psdvec]\nwindow = 5", "psdvec.window; did you mean counting.window?"),
+        ("psdvec", "[counting]\nmin_count = 5", "counting.min_count; did you mean vocabulary.min_count?"),
+        ("psdvec", "[vocabluary]\nmin_count = 5", "vocabluary; did you mean vocabulary?"),
+        ("psdvec", "[report]\nfrobnicate = 5", "report.frobnicate; the keys here are words,"),
+    ],
+)
+def test_an_unknown_key_is_looked_for_in_every_section(
+    tmp_path: Path, system: str, written: str, meant: str
+) -> None:
+    (tmp_path / "job.toml").write_text(MINIMAL.format(system) + written)
+    with pytest.raises(JobError) as refused:
+        load_job(tmp_path / "job.toml")
+    assert f"unknown key {meant}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("process", "processes"), ("Thread", "threads"), ("x:1", "tcp://")]
+)
+def test_a_scheduler_that_is_none_is_refused_at_once(asked: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no scheduler '{asked}'; .*{meant}"):
+        Workers(scheduler=asked)
+
+
+def test_known_words_are_answered_and_unknown_ones_listed(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("3 2\nant 1 0\nbee 0.9 0.1\ncow 0 1\n")
+    done = run("neighbors", tmp_path / "v.txt", "ant", "Bee", "cow", "xyz", "-n", 1)
+    assert done.exit_code == 1
+    assert "ant: bee 0.994" in done.output
+    assert "cow: bee" in done.output
+    assert "'Bee' has no vector among 3 words; did you mean 'bee'?" in done.output
+    assert "'xyz' has no vector" in done.output
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.parquet", "v.safetensors", "v.csv"])
+def test_an_export_has_the_usual_mode_and_makes_no_folder(copy: Path, tmp_path: Path, name: str) -> None:
+    before = os.umask(0o027)
+    try:
+        done = run("export", copy, "--to", tmp_path / name, "--what", "words")
+    finally:
+        os.umask(before)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
+    refused = run("export", copy, "--to", tmp_path / "absent" / name, "--what", "words")
+    assert refused.exit_code == 1
+    assert f"there is no folder {tmp_path / 'absent'}" in refused.output
+    assert not (tmp_path / "absent").exists()
+
+
+def test_numbers_of_the_operating_system_become_words(tmp_path: Path) -> None:
+    missing = run("evaluate", tmp_path / "absent.txt", "--sets", tmp_path)
+    assert "Errno" not in missing.output
+    assert str(tmp_path / "absent.txt") in missing.output
+    partial = FileNotFoundError(2, "No such file or directory", "/a/b.txt.0123456789ab.partial")
+    assert _sentence(partial) == "/a/b.txt: there is no such file or folder; check its name"
+    assert _sentence(ImportError("Install s3fs to access S3")).endswith("pip install 'distembed[cloud]'")
