@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ from typing import Any, Protocol
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import normalize_token
+from dask.base import get_scheduler, normalize_token
+from dask.delayed import Delayed
 from threadpoolctl import ThreadpoolController
 
 
@@ -155,12 +157,16 @@ def _aligned_sparse(block: Any) -> Any:
 
 def map_blocks(function: Callable[..., Any], /, *arguments: Any, **options: Any) -> da.Array:
     """Return `dask.array.map_blocks` of a function that is given aligned arrays."""
-    return da.map_blocks(Aligned(function), *arguments, **options)
+    return da.map_blocks(Aligned(function), *map(sent, arguments), **_all_sent(options))
 
 
 def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:
     """Return `dask.array.blockwise` of a function that is given aligned arrays."""
-    return da.blockwise(Aligned(function), out, *pairs, **options)
+    return da.blockwise(Aligned(function), out, *pairs, **_all_sent(options))
+
+
+def _all_sent(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if name == "meta" else sent(value) for name, value in options.items()}
 
 
 def reduction(
@@ -193,6 +199,49 @@ def compute(collection: Any, **options: Any) -> Any:
         Those of `dask.compute`.
     """
     return aligned(dask.compute(collection, **options)[0])
+
+
+# --- small graphs ----------------------------------------------------------------------------------------------
+
+
+LARGEST_LITERAL = 1 << 20
+"""Bytes of a value that a graph may carry to a cluster, where Dask warns of ten times as many in all."""
+
+
+def whole(array: Any) -> da.Array:
+    """Return an array in memory as a Dask array of one block, which all blocks of another may read."""
+    array = np.asarray(array)
+    place = sent(array)
+    if place is array:
+        return da.from_array(array, chunks=-1)
+    return da.from_delayed(place, array.shape, meta=np.empty((0,) * array.ndim, array.dtype))
+
+
+def sent(value: Any) -> Any:
+    """Return a large value as one that all workers of the cluster in force hold already, any other as it is.
+
+    A graph that holds such a value would be as large, and would go through the scheduler.
+
+    Parameters
+    ----------
+    value : Any
+        It is large if it has `nbytes` and those are more than `LARGEST_LITERAL`.
+    """
+    # a Delayed answers any attribute with another one
+    if isinstance(value, da.Array | Delayed | type) or getattr(value, "nbytes", 0) <= LARGEST_LITERAL:
+        return value
+    cluster = _cluster()
+    return value if cluster is None else dask.delayed(cluster.scatter(value, broadcast=True))
+
+
+def _cluster() -> Any:
+    """Return the client of the distributed scheduler in force, None where there is none."""
+    if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
+        return None
+    from distributed import Client  # noqa: PLC0415
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if isinstance(owner, Client) else None
 
 
 # --- one thread ------------------------------------------------------------------------------------------------

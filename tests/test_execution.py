@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import pickle
 import threading
+import warnings
 from collections import namedtuple
 from functools import partial
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from scipy.sparse import csr_array, random_array
 from threadpoolctl import threadpool_info
 
 from distembed import LSA, NMF, PSDVec
+from distembed.corpus import Tokenizer, Vocabulary, read_corpus
+from distembed.counting.documents import count_document_terms
 from distembed.execution import (
     Aligned,
     aligned,
@@ -27,9 +31,13 @@ from distembed.execution import (
     map_blocks,
     one_blas_thread,
     reduction,
+    sent,
     tell,
+    whole,
 )
-from distembed.linalg.operators import row_blocks
+from distembed.factorization.row_lifts import each
+from distembed.linalg.operators import row_blocks, times_matrix
+from distembed.weighting.pmi import ppmi
 
 Pair = namedtuple("Pair", ["left", "right"])
 
@@ -290,3 +298,74 @@ def test_rounds_are_heard_where_somebody_listens_and_nowhere_else() -> None:
         tell("passes", 6, 9)
     tell("rounds", 7, 9)
     assert heard == [("rounds", 2, 9), ("rounds", 13, 30), ("passes", 6, 9)]
+
+
+# --- small graphs ----------------------------------------------------------------------------------------------
+
+N_LARGE = 400_000
+"""Values of a vector whose bytes, 3 MB, are more than a graph may hold of one."""
+
+
+def vocabulary_of_many_words() -> Vocabulary:
+    ones = np.ones(N_LARGE // 4, np.int64)
+    return Vocabulary([f"word{number}" for number in range(len(ones))], ones, ones)
+
+
+def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
+    """Return lazily what is made from a large value in the memory of the client, and what it is."""
+    rng = np.random.default_rng(0)
+    rows, matrix = rng.random((40, 500)), rng.random((500, 800))
+    blocks = da.from_array(rows, chunks=(10, -1))
+    sparse = row_blocks(csr_array(rows), values_per_block=2000)
+    vector = rng.random(N_LARGE)
+    counts = row_blocks(csr_array((np.ones(20), (np.arange(20) % 4, np.arange(20))), shape=(4, N_LARGE)))
+    (tmp_path / "a.txt").write_text("word1 word2 word1\nword7\n")
+    docs = read_corpus(tmp_path / "a.txt", tokenizer=Tokenizer(numbers=True))
+    terms = np.zeros((2, N_LARGE // 4))
+    terms[[0, 0, 1], [1, 2, 7]] = 2, 1, 1
+    return {
+        "a matrix that vectors are multiplied by": (times_matrix(blocks, matrix), rows @ matrix),
+        "a factor that sparse rows are multiplied by": (
+            each(times, sparse, matrix, columns=800),
+            rows @ matrix,
+        ),
+        "a vector of every word": (ppmi(counts, row_totals=np.ones(4), column_totals=vector), None),
+        "a literal": (map_blocks(np.multiply, blocks, matrix[:1, :1] + 0 * matrix[:10, :500]), None),
+        "a vocabulary": (
+            count_document_terms(docs, vocabulary_of_many_words()).map_blocks(toarray, dtype=int),
+            terms,
+        ),
+    }
+
+
+def times(block, matrix):
+    return block @ matrix
+
+
+def toarray(block):
+    return block.toarray()
+
+
+def test_a_large_value_reaches_a_cluster_outside_the_graph(processes, tmp_path):
+    """Dask warned of graphs of 59 MiB: a vocabulary, or a factor of each round, was in them."""
+    from distributed import Client
+
+    with Client(processes), dask.config.set({"distributed.admin.large-graph-warning-threshold": "1MB"}):
+        with pytest.warns(UserWarning, match="large graph"):
+            da.from_array(np.ones(N_LARGE), chunks=-1).sum().compute()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name, (lazy, expected) in large_lifts(tmp_path).items():
+                found = compute(lazy)
+                assert expected is None or np.allclose(found, expected), name
+
+
+def test_without_a_cluster_a_large_value_stays_where_it_is():
+    vector = np.ones(N_LARGE)
+    assert sent(vector) is vector
+    np.testing.assert_array_equal(compute(whole(vector)), vector)
+
+
+def test_a_delayed_value_is_sent_as_it_is():
+    value = dask.delayed(np.zeros)(3)
+    assert sent(value) is value

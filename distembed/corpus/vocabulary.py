@@ -80,6 +80,11 @@ class Vocabulary:
         for name, value in (("array", array), ("counts", counts), ("document_counts", document_counts)):
             object.__setattr__(self, name, value)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the words and their counts in memory."""
+        return int(self.array.nbytes + self.counts.nbytes + self.document_counts.nbytes)
+
     @cached_property
     def words(self) -> list[str]:
         """The words as a list, created on first use; it takes 70 bytes per word more than `array`."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks, one_blas_thread, whole
 from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.vectors.word_vectors import lowered_rows
@@ -116,7 +116,7 @@ def _cosines(rows: da.Array, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     lengths = map_blocks(
         _length_column, rows, chunks=(rows.chunks[0], (1,)), dtype=np.float64, meta=np.empty((0, 0))
     )
-    dots = sparse_times(rows, da.from_array(queries.T.astype(np.float64), chunks=-1))
+    dots = sparse_times(rows, whole(queries.T.astype(np.float64)))
     found, norms = compute((dots, lengths))
     scale = norms * norms[chosen, 0]
     return np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, one_blas_thread, persist
+from distembed.execution import Checkpoint, one_blas_thread, persist, whole
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import RandomState
@@ -88,7 +87,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         matrix = new_matrix(self, X, learnt="components_")
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
-        return like_input(sparse_times(row_blocks(matrix), da.from_array(weights, chunks=-1)), X)
+        return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)
 
     def _fitted(self, X: Any) -> SingularTriplets:
         matrix = training_matrix(self, X)

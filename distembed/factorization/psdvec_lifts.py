@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import map_blocks
+from distembed.execution import map_blocks, whole
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.linalg.operators import empty_csr, gathered, gram
@@ -111,7 +111,7 @@ def _lift(
         pairs.forward,
         pairs.backward,
         da.from_array(sides, chunks=(rows, 2)),
-        da.from_array(facing, chunks=-1),
+        whole(facing),
         *others,
         weighting=weighting,
         chunks=chunks or (rows, (pairs.forward.shape[1],)),

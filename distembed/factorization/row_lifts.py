@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from distembed.execution import Aligned, compute, delayed, map_blocks
+from distembed.execution import Aligned, compute, delayed, map_blocks, whole
 from distembed.linalg import operators
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.csr import canonical_csr
@@ -122,7 +122,7 @@ def _called(*arrays: Any, function: Callable[..., Any]) -> Any:
 
 
 def _one_block(array: Array) -> da.Array:
-    return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
+    return array if isinstance(array, da.Array) else whole(array)
 
 
 def take_rows(matrix: Array, indices: NDArray[np.int64]) -> csr_array:

@@ -20,7 +20,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell, whole
 from distembed.linalg import blocks
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 
@@ -367,7 +367,7 @@ def _ritz_values(projected: Floats, kept: NDArray[np.bool_], k: int) -> tuple[Fl
 
 def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
     """Return Q C for the bases side by side."""
-    small = da.from_array(rotation, chunks=-1)
+    small = whole(rotation)
     chunks = (bases[0].chunks[0], (rotation.shape[1],))
     return map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, delayed, map_blocks
+from distembed.execution import blockwise, delayed, map_blocks, whole
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.linalg.csr import row_range
@@ -101,7 +101,7 @@ def gram(left: da.Array, right: da.Array) -> da.Array:
 
 def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:
     """Return vectors (n × a) times a small matrix (a × b), in the row chunks and dtype of the vectors."""
-    small = matrix if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=-1)
+    small = matrix if isinstance(matrix, da.Array) else whole(matrix)
     return blockwise(
         _times, "ib", vectors, "ia", small.rechunk(-1), "ab", dtype=vectors.dtype, concatenate=True
     )

@@ -16,7 +16,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from distembed.execution import Checkpoint, blockwise, compute, map_blocks, one_blas_thread, persist, tell
+from distembed.execution import (
+    Checkpoint,
+    blockwise,
+    compute,
+    map_blocks,
+    one_blas_thread,
+    persist,
+    tell,
+    whole,
+)
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets
@@ -181,7 +190,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def transform(self, X: Any) -> Any:
         """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
         rows = row_blocks(new_matrix(self, X, learnt="components_"))
-        return like_input(sparse_times(rows, da.from_array(self.components_.T, chunks=-1)), X)
+        return like_input(sparse_times(rows, whole(self.components_.T)), X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
@@ -413,7 +422,7 @@ def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter
     if not alpha > 0:
         raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
     transposed = transpose_row_blocks(rows).persist()
-    Y = da.from_array(targets, chunks=-1)
+    Y = whole(targets)
     if min(rows.shape) <= DIRECT_SIDE:
         return _direct_ridge(rows, transposed, Y, alpha)
     right = sparse_times(transposed, Y).persist()
@@ -427,7 +436,7 @@ def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: floa
         W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
     else:
         dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
-        W = compute(sparse_times(transposed, da.from_array(dual, chunks=-1)))
+        W = compute(sparse_times(transposed, whole(dual)))
     return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
 
 
@@ -511,5 +520,5 @@ def random_projection(
     generator = np.random.default_rng(random_state)
     R = blocks.random_signs(n_features, n_components, density, generator)
     with one_blas_thread():
-        projected = sparse_times(row_blocks(X), da.from_array(R, chunks=-1))
+        projected = sparse_times(row_blocks(X), whole(R))
         return projected if isinstance(X, da.Array) else compute(projected)

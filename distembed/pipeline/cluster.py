@@ -151,7 +151,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     Raises
     ------
     ConnectionError
-        If the scheduler is gone.
+        If the scheduler is gone, or all workers at once.
     KilledBlockError
         If a block, or another task of the stage, killed one worker after the other.
     """
@@ -165,6 +165,11 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
     except (CancelledError, CommClosedError, RuntimeError) as error:
+        if client.status == "running" and isinstance(error, CancelledError):
+            raise ConnectionError(
+                f"stage {stage}: all workers that held an array of this process are gone; give the same command "
+                "again: what is finished is kept"
+            ) from None
         if client.status == "running":
             raise
         raise ConnectionError(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -45,6 +48,18 @@ class Silent:
 
     def close(self) -> None:
         """Do nothing, since nothing is displayed."""
+
+
+@contextmanager
+def warnings_noted(reporter: Reporter) -> Iterator[None]:
+    """Show the warnings of this package and of the libraries as a line each, without the place in their source."""
+
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        reporter.note(f"warning: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = note
+        yield
 
 
 class TerminalReporter:
@@ -102,8 +117,12 @@ class TerminalReporter:
             return
         self._last[name] = now
         seconds = (now - began) / (done - first) * (total - done) if done > first else None
-        left = "" if seconds is None else f", about {format_seconds(round(seconds))} left"
+        left = "" if seconds is None else f", about {_rounded(seconds)} left"
         self.note(f"  {task}: {done:,} of {total:,} {unit}{left}")
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 60 else format_seconds(seconds)
 
 
 def line_seconds(elapsed: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -147,7 +148,8 @@ class Stage:
             missing = self._missing(spec, progress)
             if missing:
                 work = arrays.store_blocks(self._folder, spec, whole, missing)
-                tasks.run_blocks(work, self._recorder(spec, progress), name=_names(spec, missing))
+                with tasks.run_here() if _is_held(array) else nullcontext():
+                    tasks.run_blocks(work, self._recorder(spec, progress), name=_names(spec, missing))
         return self.array(name)
 
     def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
@@ -488,6 +490,12 @@ def _array_spec(
     if dtype.kind not in "biufc":
         raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
     return Output(stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary)
+
+
+def _is_held(array: da.Array) -> bool:
+    """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
+    layers = list(array.__dask_graph__().layers.values())
+    return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())
 
 
 def _names(spec: Output, blocks: Sequence[int]) -> Callable[[int], str]:

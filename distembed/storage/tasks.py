@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -69,6 +69,12 @@ def run_blocks(
         _run_here(results, done)
     else:
         _run_on(client, results, done, name)
+
+
+def run_here() -> AbstractContextManager[Any]:
+    """Return a context in which blocks are computed by threads of this process, whatever the scheduler in force."""
+    context: AbstractContextManager[Any] = dask.config.set(scheduler="threads")
+    return context
 
 
 def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:

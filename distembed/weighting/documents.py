@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from distembed.execution import blockwise, compute, delayed, map_blocks
+from distembed.execution import blockwise, compute, delayed, map_blocks, whole
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 
 Floats = NDArray[np.float64]
@@ -278,7 +278,7 @@ def _unwrapped(block: Any, weight: Any, function: Callable[..., csr_array]) -> c
 
 def _one_block(vector: NDArray[Any]) -> da.Array:
     """Return a vector as a Dask array of one block, (1, size), so that the graph holds it once."""
-    return da.from_array(np.asarray(vector)[np.newaxis], chunks=-1)
+    return whole(np.asarray(vector)[np.newaxis])
 
 
 def _column_sums(

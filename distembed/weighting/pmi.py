@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, compute, map_blocks
+from distembed.execution import blockwise, compute, map_blocks, whole
 from distembed.linalg.csr import canonical_csr
 from distembed.options import PositiveFloat
 from distembed.weighting import blocks
@@ -248,7 +248,7 @@ def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dic
     row_array = (
         rows if isinstance(rows, da.Array) else da.from_array(np.asarray(rows, float), counts.chunks[0])
     )
-    column_array = columns if isinstance(columns, da.Array) else da.from_array(np.asarray(columns, float), -1)
+    column_array = columns if isinstance(columns, da.Array) else whole(np.asarray(columns, float))
     return blockwise(
         function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
         dtype=np.float32, meta=_empty(), align_arrays=False, **options,

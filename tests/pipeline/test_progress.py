@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from distembed.pipeline.config import load_job
-from distembed.pipeline.progress import Silent, TerminalReporter, line_seconds
+from distembed.pipeline.progress import Silent, TerminalReporter, line_seconds, warnings_noted
 from distembed.pipeline.runner import run_job
 
 from .test_plan import words_of
@@ -42,26 +43,24 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def heard(text: Path, folder: Path, sections: str) -> Heard:
+def heard(text: Path, folder: Path, sections: str, *, until: str | None = None) -> Heard:
     """Return what a run of a job reports."""
     (folder / "job.toml").write_text(f'[corpus]\npaths = ["{text}"]\nnumbers = true\n{sections}')
     reporter = Heard()
-    run_job(load_job(folder / "job.toml"), reporter=reporter)
+    run_job(load_job(folder / "job.toml"), reporter=reporter, until=until)
     return reporter
 
 
-def test_the_core_reports_its_passes_and_a_run_its_report(text: Path, tmp_path: Path) -> None:
-    options = (
-        "[psdvec]\nn_components = 4\nn_iter = 3\nfirst_passes = 5\nn_passes = 2\n[report]\nn_map_words = 10\n"
-    )
-    reporter = heard(text, tmp_path, f'[job]\nworkspace = "w"\n{options}')
+def test_the_core_reports_its_passes(text: Path, tmp_path: Path) -> None:
+    options = "[psdvec]\nn_components = 4\nn_iter = 3\nfirst_passes = 5\nn_passes = 2\n"
+    reporter = heard(text, tmp_path, f'[job]\nworkspace = "w"\n{options}', until="core")
     assert reporter.of("core", "passes") == [(done, 9) for done in range(1, 10)]
-    assert reporter.notes[-2] == "report: drawing the figures and tables"
-    assert reporter.notes[-1].split()[0] == "report"
 
 
 @pytest.mark.parametrize("method", ["semantic_nmf", "spherical_kmeans"])
-def test_topics_report_the_rounds_of_all_starts(text: Path, tmp_path: Path, method: str) -> None:
+def test_topics_report_the_rounds_of_all_starts_and_their_report(
+    text: Path, tmp_path: Path, method: str
+) -> None:
     """Five starts reported five times in all, and nothing for as long as one took."""
     options = f'method = "{method}"\nn_topics = 3\nn_starts = 2\nn_iter = 12'
     reporter = heard(
@@ -75,6 +74,8 @@ def test_topics_report_the_rounds_of_all_starts(text: Path, tmp_path: Path, meth
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
     if method == "semantic_nmf":
         assert len(steps) == 36
+    assert reporter.notes[-2] == "report: drawing the figures and tables"
+    assert reporter.notes[-1].split()[0] == "report"
 
 
 def reporter_at(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[TerminalReporter, io.StringIO]:
@@ -97,9 +98,16 @@ def test_plain_lines_grow_rarer_and_say_what_is_left(monkeypatch: pytest.MonkeyP
     assert line_seconds(1e6) == 60
 
 
+def test_warnings_are_one_line_each() -> None:
+    reporter = Heard()
+    with warnings_noted(reporter):
+        warnings.warn("Sending large graph of size 1 GiB.\nThis may\n cause", stacklevel=1)
+    assert reporter.notes == ["warning: Sending large graph of size 1 GiB. This may cause"]
+
+
 def test_units_of_one_stage_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     reporter, stream = reporter_at(clock, monkeypatch)
     for clock[0], done, unit in [(0, 1, "sweeps"), (50, 1, "blocks"), (55, 2, "blocks"), (61, 3, "blocks")]:
         reporter.advance("graph", done, 5, unit=unit)
-    assert stream.getvalue().splitlines() == ["  graph: 3 of 5 blocks, about 11.0 s left"]
+    assert stream.getvalue().splitlines() == ["  graph: 3 of 5 blocks, about 11 s left"]

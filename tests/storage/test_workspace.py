@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from scipy import sparse
 
 from distembed.storage import LockedError, ManifestError, Workspace
 from distembed.storage.files import Folder
+from distembed.storage.manifest import tolerant
+from distembed.storage.schema import NewerFormatError
 from tests.storage.examples import Calls, dense_array, store_all, write_item
 
 META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
@@ -432,6 +435,17 @@ def test_newer_format_is_refused(tmp_path: Path) -> None:
             start(tmp_path / "ws")
 
 
+def test_a_newer_record_is_no_damaged_one(tmp_path: Path) -> None:
+    """They were told apart by the text of the message."""
+
+    def read(error: Exception) -> None:
+        raise error
+
+    assert tolerant(read, ManifestError("Its file is called 'format version'.")) is None
+    with pytest.raises(NewerFormatError):
+        tolerant(read, NewerFormatError("Install it."))
+
+
 def test_lock_refuses_names_and_returns(url: str) -> None:
     with Workspace.create(url, owner="the job"):
         with pytest.raises(
@@ -509,7 +523,22 @@ def test_distributed_and_threads_write_the_same(tmp_path: Path) -> None:
         digests.append(workspace.digest())
         assert workspace.verify() == []
         np.testing.assert_array_equal(workspace.array("dense").compute(), dense_array().compute())
+        assert held_is_stored_without_a_large_graph(workspace)
     assert digests[0] == digests[1]
+
+
+def held_is_stored_without_a_large_graph(workspace: Workspace) -> bool:
+    """Store an array that this process holds: it is written from here, and not sent to a cluster."""
+    held = np.ones(400_000)
+    with (
+        dask.config.set({"distributed.admin.large-graph-warning-threshold": "1MB"}),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error")
+        stage = workspace.stage("held", parameters={}, inputs={})
+        options = {"dims": ("word",), "units": "", "meaning": "Ones."}
+        found = stage.store("held", da.from_array(held, chunks=100_000), **options)
+    return bool((found.compute(scheduler="threads") == held).all())
 
 
 def flip(path: Path) -> None:

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from distembed.pipeline.commands.failures import fail, one_sentence
-from distembed.pipeline.progress import TerminalReporter
+from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.terminal import confirmed, shown, write
 from distembed.pipeline.tls import TLS
@@ -52,13 +52,17 @@ def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job
 def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
 
+    The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
+
     JOB is a job file, or a workspace, whose own job is taken.
     """
-    from distembed.pipeline.runner import plan_job, planned_losses
+    from distembed.pipeline.runner import plan_job, planned_inputs, planned_losses
 
     job = load(job_file, settings, workspace)
     lines = plan_job(job)
     write(lines.table())
+    for line in planned_inputs(job):
+        write(shown(line))
     for line in code_of(job):
         write(shown(f"{line}: run asks for --allow-code"))
     for line in planned_losses(job):
@@ -123,15 +127,16 @@ def run(
         tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
     )
     try:
-        outcome = run_job(
-            job,
-            workers=workers,
-            reporter=reporter,
-            until=until,
-            allow_code=allow_code or _confirmed(code_of(job)),
-            replace=replace,
-            ask=_ask_on_a_terminal,
-        )
+        with warnings_noted(reporter):
+            outcome = run_job(
+                job,
+                workers=workers,
+                reporter=reporter,
+                until=until,
+                allow_code=allow_code or _confirmed(code_of(job)),
+                replace=replace,
+                ask=_ask_on_a_terminal,
+            )
     finally:
         reporter.close()
     write(outcome.text)

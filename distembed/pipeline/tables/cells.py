@@ -154,6 +154,8 @@ def _cells(column: Any) -> Any:
     if isinstance(column, np.ndarray):
         column = pa.chunked_array([pa.array([str(value) for value in column], pa.string())])
     cells = pc.utf8_trim_whitespace(column)
+    if _as_plain(cells) is not None:
+        return cells
     lowered = pc.utf8_lower(cells)
     for truth, number in TRUTH.items():
         cells = pc.if_else(pc.equal(lowered, truth), number, cells)

@@ -105,6 +105,11 @@ def as_array(column: Any) -> NDArray[Any]:
     return column if isinstance(column, np.ndarray) else column.to_numpy()
 
 
+def is_text(path: str) -> bool:
+    """Return whether a table is read as text, by the end of its name."""
+    return _suffix(path) in (".csv", ".tsv")
+
+
 def _suffix(path: str) -> str:
     """Return the end of a file's name that tells its format, without the end of a compression."""
     for compression in COMPRESSIONS:

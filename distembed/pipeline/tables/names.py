@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import ne
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +79,10 @@ SEARCHED_WORDS = 500_000
 
 LEAST_LETTERS = 6
 """Letters of the shorter of two spellings, without blanks, that may differ in one of them and still be offered."""
+
+
+MOST_OF_A_HALF = 20
+"""Names that begin or end alike, at most, to be compared with a word letter by letter: it bounds the time."""
 
 
 class NearMiss(NamedTuple):
@@ -177,13 +182,14 @@ def _one_letter_apart(names: Sequence[str], words: Sequence[str]) -> Iterator[tu
         ):
             begin = ("begin", length, bare[: length // 2])
             end = ("end", length, bare[len(bare) - (length - length // 2) :])
-            for name, other in (*halves.get(begin, ()), *halves.get(end, ())):
-                if _is_one_letter(bare, other):
-                    yield name, word
+            for half in (halves.get(begin, ()), halves.get(end, ())):
+                if len(half) <= MOST_OF_A_HALF:
+                    yield from ((name, word) for name, other in half if _is_one_letter(bare, other))
 
 
 def _is_one_letter(one: str, other: str) -> bool:
     """Return whether two texts differ by one letter exchanged, added or left out."""
-    short, long = sorted((one, other), key=len)
-    at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    differs = [*map(ne, short, long)]
+    at = differs.index(True) if True in differs else len(short)
     return len(long) - len(short) < 2 and short[at + (len(short) == len(long)) :] == long[at + 1 :]

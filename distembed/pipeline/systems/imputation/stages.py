@@ -36,7 +36,7 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.tables.domain import Joined, join, read_domain, read_known, warn_of_one_column
-from distembed.pipeline.tables.files import Floats
+from distembed.pipeline.tables.files import Floats, is_text
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
 from distembed.pipeline.tables.rows import LeftOut
 
@@ -49,6 +49,9 @@ SOLVE_OPTIONS = {"solver", "tol", "max_iter", "lazy"}
 
 TABLE_COPIES = 4
 """Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
+
+TEXT_COPIES = 4
+"""Further copies where the table is text: the file, its cells, and cells made ready to become numbers."""
 
 GRAPH_COPIES, WEIGHT_COPIES, VECTOR_COPIES = 3, 8, 12
 """Copies of the domain (vectors: of all vectors, float32) that a stage holds beside its tasks: input read and divided,
@@ -132,10 +135,11 @@ def _edge_bytes(job: ImputationJob, sizes: TableSizes) -> int:
     return 12 * 2 * sizes.n_names * job.imputation.min_degree
 
 
-def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:  # noqa: ARG001
+def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     """Return the plan of reading and joining both tables."""
     written = sizes.domain_bytes + _vector_bytes(sizes)
-    return StagePlan(1, sizes.input_bytes, written, 0, TABLE_COPIES * written)
+    copies = TABLE_COPIES + (TEXT_COPIES if is_text(job.domain.path) else 0)
+    return StagePlan(1, sizes.input_bytes, written, 0, copies * written)
 
 
 def run_join(ctx: Context) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from distembed.evaluation.transfer import (
     score_methods,
     score_transfer,
 )
-from distembed.execution import compute, one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread, persist, whole
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.linalg.chunks import row_chunk
@@ -39,6 +39,9 @@ from distembed.pipeline.context import Context, StageSpec, System, read_vectors,
 from distembed.pipeline.corpus.collections import (
     SIDES,
     ParallelSizes,
+    check_collections,
+    check_pairs,
+    check_vectors,
     find_pairs,
     parallel_sizes,
     run_side_tokens,
@@ -249,7 +252,7 @@ def _mean_vectors(ctx: Context, side: str) -> da.Array:
             f"{getattr(ctx.job, side).vectors} (its first word is {vectors.words[0]!r})"
         )
     table[known] = vectors[[words[row] for row in known]]
-    return sparse_times(ctx.workspace.array(f"{side}_terms"), da.from_array(table, chunks=-1))
+    return sparse_times(ctx.workspace.array(f"{side}_terms"), whole(table))
 
 
 def _given_vectors(url: str) -> WordVectors:
@@ -566,11 +569,11 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the sam
     """Return the stages of a job."""
     judged = sections("evaluation", "alignment")
     return (
-        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens),
+        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
         StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms),
-        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors),
+        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors, check_vectors),
         StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics),
-        StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs),
+        StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs, check_pairs),
         StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs, plan_graphs),
         StageSpec("links", ("vectors", "pairs"), link_parameters, run_links, plan_links),
         StageSpec(
