@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.factorization.nmf import NMF, SemanticNMF, Solver
 from distembed.factorization.nmf_starts import Init
@@ -42,14 +43,17 @@ class TermsSection(VocabularySection):
         Words in fewer documents are left out.
     max_share : float
         Words in a larger share of the documents are left out.
-    stop_words : "english" or "none"
-        The list of function words that are left out.
+    stop_words : str
+        The language whose function words are left out: "english", "none", or another with ``distembed[stopwords]``.
+    stop_words_file : str, optional
+        A text file with further words to leave out, one per line.
     """
 
     min_count: int = Field(default=1, ge=1)
     min_documents: int = Field(default=2, ge=1)
     max_share: float = Field(default=0.5, gt=0, le=1)
-    stop_words: Literal["english", "none"] = "english"
+    stop_words: Language = "english"
+    stop_words_file: InputPath | None = None
 
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, Section, section_of
@@ -93,8 +94,8 @@ class RecipeSection(Section):
         What tables call it; by default its name.
     n_columns : int, optional
         Keep so many columns, those of the highest entropy; by default all.
-    stop_words : "keep" or "drop"
-        Whether the columns of function words are dropped.
+    stop_words : str
+        Whether to "keep" or "drop" the columns of English function words; or the language of those that are dropped.
     context_smoothing : float
         The power of the context counts in positive PMI; 0.75 is common.
     n_components : int
@@ -127,7 +128,7 @@ class RecipeSection(Section):
     method: Method
     title: str = ""
     n_columns: int | None = Field(default=None, ge=1)
-    stop_words: Literal["keep", "drop"] = "keep"
+    stop_words: Literal["keep", "drop"] | Language = "keep"
     context_smoothing: float = Field(default=1.0, gt=0)
     n_components: int = Field(default=300, ge=1)
     exponent: float = 1.0
