@@ -187,10 +187,10 @@ def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
         messy(tmp_path, drop=("id",))
     text = str(refused.value)
     assert "has 3 problems:" in text
-    assert "it has no column 'id'; it has 'company', 'sector', 'revenue' and 1 more" in text
+    assert "(1) it has no column 'id'; it has 'company', 'sector', 'revenue' and 1 more" in text
     assert """the name 'Nova' twice: keep one, or set domain.duplicates = "first" or "mean\"""" in text
     assert (
-        "1 of 5 names in the column 'revenue', first 'Bolt'; 1 of 5 names in the column 'staff', first 'Cell'"
+        "1 of 5 names in the column 'revenue', first 'Bolt', 1 of 5 names in the column 'staff', first 'Cell'"
         in text
     )
     assert text.endswith('or set domain.missing = "median", "drop_row" or "drop_column"')

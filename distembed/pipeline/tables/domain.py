@@ -196,15 +196,31 @@ MOST = 0.6
 
 def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
     """Return what to say of a column that carries most of the distance between names, "" where none does."""
-    shares = column_shares(domain.matrix, metric=metric)
-    largest = int(shares.argmax())
-    if len(shares) < 2 or not shares[largest] > MOST:
+    largest, share = _most(column_shares(domain.matrix, metric=metric))
+    if not share:
         return ""
     return (
-        f"the column {domain.columns[largest]!r} carries {shares[largest]:.1%} of the distance between names, and "
-        f"the {plural(len(shares) - 1, 'other column')} together the rest: set domain.standardize = true, or leave it "
-        "out with domain.drop"
+        f"the column {domain.columns[largest]!r} carries {share:.1%} of the distance between names, and all "
+        f"{len(domain.columns) - 1} others the rest: set domain.standardize = true, or leave it out with domain.drop"
     )
+
+
+def _warn_of_one_component(known: Domain) -> str:
+    """Return what to say of a column of known vectors that is larger than all others, "" where none is."""
+    squares = (np.asarray(known.matrix, np.float64) ** 2).sum(axis=0)
+    largest, share = _most(squares / max(squares.sum(), np.finfo(float).tiny))
+    if not share:
+        return ""
+    return (
+        f"warning: the column {known.columns[largest]!r} holds {share:.1%} of the length of the known vectors: if it is "
+        "no component of them, leave it out with known.drop"
+    )
+
+
+def _most(shares: NDArray[np.float64]) -> tuple[int, float]:
+    """Return the column of the largest share, and its share, 0 where it does not outweigh the others."""
+    largest = int(shares.argmax())
+    return largest, float(shares[largest]) if len(shares) > 1 and shares[largest] > MOST else 0.0
 
 
 class Known(NamedTuple):
@@ -235,7 +251,8 @@ def read_known(section: KnownSection) -> Known:
     wanted = [name for name in cut if name != key and name not in section.drop]
     read = _features(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
     read = settled(read, section, key="known", problems=problems)
-    return Known(WordVectors(read.names, read.matrix), read.notes)
+    warning = _warn_of_one_component(read)
+    return Known(WordVectors(read.names, read.matrix), [*read.notes, *filter(None, [warning])])
 
 
 class Joined(NamedTuple):

@@ -137,7 +137,10 @@ def advice_on(misses: Sequence[NearMiss]) -> str:
     if others:
         first = others[0]
         more = f", and {plural(len(others) - 1, 'more pair')}" if len(others) > 1 else ""
-        sentences.append(f"{first.name!r} is like {first.word!r}{more}: see the table near_misses")
+        sentences.append(
+            f"{first.name!r} is like {first.word!r}{more}: copy the table near_misses, strike what is wrong, and give it "
+            "as domain.names (names_from = 'name', names_to = 'word')"
+        )
     return "; ".join(sentences)
 
 
