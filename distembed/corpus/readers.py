@@ -385,6 +385,13 @@ def plan_file(
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
 
 
+def has_known_extension(url: str) -> bool:
+    """Return whether the name of a file, without the extension of a compression, speaks of a format."""
+    for extension in COMPRESSIONS:
+        url = url.removesuffix(extension)
+    return url.endswith(tuple(EXTENSIONS)) or ".xml-p" in url
+
+
 def guess_format(stem: str) -> str:
     """Return the format that a file name suggests, given without its compression suffix."""
     if stem.endswith(tuple(EXTENSIONS)):

@@ -41,11 +41,18 @@ class Context(NamedTuple):
         return partial(self.reporter.advance, task, unit=unit)
 
 
+def nothing_to_check(_job: Any) -> list[str]:
+    """Return that a stage reads nothing from outside that could be wrong."""
+    return []
+
+
 class StageSpec(NamedTuple):
     """A stage: its name, the stages it reads, the parameters that decide its content, what runs it and its plan.
 
     Where the parameters hold an `InputPath` of the job, the stage reads what lies there: the runner stamps it and puts
-    the stamps among the parameters. `plan` takes the job and the sizes that the system estimates of it.
+    the stamps among the parameters. `plan` takes the job and the sizes that the system estimates of it. `check` opens
+    what the stage reads from outside and returns what it found, in sentences, or raises an error; it is called before
+    the first stage of a run, and by `plan`.
     """
 
     name: str
@@ -53,6 +60,7 @@ class StageSpec(NamedTuple):
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
     plan: Callable[[Any, Any], StagePlan]
+    check: Callable[[Any], list[str]] = nothing_to_check
 
 
 class Counted(NamedTuple):

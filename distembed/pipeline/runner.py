@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,7 +161,8 @@ def run_job(
         run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
         if not all(standing.is_kept for standing in found):
             crew.start()
-        _check_inputs(run)
+        for line in check_inputs(job, found):
+            reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
         ran = [standing.spec.name for standing in found if _run_stage(standing, run)]
         reporter.close()
@@ -195,18 +196,34 @@ def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
     return standing._replace(damaged=tuple(stage.damaged_blocks()))
 
 
-def _check_inputs(run: Run) -> None:
-    """Refuse to compute a stage without its files; say where a stage is kept although they are gone."""
-    for standing in run.standings.values():
-        if not standing.absent:
-            continue
-        paths = ", ".join(standing.absent)
-        if not standing.is_kept:
+def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
+    """Open what the stages to be computed read from outside, and return what was found, a sentence each.
+
+    Raises
+    ------
+    FileNotFoundError
+        A stage that is not kept has to read files that are not there.
+    OSError, ValueError, KeyError
+        An input is not what the job says of it.
+    """
+    lines: list[str] = []
+    for standing in found:
+        name, paths = standing.spec.name, ", ".join(standing.absent)
+        if standing.is_kept:
+            lines += [f"{name}: {paths} is not there and not needed, the stage is done"] if paths else []
+        elif paths:
             raise FileNotFoundError(
-                f"stage {standing.spec.name} has to read {paths}, but there is no file and no distembed workspace "
-                "there: bring it back, or correct the path"
+                f"stage {name} has to read {paths}, but there is no file and no distembed workspace there: bring it "
+                "back, or correct the path"
             )
-        run.reporter.note(f"{standing.spec.name}: {paths} is not there and not needed, the stage is done")
+        else:
+            lines += [f"{name}: {line}" for line in standing.spec.check(job)]
+    return lines
+
+
+def planned_inputs(job: Job) -> list[str]:
+    """Return what `check_inputs` finds for the stages that a run of a job would compute."""
+    return check_inputs(job, standings(job, system_of(job).stages(job), _existing(job)))
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
@@ -434,7 +451,8 @@ def _state(standing: Standing, workspace: Workspace) -> str:
     if standing.is_done and isinstance(standing.before, StageManifest):
         return _spent(standing.before.facts)
     if standing.changes:
-        return f"not finished: will be computed again because {standing.why}"
+        state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
+        return f"{state}: will be computed again because {standing.why}"
     if standing.before is None:
         return "not finished: not begun"
     progress = workspace.progress(standing.spec.name)

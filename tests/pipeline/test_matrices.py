@@ -160,7 +160,7 @@ def cut(path: str) -> str:
 
 FAULTS = {
     "short npy": (lambda f: {"path": cut(npy(f / "x.npy"))}, "ends .* bytes before its 23 rows do"),
-    "short npz": (lambda f: {"path": cut(npz(f / "x.npz"))}, "not a whole npz file"),
+    "short npz": (lambda f: {"path": cut(npz(f / "x.npz"))}, "cannot be read as an npz file"),
     "short parquet": (
         lambda f: {"path": cut(parquet(f / "x.parquet", named_columns()))},
         "not a whole Parquet file",
@@ -188,8 +188,16 @@ FAULTS = {
         lambda f: {"path": parquet(f / "x.parquet", {"v": [[1.0, 2.0], [3.0]]})},
         "row 1 .* has 1 values in 'v', and row 0 has 2",
     ),
+    "objects": (lambda f: {"path": _objects(f / "x.npz")}, "cannot be read as an npz file"),
+    "a key without use": (lambda f: {"path": npy(f / "x.npy"), "key": "X"}, "no use for input.key"),
+    "a folder": (lambda f: {"path": str(f)}, "a folder, and neither a Zarr store nor a workspace"),
     "zeros": (lambda f: {"path": npy(f / "x.npy", with_value(4, slice(None), 0))}, "row 4 .* no cosine"),
 }
+
+
+def _objects(path: Path) -> str:
+    np.savez(path, A=np.array([[1, "x"]], dtype=object))
+    return str(path)
 
 
 def _two(path: Path) -> str:
@@ -218,3 +226,16 @@ def test_a_list_of_names_has_as_many_lines_as_the_matrix_rows(tmp_path):
         open_matrix(section).names()
     (tmp_path / "names.txt").write_text("\n".join(NAMES))
     assert open_matrix(section).names() == NAMES
+
+
+def test_a_column_of_text_that_repeats_holds_no_names(tmp_path):
+    columns = {"city": ["Ulm", "Bonn"] * 4, "id": list("abcdefgh"), "x": np.arange(8.0), "y": np.ones(8)}
+    text = "city,id,x,y\n" + "".join(
+        ",".join(map(str, row)) + "\n" for row in zip(*columns.values(), strict=True)
+    )
+    (tmp_path / "x.csv").write_text(text)
+    for path in (parquet(tmp_path / "x.parquet", columns), str(tmp_path / "x.csv")):
+        matrix = open_matrix(MatrixSection(path=path))
+        assert list(matrix.names()) == list("abcdefgh")
+        assert matrix.note == f"{path}: the matrix is 2 columns ('x', 'y'), the names are in 'id'"
+        assert open_matrix(MatrixSection(path=path, name_column="city")).names()[:2] == ["Ulm", "Bonn"]

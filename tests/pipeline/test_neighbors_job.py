@@ -187,7 +187,9 @@ def test_a_run_that_failed_in_the_search_goes_on_to_the_same_bytes(
 
 def test_sparse_rows_of_anndata_by_the_cosine_and_dense_ones_by_distance(tmp_path: Path) -> None:
     place = h5ad(tmp_path / "cells.h5ad")
-    (tmp_path / "job.toml").write_text(JOB.replace("vectors.parquet", place).replace("7", "3"))
+    (tmp_path / "job.toml").write_text(
+        JOB.replace("vectors.parquet", place).replace("n_neighbors = 7", "n_neighbors = 3")
+    )
     refused = run("run", tmp_path / "job.toml")
     assert refused.exit_code == 1
     assert 'set neighbors.metric = "cosine"' in refused.output

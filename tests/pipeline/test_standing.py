@@ -270,9 +270,7 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> No
     assert not report.exists()
     done = run("report", tiny / "job.toml")
     assert done.exit_code == 1
-    assert (
-        "stage partial_counts is not finished: will be computed again because counting.window" in done.output
-    )
+    assert "stage partial_counts is outdated: will be computed again because counting.window" in done.output
 
 
 def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:

@@ -52,13 +52,17 @@ def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job
 def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
 
+    The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
+
     JOB is a job file, or a workspace, whose own job is taken.
     """
-    from distembed.pipeline.runner import plan_job, planned_losses
+    from distembed.pipeline.runner import plan_job, planned_inputs, planned_losses
 
     job = load(job_file, settings, workspace)
     lines = plan_job(job)
     write(lines.table())
+    for line in planned_inputs(job):
+        write(shown(line))
     for line in code_of(job):
         write(shown(f"{line}: run asks for --allow-code"))
     for line in planned_losses(job):

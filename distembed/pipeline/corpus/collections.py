@@ -22,6 +22,7 @@ from distembed.corpus import (
     build_vocabulary,
     tokenize_partition,
 )
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import documents_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
@@ -33,6 +34,7 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
 from distembed.weighting.documents import tf_idf
 
 SIDES = ("first", "second")
@@ -169,6 +171,11 @@ def _excerpt(text: str) -> str:
     return words if len(words) <= EXCERPT_CHARACTERS else words[: EXCERPT_CHARACTERS - 1] + "…"
 
 
+def check_collections(job: Any) -> list[str]:
+    """Read the beginning of each file of both collections, and return what the files are taken for."""
+    return [f"{side} {line}" for side in SIDES for line in inspect_corpus(collection_of(job, side))]
+
+
 def document_table(prefixes: Sequence[str]) -> pa.Table:
     """Return id, title, label, n_tokens and excerpt of each document of some token partitions."""
     tables = []
@@ -269,6 +276,17 @@ def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
     return Vocabulary.from_table(workspace.table(f"{side}_vocabulary"))
 
 
+def check_vectors(job: Any) -> list[str]:
+    """Open the vectors that are given for the words of a collection."""
+    for side in SIDES:
+        url = getattr(job, side).vectors
+        if url is not None and Workspace.exists(url):
+            Workspace.open(url).describe("vectors")
+        elif url is not None:
+            WordVectors.load(url, max_words=1)
+    return []
+
+
 # ---- pairs ------------------------------------------------------------------------------------------------
 
 
@@ -325,11 +343,29 @@ def _places(ids: Sequence[str], side: str) -> dict[str, int]:
     return places
 
 
-def _with_file(path: str, places: Sequence[dict[str, int]], same: NDArray[np.int64]) -> Pairs:
+def pair_columns(path: str) -> Mapping[str, NDArray[Any]]:
+    """Return the columns of a table of pairs.
+
+    Raises
+    ------
+    TableError
+        If it has no column of one of the collections.
+    """
     columns = read_columns(path)
     for side in SIDES:
         if side not in columns:
             raise TableError(f"{path} has no column {side!r}; it has {', '.join(map(repr, columns))}")
+    return columns
+
+
+def check_pairs(job: Any) -> list[str]:
+    """Open the table of pairs, where there is one, and return how many it has."""
+    path = job.pairs.path
+    return [] if path is None else [f"{len(pair_columns(path)[SIDES[0]]):,} pairs in {path}"]
+
+
+def _with_file(path: str, places: Sequence[dict[str, int]], same: NDArray[np.int64]) -> Pairs:
+    columns = pair_columns(path)
     rows = np.column_stack(
         [_rows(path, side, columns[side], place) for side, place in zip(SIDES, places, strict=True)]
     )

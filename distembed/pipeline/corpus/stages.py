@@ -25,6 +25,7 @@ from distembed.corpus import (
     tokenize_partition,
 )
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import SKIPPED_SCHEMA, read_partition
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
@@ -422,7 +423,12 @@ def _block_values(block: Any) -> NDArray[np.int64]:
     return np.array([[block.nnz]], np.int64)
 
 
-TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens)
+def check_corpus(job: CorpusJob) -> list[str]:
+    """Read the beginning of each file of the corpus, and return what the files are taken for."""
+    return inspect_corpus(corpus_of(job.corpus))
+
+
+TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus)
 VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
     "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts

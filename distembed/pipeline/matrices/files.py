@@ -23,7 +23,9 @@ from distembed.pipeline.matrices.hierarchical import HDF5_SUFFIXES, open_hierarc
 from distembed.pipeline.matrices.matrix import (
     Matrix,
     MatrixError,
+    all_different,
     check_shape,
+    column_note,
     held_matrix,
     refuse_equal_names,
 )
@@ -73,7 +75,7 @@ def open_matrix(section: MatrixSection) -> Matrix:
 
 def matrix_size(section: MatrixSection) -> MatrixSize:
     """Return the size of a matrix; of a large vector file an estimate."""
-    if _is_vector_file(section.path):
+    if _kind(section.path) == "vectors":
         return _vector_file_size(section.path)
     matrix = _opened(section)
     (n, d), sizes = matrix.shape, matrix.row_sizes
@@ -84,35 +86,65 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 
 
 def _opened(section: MatrixSection) -> Matrix:
-    path = section.path.rstrip("/")
-    if path.endswith(".npy"):
+    path, kind = section.path.rstrip("/"), _kind(section.path)
+    _refuse_unused(section, kind)
+    if kind == "npy":
         return _open_npy(path)
-    if path.endswith(".npz"):
+    if kind == "npz":
         return _read_npz(path, section.key, section.name_column)
-    if path.endswith(".parquet"):
+    if kind == "parquet":
         return open_parquet(path, section.columns, section.name_column)
-    if path.endswith(HDF5_SUFFIXES) or _is_zarr(path):
+    if kind == "hierarchical":
         return open_hierarchical(path, section.key)
-    if _bare(path).endswith((".csv", ".tsv")):
+    if kind == "csv":
         return _read_table(path, section)
-    vectors = read_vectors(Workspace.open(path)) if Workspace.exists(path) else WordVectors.load(path)
+    vectors = read_vectors(Workspace.open(path)) if kind == "workspace" else WordVectors.load(path)
     return held_matrix(path, vectors.vectors, list(vectors.words))
+
+
+KEYS = {
+    "npz": ("key", "name_column"),
+    "parquet": ("columns", "name_column"),
+    "csv": ("columns", "name_column"),
+    "hierarchical": ("key",),
+}
+"""The keys of the section that each kind of file has a use for; the others have none."""
+
+
+def _refuse_unused(section: MatrixSection, kind: str) -> None:
+    """Refuse a key that says nothing of a kind of file: it was meant for another."""
+    for name in ("key", "columns", "name_column"):
+        if getattr(section, name) and name not in KEYS.get(kind, ()):
+            raise MatrixError(f"{section.path} has no use for input.{name}: leave it out")
+
+
+def _kind(path: str) -> str:
+    """Return the kind of file at a path, by its name, or for a folder by what is in it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing at the path.
+    MatrixError
+        If it is a folder that is neither a Zarr store nor a workspace.
+    """
+    fs, inner = url_to_fs(path)
+    if not fs.exists(inner):
+        raise FileNotFoundError(f"there is nothing at {path}: correct input.path")
+    if Workspace.exists(path):
+        return "workspace"
+    if any(fs.exists(f"{inner.rstrip('/')}/{name}") for name in ZARR_FILES) or path.endswith(HDF5_SUFFIXES):
+        return "hierarchical"
+    if fs.isdir(inner):
+        raise MatrixError(f"{path} is a folder, and neither a Zarr store nor a workspace: name the file")
+    ends = {".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+    return next((kind for end, kind in ends.items() if _bare(path).endswith(end)), "vectors")
 
 
 def _bare(path: str) -> str:
     for compression in COMPRESSIONS:
         path = path.removesuffix(compression)
     return path
-
-
-def _is_zarr(path: str) -> bool:
-    fs, inner = url_to_fs(path)
-    return any(fs.exists(f"{inner}/{name}") for name in ZARR_FILES)
-
-
-def _is_vector_file(path: str) -> bool:
-    known = (".npy", ".npz", ".parquet", ".csv", ".tsv", *HDF5_SUFFIXES)
-    return not (_bare(path.rstrip("/")).endswith(known) or _is_zarr(path) or Workspace.exists(path))
 
 
 def _vector_file_size(path: str) -> MatrixSize:
@@ -183,8 +215,10 @@ def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
                 return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)
             names = None if name_key is None else texts_of(_array_of(path, arrays, name_key))
             return held_matrix(path, _array_of(path, arrays, key or _only_matrix(path, arrays)), names)
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise MatrixError(f"{path} is not a whole npz file ({error}): copy or save it again") from error
+    except MatrixError:
+        raise
+    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+        raise MatrixError(f"{path} cannot be read as an npz file ({error}): copy or save it again") from error
 
 
 def _array_of(path: str, arrays: Any, name: str) -> Any:
@@ -204,7 +238,7 @@ def _only_matrix(path: str, arrays: Any) -> str:
 
 
 def _read_table(path: str, section: MatrixSection) -> Matrix:
-    """Read a CSV file: its columns of numbers, and names from the column asked for, else from the first of text."""
+    """Read a CSV file: its columns of numbers, and names from the column asked for, else from one of text."""
     found = read_table(path)
     for name in (*section.columns, *([section.name_column] if section.name_column else [])):
         column_of(found, name)
@@ -216,6 +250,9 @@ def _read_table(path: str, section: MatrixSection) -> Matrix:
         )
     if not read.numbers:
         raise MatrixError(f"{path} has no column of numbers; it has {some(found.columns)}")
-    key = section.name_column or next(iter(read.texts), None)
-    names = None if key is None else texts_of(found.columns[key])
-    return held_matrix(path, np.stack([column.values for column in read.numbers], axis=1), names)
+    texts = {name: texts_of(found.columns[name]) for name in (section.name_column, *read.texts) if name}
+    key = section.name_column or next((name for name, values in texts.items() if all_different(values)), None)
+    matrix = held_matrix(
+        path, np.stack([column.values for column in read.numbers], axis=1), texts.get(key or "")
+    )
+    return matrix._replace(note=column_note(path, [column.name for column in read.numbers], key))

@@ -12,8 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.display import plural
 from distembed.execution import delayed
 from distembed.linalg.csr import row_range, rows_of
+
+LISTED = 5
+"""Columns of a table that a note names."""
 
 
 class MatrixError(ValueError):
@@ -25,7 +29,7 @@ class Matrix(NamedTuple):
 
     `row_sizes` are the stored values of each row of a sparse matrix, None for a dense one. `names` returns what
     the rows are called, None where they have no names. `held` is the whole matrix where its format, or its
-    order on disk, leaves no other way than to read it at once.
+    order on disk, leaves no other way than to read it at once. `note` says which columns of a table were taken.
     """
 
     path: str
@@ -35,6 +39,7 @@ class Matrix(NamedTuple):
     names: Callable[[], Sequence[str] | None]
     row_sizes: NDArray[np.int64] | None = None
     held: Any = None
+    note: str = ""
 
     @property
     def is_sparse(self) -> bool:
@@ -152,6 +157,18 @@ def _refuse_zeros(path: str, rows: Any, first_row: int) -> None:
             f"{path}, row {first_row + int(empty[0])} (counted from 0) holds only zeros, and has no cosine: "
             'drop it, or set neighbors.metric = "euclidean"'
         )
+
+
+def column_note(path: str, columns: Sequence[str], names: str | None) -> str:
+    """Return which columns of a table are the matrix, and which its names."""
+    listed = ", ".join(map(repr, columns[:LISTED])) + (" …" if len(columns) > LISTED else "")
+    named = f"the names are in {names!r}" if names is not None else "rows are called by their numbers"
+    return f"{path}: the matrix is {plural(len(columns), 'column')} ({listed}), {named}"
+
+
+def all_different(names: Sequence[str]) -> bool:
+    """Return whether no name stands twice."""
+    return len(set(names)) == len(names)
 
 
 def refuse_equal_names(path: str, names: Iterable[str]) -> None:

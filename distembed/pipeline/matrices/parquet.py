@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from distembed.pipeline.matrices.matrix import Matrix, MatrixError
+from distembed.pipeline.matrices.matrix import Matrix, MatrixError, all_different, column_note
 from distembed.pipeline.tables.files import some
 
 BUFFER_BYTES = 1 << 20
@@ -24,7 +24,7 @@ BATCH_ROWS = 1 << 12
 def open_parquet(path: str, columns: Sequence[str], name_column: str | None) -> Matrix:
     """Open a Parquet file as a matrix of its columns of numbers, or of its one column of lists of numbers.
 
-    The names are those of the column asked for, else of the first column of text.
+    The names are those of the column asked for, else of the first column of text in which no text stands twice.
 
     Raises
     ------
@@ -48,9 +48,10 @@ def open_parquet(path: str, columns: Sequence[str], name_column: str | None) -> 
         width = len(wanted) if not _is_list(kinds[0]) else _list_width(path, found, wanted[0])
     values = [kind.value_type if _is_list(kind) else kind for kind in kinds]
     dtype = np.result_type(*(kind.to_pandas_dtype() for kind in values))
-    names = name_column or next((field.name for field in schema if _is_text(field.type)), None)
+    names = name_column or _name_column(path, schema)
     read = partial(_rows, path, tuple(wanted), tuple(starts), width)
-    return Matrix(path, (n_rows, width), np.dtype(dtype), read, partial(_names, path, names))
+    matrix = Matrix(path, (n_rows, width), np.dtype(dtype), read, partial(_names, path, names))
+    return matrix._replace(note=column_note(path, wanted, names))
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -59,6 +60,12 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+
+
+def _name_column(path: str, schema: pa.Schema) -> str | None:
+    """Return the first column of text whose values are all different."""
+    texts = (field.name for field in schema if _is_text(field.type))
+    return next((name for name in texts if all_different(_names(path, name) or ())), None)
 
 
 def _is_number(kind: pa.DataType) -> bool:

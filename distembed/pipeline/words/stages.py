@@ -17,6 +17,8 @@ import scipy.sparse as sp
 from distembed.execution import compute
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import count_values
+from distembed.pipeline.sections import Job
+from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -27,8 +29,29 @@ if TYPE_CHECKING:
 LISTED_ZERO_WORDS = 20
 """Words without a value in a space that are named."""
 
+LACKING = "report.words without a vector"
+"""What the report and the end of a run call words that they cannot show."""
+
+SHOWN_FILES = 10
+"""Files that are no evaluation sets that are named."""
+
 Nearest = dict[str, list[tuple[str, float]]]
 """The nearest words of some words, with their cosines."""
+
+
+def check_sets(job: Any) -> list[str]:
+    """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
+    from distembed.evaluation.wordsets import look_for_word_sets
+
+    if not job.evaluation.sets:
+        return []
+    found = look_for_word_sets(job.evaluation.sets)
+    passed = ", ".join(found.passed_over[:SHOWN_FILES])
+    more = len(found.passed_over) - SHOWN_FILES
+    return [
+        f"sets: {', '.join(word_set.name for word_set in found.sets)}",
+        *([f"passed over: {passed}{f' and {more} more' if more > 0 else ''}"] if passed else []),
+    ]
 
 
 def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:
@@ -75,6 +98,27 @@ def words_shown(asked: Iterable[str], words: Sequence[str]) -> list[str]:
     """Return the words asked for that are known, each once; where none is, the first few words."""
     known = set(words)
     return [word for word in dict.fromkeys(asked) if word in known] or list(words[:5])
+
+
+def words_without_vector(job: Job, workspace: Workspace) -> list[str]:
+    """Return the words of `report.words` that the vocabulary lacks, with the spelling that it has in other case."""
+    known = set(workspace.table("vocabulary")["word"].to_pylist())
+    lacking = [word for word in dict.fromkeys(job.report.words) if word not in known]
+    others = [
+        (word, [w for w in (word.lower(), word.capitalize(), word.upper()) if w in known]) for word in lacking
+    ]
+    return [f"{word} (there is {found[0]})" if found else word for word, found in others]
+
+
+def lacking_facts(job: Job, workspace: Workspace) -> dict[str, str]:
+    """Return what a report shows of words that it was asked for and that have no vector: one entry, or none."""
+    lacking = words_without_vector(job, workspace)
+    return {LACKING: ", ".join(lacking)} if lacking else {}
+
+
+def lacking_line(job: Job, workspace: Workspace) -> str:
+    """Return the line at the end of a run on words of `report.words` without a vector, "" where all have one."""
+    return "".join(f"{what}: {shown(words)}" for what, words in lacking_facts(job, workspace).items())
 
 
 def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:

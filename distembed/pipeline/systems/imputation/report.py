@@ -15,6 +15,7 @@ from distembed.pipeline.quantities import format_number
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.systems.imputation.stages import LINEAR, SHUFFLED, stages
 from distembed.pipeline.terminal import neighbor_line
+from distembed.pipeline.words.stages import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -37,7 +38,7 @@ def page(job: ImputationJob, workspace: Workspace) -> str:
         job.job.title,
         f"{_counts(workspace)} {_verdict(workspace)} {summary}",
         _sections(job, workspace, vectors),
-        facts=_facts(workspace),
+        facts=_facts(workspace) | lacking_facts(job, workspace),
     )
 
 
@@ -53,6 +54,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
         _convergence(workspace),
         _hold_out(workspace),
         near,
+        lacking_line(job, workspace),
         report.ways_on(workspace, where, table="names", suffix="csv"),
     )
     return "\n\n".join(line for line in lines if line)

@@ -146,6 +146,8 @@ def run_rows(ctx: Context) -> dict[str, Any]:
     n_stored = int(matrix.row_sizes.sum()) if sparse and matrix.row_sizes is not None else n * d
     size = MatrixSize(n, d, n_stored, matrix.stored_dtype, sparse, 0)
     _check_search(job, size)
+    if matrix.note:
+        ctx.reporter.note(matrix.note)
     names = matrix.names()
     if names is not None:
         refuse_equal_names(job.input.names or job.input.path, names)

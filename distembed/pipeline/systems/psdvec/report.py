@@ -13,7 +13,7 @@ from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.psdvec import stages
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
-from distembed.pipeline.words.stages import read_scores, words_shown
+from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_scores, words_shown
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -22,7 +22,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     vectors = stages.judged_vectors(job, workspace)
     return report.render_report(
-        job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(workspace)
+        job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(job, workspace)
     )
 
 
@@ -32,7 +32,8 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     scores = read_scores(workspace, stages.SCORES)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, vectors).items())
-    return "\n\n".join(part for part in (table, near, report.ways_on(workspace, where)) if part)
+    parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
+    return "\n\n".join(part for part in parts if part)
 
 
 def neighbors(job: PSDVecJob, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
@@ -45,7 +46,7 @@ def neighbors(job: PSDVecJob, vectors: WordVectors) -> dict[str, list[tuple[str,
     }
 
 
-def _facts(workspace: Workspace) -> dict[str, Any]:
+def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
     done = workspace.stages()
     tokens, vocabulary, counts = (done[name].facts for name in ("tokens", "vocabulary", "cooccurrence"))
     return {
@@ -54,6 +55,7 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
         "words": vocabulary["n_words"],
         "pairs": counts["n_nonzero"],
         **omissions(tokens),
+        **lacking_facts(job, workspace),
     }
 
 

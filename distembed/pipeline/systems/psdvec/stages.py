@@ -28,7 +28,7 @@ from distembed.pipeline.corpus.stages import (
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
-from distembed.pipeline.words.stages import store_scores
+from distembed.pipeline.words.stages import check_sets, store_scores
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
@@ -284,7 +284,9 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
         COOCCURRENCE,
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
         StageSpec("vectors", ("core",), sections("psdvec"), run_vectors, plan_vectors),
-        StageSpec("evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation),
+        StageSpec(
+            "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
+        ),
     )
 
 

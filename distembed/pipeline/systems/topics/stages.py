@@ -205,6 +205,23 @@ def pair_counts(workspace: Workspace, url: str | None) -> ReferenceCounts:
     return ReferenceCounts(corpus_stages.vocabulary_of(other), counts, marginals(counts).rows)
 
 
+def check_semantic(job: TopicsJob) -> list[str]:
+    """Open the workspace whose counts the association of words is taken from, where it is another."""
+    return _check_reference(job.semantic.workspace)
+
+
+def check_coherence(job: TopicsJob) -> list[str]:
+    """Open the workspace whose counts judge the topics, where it is another."""
+    return _check_reference(job.coherence.workspace)
+
+
+def _check_reference(url: str | None) -> list[str]:
+    if url is None:
+        return []
+    n_words = Workspace.open(url).describe("cooccurrence").spec.shape[0]
+    return [f"pair counts of {n_words:,} words in {url}"]
+
+
 def _added(left: da.Array, right: da.Array) -> da.Array:
     return map_blocks(operator.add, left, right, dtype=left.dtype, meta=left._meta)
 
@@ -547,6 +564,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
             sections("semantic"),
             run_association,
             plan_association,
+            check_semantic,
         ),
         StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics, plan_topics),
         StageSpec(
@@ -555,6 +573,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
             evaluation_parameters,
             run_evaluation,
             plan_evaluation,
+            check_coherence,
         ),
     )
 

@@ -39,6 +39,9 @@ from distembed.pipeline.context import Context, StageSpec, System, read_vectors,
 from distembed.pipeline.corpus.collections import (
     SIDES,
     ParallelSizes,
+    check_collections,
+    check_pairs,
+    check_vectors,
     find_pairs,
     parallel_sizes,
     run_side_tokens,
@@ -566,11 +569,11 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the sam
     """Return the stages of a job."""
     judged = sections("evaluation", "alignment")
     return (
-        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens),
+        StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
         StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms),
-        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors),
+        StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors, check_vectors),
         StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics),
-        StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs),
+        StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs, check_pairs),
         StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs, plan_graphs),
         StageSpec("links", ("vectors", "pairs"), link_parameters, run_links, plan_links),
         StageSpec(

@@ -12,7 +12,7 @@ from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.wordspaces.config import WordSpacesJob
 from distembed.pipeline.systems.wordspaces.stages import stages
 from distembed.pipeline.terminal import shown
-from distembed.pipeline.words.stages import read_nearest, read_scores
+from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_nearest, read_scores
 from distembed.storage.workspace import Workspace
 
 Scores = dict[str, list[Score]]
@@ -36,7 +36,9 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     ]
     digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
-    return report.render_report(job.job.title, summary, sections, facts=_facts(workspace))
+    return report.render_report(
+        job.job.title, summary, sections, facts=_facts(workspace) | lacking_facts(job, workspace)
+    )
 
 
 def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
@@ -44,7 +46,8 @@ def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
     scores = all_scores(job, workspace)
     lines = [_plain_table(job, scores)] if any(scores.values()) else []
     further = report.ways_on(workspace, where) if job.wordspaces.vectors else f"report     {shown(where)}"
-    return "\n\n".join([*lines, further])
+    lacking = lacking_line(job, workspace)
+    return "\n\n".join([*lines, *([lacking] if lacking else []), further])
 
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:

@@ -31,7 +31,16 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, read_as, sections
+from distembed.pipeline.context import (
+    Context,
+    Counted,
+    StageSpec,
+    System,
+    kept_as,
+    nothing_to_check,
+    read_as,
+    sections,
+)
 from distembed.pipeline.corpus.config import CountingSection
 from distembed.pipeline.corpus.sizes import CorpusSizes, about, corpus_sizes, counted_pairs, with_source
 from distembed.pipeline.corpus.stages import (
@@ -56,7 +65,7 @@ from distembed.pipeline.systems.wordspaces.config import (
     RecipeSection,
     WordSpacesJob,
 )
-from distembed.pipeline.words.stages import read_space, space_facts, store_nearest, store_scores
+from distembed.pipeline.words.stages import check_sets, read_space, space_facts, store_nearest, store_scores
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
@@ -514,7 +523,7 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
     ]
     for name in needed:
         specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
-        specs += [_score_stage(name)] if name in job.spaces else []
+        specs += [_score_stage(job, name)] if name in job.spaces else []
     return (*specs, *_vectors_stages(job))
 
 
@@ -563,12 +572,14 @@ def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
     ]
 
 
-def _score_stage(name: str) -> StageSpec:
+def _score_stage(job: WordSpacesJob, name: str) -> StageSpec:
+    check = check_sets if name == job.spaces[0] else nothing_to_check  # all read the same sets
     return StageSpec(
         f"scores_{name}",
         (f"space_{name}", "vocabulary"),
         score_parameters,
         *_of(run_scores, plan_scores, name=name),
+        check,
     )
 
 
