@@ -150,8 +150,8 @@ def _missing_problems(domain: Domain, *, key: str) -> list[str]:
     ]
     more = [f"{columns.size - SHOWN} more columns"] if columns.size > SHOWN else []
     return [
-        f"has no finite number for {' and '.join([', '.join(where), *more])}: fill the cells in, or set {key}.missing = "
-        '"median", "drop_row" or "drop_column"'
+        f"has no finite number for {' and '.join([', '.join(where), *more])}: fill the cells in, or set "
+        f'{key}.missing = "median", "drop_row" or "drop_column"'
     ]
 
 
