@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distembed.corpus.vocabulary import stop_words_of
+from distembed.corpus.stop_words import stop_words_of
 from distembed.storage.workspace import Workspace
 
 COMMON_SHARE = 0.5

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from distembed.corpus.stop_words import stop_words_of
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
@@ -69,7 +70,7 @@ from distembed.pipeline.systems.wordspaces.config import (
 from distembed.pipeline.words.stages import check_sets, read_space, space_facts, store_nearest, store_scores
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
-from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
+from distembed.weighting.spaces import chosen_columns, hal_space
 
 TABLES = {
     "documents": ("document_terms",),
@@ -305,7 +306,7 @@ def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 def _chosen(ctx: Context, recipe: RecipeSection, matrix: da.Array) -> da.Array:
     words = vocabulary_of(ctx.workspace).words
-    without = STOP_WORDS if recipe.stop_words == "drop" else ()
+    without = stop_words_of({"keep": "none", "drop": "english"}.get(recipe.stop_words, recipe.stop_words))
     return chosen_columns(matrix, words, n_columns=recipe.n_columns, without=without)
 
 
