@@ -31,6 +31,7 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.base import get_scheduler, normalize_token
+from dask.delayed import Delayed
 from threadpoolctl import ThreadpoolController
 
 
@@ -226,7 +227,8 @@ def sent(value: Any) -> Any:
     value : Any
         It is large if it has `nbytes` and those are more than `LARGEST_LITERAL`.
     """
-    if isinstance(value, da.Array | type) or getattr(value, "nbytes", 0) <= LARGEST_LITERAL:
+    # a Delayed answers any attribute with another one
+    if isinstance(value, da.Array | Delayed | type) or getattr(value, "nbytes", 0) <= LARGEST_LITERAL:
         return value
     cluster = _cluster()
     return value if cluster is None else dask.delayed(cluster.scatter(value, broadcast=True))

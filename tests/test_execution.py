@@ -364,3 +364,8 @@ def test_without_a_cluster_a_large_value_stays_where_it_is():
     vector = np.ones(N_LARGE)
     assert sent(vector) is vector
     np.testing.assert_array_equal(compute(whole(vector)), vector)
+
+
+def test_a_delayed_value_is_sent_as_it_is():
+    value = dask.delayed(np.zeros)(3)
+    assert sent(value) is value

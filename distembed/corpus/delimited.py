@@ -93,7 +93,7 @@ def _places(partition: Partition, header: Sequence[str]) -> Places:
         if header.count(field) > 1:
             raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
     texts, *others = partition.fields
-    places = [None if field is None else header.index(field) for field in others]
+    places = [header.index(field) if field else None for field in others]
     return Places([header.index(field) for field in texts], places, len(header))
 
 

@@ -294,14 +294,30 @@ class PageSource:
         """Return the line of the file where a page begins, counted only when there is an error to report."""
         place = self.n_dropped + max(self.data.rfind(page, 0, self.position), 0)
         if self.partition.compression and self.partition.start:
-            return 1 + self.data[: place - self.n_dropped].count(b"\n")
-        left, n_lines = place + self.partition.start, 1
-        for piece in pieces_of(replace(self.partition, start=0, stop=None), Progress()):
-            n_lines += piece.data[:left].count(b"\n")
-            left -= len(piece.data)
-            if left <= 0:
-                break
-        return n_lines
+            return 1 + lines_before(self.partition) + lines_within(self.partition, place)
+        whole = replace(self.partition, start=0, stop=None)
+        return 1 + lines_within(whole, place + self.partition.start)
+
+
+def lines_before(partition: Partition) -> int:
+    """Return the number of line ends in the streams of a compressed file that begin before a partition does."""
+    n_lines = 0
+    for piece in pieces_of(replace(partition, start=0, stop=partition.start), Progress()):
+        if not piece.owned:
+            break
+        n_lines += piece.data.count(b"\n")
+    return n_lines
+
+
+def lines_within(partition: Partition, n_bytes: int) -> int:
+    """Return the number of line ends in the first bytes of the text of a partition."""
+    n_lines, left = 0, n_bytes
+    for piece in pieces_of(partition, Progress()):
+        n_lines += piece.data[:left].count(b"\n")
+        left -= len(piece.data)
+        if left <= 0:
+            break
+    return n_lines
 
 
 def unescaped(text: bytes) -> bytes:

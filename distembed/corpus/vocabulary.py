@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from distembed.corpus.dictionary_blocks import word_buckets
 from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
 from distembed.corpus.readers import Corpus
+from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import CorpusError
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
@@ -243,19 +244,6 @@ def build_vocabulary(
     return every.take(chosen[:max_size])
 
 
-def stop_words_of(stop_words: Iterable[str]) -> frozenset[str]:
-    """Return words that are to be left out; "english" stands for scikit-learn's list, "none" for no word."""
-    if stop_words == "english":
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415 - it takes half a second
-
-        return frozenset(ENGLISH_STOP_WORDS)
-    if isinstance(stop_words, str):
-        if stop_words == "none":
-            return frozenset()
-        raise ValueError(f'stop_words is {stop_words!r}; give "english", "none", or the words themselves')
-    return frozenset(stop_words)
-
-
 def choose_words(
     words: Sequence[str],
     frequencies: NDArray[np.int64],
@@ -279,7 +267,8 @@ def choose_words(
     max_share : float
         Words in a larger share of the documents are left out.
     stop_words : iterable of str
-        Words that are left out; "english" is scikit-learn's list.
+        Words that are left out, also where they begin with a capital; a name ("english", "german") stands for
+        a list, see `distembed.corpus.stop_words`.
     keep : iterable of str
         Words that stay, although they are stop words, rare or common.
 
@@ -291,7 +280,7 @@ def choose_words(
     if len(words) != len(frequencies):
         raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
     unwanted, wanted_anyway = stop_words_of(stop_words), set(keep)
-    wanted = np.array([word not in unwanted for word in words], dtype=bool)
+    wanted = np.array([word not in unwanted and word.lower() not in unwanted for word in words], dtype=bool)
     wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= max_share * n_documents)
     wanted |= np.array([word in wanted_anyway for word in words], dtype=bool)
     if not wanted.any():

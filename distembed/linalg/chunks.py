@@ -47,7 +47,11 @@ def balanced_rows(row_sizes: NDArray[np.integer], block_bytes: int) -> tuple[int
 
 
 def row_bounds(sizes: NDArray[np.integer], most_rows: int, most_values: int) -> list[int]:
-    """Return where to divide rows with the given numbers of values, so that the rows of a block keep the limits."""
+    """Return where to divide rows with the given numbers of values, so that the rows of a block keep the limits.
+
+    A limit below one row, or one value, is one.
+    """
+    most_rows, most_values = max(1, most_rows), max(1, most_values)
     use = np.cumsum(1 / most_rows + sizes / most_values)
     cuts = np.searchsorted(use, np.arange(1, int(use[-1]) + 1))
     return sorted({0, len(sizes), *map(int, cuts)})

@@ -15,6 +15,7 @@ from distembed.storage.schema import (
     BlockRecord,
     FileRecord,
     ManifestError,
+    NewerFormatError,
     Output,
     OutputRecord,
     StageManifest,
@@ -92,7 +93,7 @@ def _parsed(data: bytes, stage: str, path: str) -> StageManifest:
     body = unseal(data, path)
     version = body.get("version")
     if isinstance(version, int) and version > VERSION:
-        raise ManifestError(
+        raise NewerFormatError(
             f"{path} has format version {version}, this distembed reads up to {VERSION}: install a newer distembed."
         )
     return manifest_from_json(body, stage)
@@ -129,9 +130,9 @@ def tolerant(read: Any, *arguments: Any) -> Any:
     """Call `read`, with None in place of a damaged record: on resume that means it was never written."""
     try:
         return read(*arguments)
-    except ManifestError as error:
-        if "format version" in str(error):
-            raise
+    except NewerFormatError:
+        raise
+    except ManifestError:
         return None
 
 

@@ -47,6 +47,10 @@ class ManifestError(ValueError):
     """An error in a record of a workspace, which is damaged or was written by a newer version."""
 
 
+class NewerFormatError(ManifestError):
+    """An error in a record that a newer version of this package has written."""
+
+
 class DamagedError(OSError):
     """An error in a stored block, whose content is not what was written."""
 

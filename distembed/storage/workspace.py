@@ -25,7 +25,7 @@ from distembed.storage.schema import (
     VERSION,
     WORKSPACE_FILE,
     Begun,
-    ManifestError,
+    NewerFormatError,
     OutputRecord,
     Problem,
     StageManifest,
@@ -388,7 +388,7 @@ def _check_format(folder: Folder) -> bool:
         return False
     version = body.get("version")
     if body.get("format") != FORMAT or not isinstance(version, int) or version > VERSION:
-        raise ManifestError(
+        raise NewerFormatError(
             f"{folder.path(WORKSPACE_FILE)} has format version {version}, this distembed "
             f"reads up to {VERSION}: install a newer distembed."
         )

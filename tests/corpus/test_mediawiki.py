@@ -226,6 +226,20 @@ def test_malformed_export(tmp_path, dump, damage, message):
         read_corpus(path).tokenize()
 
 
+@pytest.mark.parametrize("partition_bytes", [1 << 30, 200])
+def test_a_malformed_page_is_named_by_its_line_in_any_partition(tmp_path, dump, partition_bytes):
+    """In a partition of a bz2 file that was not the first, lines were counted from its beginning."""
+    damaged = dump.replace("<id>5</id>", "<id>5</idd>")
+    pieces = damaged.split("  <page>")
+    streams = [pieces[0], *("  <page>" + piece for piece in pieces[1:])]
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(b"".join(bz2.compress(stream.encode()) for stream in streams))
+    corpus = read_corpus(path, partition_bytes=partition_bytes)
+    assert (len(corpus.partitions) > 1) == (partition_bytes == 200)
+    with pytest.raises(CorpusError, match=r"line 71, is malformed XML \(mismatched tag\)"):
+        list(itertools.chain.from_iterable(map(documents_of, corpus.partitions)))
+
+
 @pytest.mark.parametrize(
     ("wikitext", "text"),
     [

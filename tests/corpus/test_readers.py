@@ -30,6 +30,7 @@ from distembed.corpus import (
     read_corpus,
     tokenize_partition,
 )
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import read_partition, total
 from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import Partition
@@ -440,3 +441,34 @@ def test_several_text_fields_are_one_text(tmp_path):
         read_corpus(tmp_path / "a.jsonl", text_field=("a", "b")).tokenize()
     with pytest.raises(CorpusError, match='no column "b"'):
         read_corpus(tmp_path / "a.parquet", text_field=("title", "b")).tokenize()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"body": "a"}', r"line 1, has no field \"text\" \(it has body\); give corpus\.text_field\."),
+        (b'{"text": "\xff"}', r"give its corpus\.encoding, or corpus\.errors = \"replace\"\."),
+    ],
+)
+def test_errors_of_a_job_name_its_own_keys(tmp_path, line, message):
+    path = write(tmp_path / "t.jsonl", line + b"\n")
+    with pytest.raises(CorpusError, match=message):
+        read_corpus(path, section="corpus", encoding="utf-8").tokenize()
+    corpus = read_corpus(path, section="corpus", encoding="utf-8", bad_records="skip")
+    with pytest.raises(CorpusError, match=r"1 bad records"):
+        corpus.tokenize()
+
+
+def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
+    write(tmp_path / "a.txt", b"some words\n")
+    write(tmp_path / "b.md", b"# other words\n")
+    write(tmp_path / "c.jsonl", b'{"body": "a"}\n' * 3000 + b'{"text": "a"}\n')
+    options = {"section": "corpus"}
+    assert inspect_corpus(read_corpus([tmp_path / "a.txt", tmp_path / "b.md"], **options)) == [
+        "files: 2 text",
+        "b.md: no known extension, taken for text (corpus.format sets the format)",
+    ]
+    for bad_records in ("error", "skip"):  # a good record after a thousand bad ones is no good beginning
+        corpus = read_corpus(tmp_path / "c.jsonl", bad_records=bad_records, **options)
+        with pytest.raises(CorpusError, match=r'has no field "text"'):
+            inspect_corpus(corpus)

@@ -102,7 +102,7 @@ def test_same_bits_on_a_distributed_cluster():
 
     counts = chunked(COUNTS, (20, 30, 40))
     here = PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute()
-    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None):
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"):
         there = PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute()
     np.testing.assert_array_equal(here, there)
 

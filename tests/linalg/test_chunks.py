@@ -36,6 +36,11 @@ def test_row_blocks_keep_both_limits(sizes):
         assert sizes[first + 1 : stop].sum() <= 10
 
 
+def test_a_limit_below_one_is_one():
+    """A block memory of a few bytes divided by zero."""
+    assert row_bounds(np.array([3, 3]), 0, 0) == row_bounds(np.array([3, 3]), 1, 1) == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("n", "size", "expected"), [(0, 4, ()), (3, 4, (3,)), (8, 4, (4, 4)), (9, 4, (4, 4, 1))]
 )

@@ -462,7 +462,8 @@ def test_unknown_rows_of_the_first_set_are_inferred_from_the_rest():
     X1, X2, V = planted(40)
     V = V.copy()
     V[3] = np.nan
-    model = FeaturePreservingEmbedding(3).fit(X1, X2, V, [(3, 3), (4, 4)])
+    with pytest.warns(UserWarning, match="rows are joined to no known value"):
+        model = FeaturePreservingEmbedding(3).fit(X1, X2, V, [(3, 3), (4, 4)])
     assert model.confidence_[[3, 43, 44]].tolist() == [0, 0, 1]
     assert np.isfinite(model.features_).all()
 

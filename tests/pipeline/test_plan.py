@@ -10,7 +10,7 @@ import pytest
 
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import WORKER_BYTES, Plan, StagePlan
-from distembed.pipeline.remedies import Remedy, changed
+from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
 from distembed.pipeline.runner import plan_job, run_job
 from distembed.pipeline.sections import Job
 
@@ -143,3 +143,8 @@ def test_a_warning_is_no_refusal(english: Job) -> None:
     assert 'set resources.block_memory = "8MiB"' in warning
     assert estimated._replace(done=frozenset({"core"})).warnings() == ()
     assert estimated.process_bytes(1) == WORKER_BYTES + 515 * MIB
+
+
+@pytest.mark.parametrize("key", [key for key, _ in (*LESS_MEMORY, *FEWER_TASKS)])
+def test_every_option_that_is_tried_is_one_of_a_job(english: Job, job_file: Path, key: str) -> None:
+    assert any(changed(job, Remedy(key, 2**20)) is not None for job in (english, load_job(job_file)))

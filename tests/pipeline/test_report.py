@@ -529,3 +529,22 @@ def test_every_figure_has_a_size_in_a_browser(page: str, width: int, tmp_path: A
     assert int(page_width) <= width, (
         "the page itself must not scroll sideways; wide figures scroll in their frame"
     )
+
+
+def test_a_section_with_nothing_to_show_never_comes_first() -> None:
+    page = report.render_report(
+        "t", "s", [report.table("Empty", []), report.table("Full", [{"a": 1}]), report.neighbor_table({})]
+    )
+    order = [page.index(f"<h2>{title}</h2>") for title in ("Full", "Empty", "Nearest words")]
+    assert order == sorted(order)
+
+
+def test_long_texts_have_a_line_of_their_own_on_narrow_screens() -> None:
+    """The columns of long texts are marked, and the number of the others is what the narrow layout needs."""
+    html = report.table(
+        "t", [{"topic": 1, "words": "a text that is longer than the numbers beside it", "n": 2}]
+    ).html
+    assert '<table class="folds" style="--n:2">' in html
+    assert html.count("class=w") == html.count('class="w"') == 1
+    assert "folds" not in report.table("t", [{"topic": 1, "word": "short"}]).html
+    assert "grid-template-columns:repeat(var(--n),1fr)" in report.render_report("t", "s", [])

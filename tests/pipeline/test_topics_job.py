@@ -346,6 +346,24 @@ def test_run_job_gives_what_the_command_gives(finished: tuple[Path, str], job: P
         de.run_job(job, workspace=tmp_path / "x", topics={"n_topic": 5})
 
 
+def test_documents_and_topics_are_drawn(finished: tuple[Path, str], tmp_path: Path) -> None:
+    done = run("plot", "map", finished[0], "--to", tmp_path / "map.svg")
+    assert done.output.startswith("61 documents, "), done.output  # one holds no word and has no topic
+    figure = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert all(f">{topic}: " in figure for topic in range(3))
+    done = run("plot", "map", finished[0], "d3", "d4", "nobody", "--to", tmp_path / "two.svg")
+    assert done.output.startswith("2 documents, 2 labeled")
+    assert done.output.strip().endswith("not found: nobody")
+    assert run("plot", "topics", finished[0], "2", "-n", "3", "--to", tmp_path / "t.svg").exit_code == 0
+    words = [row for row in de.Workspace.open(finished[0]).table("topics").to_pylist() if row["topic"] == 2]
+    figure = (tmp_path / "t.svg").read_text(encoding="utf-8")
+    assert [f">{word}<" in figure for word in words[0]["words"][:4]] == [True, True, True, False]
+    assert f">topic 2: {words[0]['n_documents']} documents<" in figure
+    done = run("plot", "topics", finished[0], "3", "--to", tmp_path / "t.svg")
+    assert "there is no topic 3 in" in done.stderr
+    assert "give numbers from 0 to 2" in done.stderr
+
+
 def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None:
     done = run("neighbors", finished[0], "violin", "-n", "3")
     assert done.exit_code == 0, done.output

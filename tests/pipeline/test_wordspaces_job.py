@@ -360,6 +360,7 @@ def test_no_known_pair_is_an_error_that_says_why(job: Path, copy: Path, tmp_path
     assert re.search(r"among the [1-9]\d* words of the vocabulary \(\w", last)
 
 
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")  # one column: two distinct unit rows
 def test_words_without_a_value_are_named(job: Path, copy: Path) -> None:
     settings = ["--set", "recipes.wc.n_columns=1", "--set", "wordspaces.spaces=['wc', 'lsa']"]
     done = run("run", job, "--workspace", copy, "--replace", *settings)

@@ -23,6 +23,8 @@ from scipy import sparse
 
 from distembed.storage import LockedError, ManifestError, Workspace
 from distembed.storage.files import Folder
+from distembed.storage.manifest import tolerant
+from distembed.storage.schema import NewerFormatError
 from tests.storage.examples import Calls, dense_array, store_all, write_item
 
 META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
@@ -431,6 +433,17 @@ def test_newer_format_is_refused(tmp_path: Path) -> None:
     for start in (Workspace.open, lambda url: Workspace.create(url, owner="test")):
         with pytest.raises(ManifestError, match="newer distembed"):
             start(tmp_path / "ws")
+
+
+def test_a_newer_record_is_no_damaged_one(tmp_path: Path) -> None:
+    """They were told apart by the text of the message."""
+
+    def read(error: Exception) -> None:
+        raise error
+
+    assert tolerant(read, ManifestError("Its file is called 'format version'.")) is None
+    with pytest.raises(NewerFormatError):
+        tolerant(read, NewerFormatError("Install it."))
 
 
 def test_lock_refuses_names_and_returns(url: str) -> None:

@@ -51,6 +51,7 @@ def as_gensim(vectors):
     return keyed
 
 
+@pytest.mark.filterwarnings("ignore:Call to deprecated `init_sims`")  # gensim calls it itself
 @pytest.mark.parametrize("block_values", [20, 140, 1 << 21])
 def test_neighbors_equal_gensims(many, monkeypatch, block_values):
     monkeypatch.setattr("distembed.vectors.word_vectors.BLOCK_VALUES", block_values)

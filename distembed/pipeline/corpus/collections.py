@@ -24,6 +24,7 @@ from distembed.corpus import (
 )
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import documents_of
+from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.pipeline.context import Context, Counted, sections
@@ -196,7 +197,8 @@ def _read_table(url: str) -> pa.Table:
 def side_parameters(job: Any) -> dict[str, Any]:
     """Return both collections; not what only later stages ask of them."""
     return {
-        side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "vectors"}) for side in SIDES
+        side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "stop_words_file", "vectors"})
+        for side in SIDES
     }
 
 
@@ -225,6 +227,8 @@ def token_partitions(workspace: Workspace, side: str) -> tuple[str, ...]:
 def term_parameters(job: Any) -> dict[str, Any]:
     """Return which words count, and the memory of a block, which lays the grid."""
     words = [getattr(job, side).stop_words for side in SIDES]
+    files = [getattr(job, side).stop_words_file for side in SIDES]
+    words += [file for file in files if file is not None]
     return {**sections("terms")(job), "stop_words": words, "block_memory": job.resources.block_memory}
 
 
@@ -253,6 +257,17 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     return facts
 
 
+def _stop_words(job: Any, side: str) -> frozenset[str]:
+    section = getattr(job, side)
+    return stop_words_of(section.stop_words, file=section.stop_words_file)
+
+
+def check_stop_words(job: Any) -> list[str]:
+    """Return how many stop words each collection leaves out, where it leaves out any."""
+    found = {side: len(_stop_words(job, side)) for side in SIDES}
+    return [f"{side}: {n} stop words" for side, n in found.items() if n]
+
+
 def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int) -> Vocabulary:
     chosen = choose_words(
         vocabulary.words,
@@ -260,7 +275,7 @@ def _chosen_words(job: Any, side: str, vocabulary: Vocabulary, n_documents: int)
         n_documents=n_documents,
         min_documents=job.terms.min_documents,
         max_share=job.terms.max_share,
-        stop_words=getattr(job, side).stop_words,
+        stop_words=_stop_words(job, side),
     )
     return vocabulary.take(chosen[: job.terms.max_size])
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from distembed.corpus import Partition, Tokenizer, Tokens
 from distembed.corpus.growth_blocks import expected_counts, mean_window, n_types, n_types_at_least
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.stop_words import stop_words_of
 from distembed.counting.blocks import keep_probability
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
@@ -121,10 +122,9 @@ class Sampled(NamedTuple):
         """Return the sample without words that a job leaves out however often they occur."""
         options, sample = vocabulary.model_dump(), self.sample
         wanted = sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
-        if options.get("stop_words") == "english":
-            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415 - it takes half a second
-
-            wanted &= ~pc.is_in(sample.words, pa.array(sorted(ENGLISH_STOP_WORDS))).to_numpy(False)
+        unwanted = stop_words_of(options.get("stop_words", "none"), file=options.get("stop_words_file"))
+        if unwanted:
+            wanted &= ~pc.is_in(pc.utf8_lower(sample.words), pa.array(sorted(unwanted))).to_numpy(False)
         return sample._replace(counts=sample.counts[wanted], document_counts=sample.document_counts[wanted])
 
     def n_words(self, vocabulary: VocabularySection) -> int:

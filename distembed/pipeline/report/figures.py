@@ -6,7 +6,8 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -29,6 +30,7 @@ from distembed.pipeline.report.page import (
     printable,
     short,
 )
+from distembed.vectors.streams import writing
 
 Scale = Literal["linear", "log"]
 
@@ -41,7 +43,14 @@ _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apar
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
 _MAX_KEY = 32  # characters of a name in the key of a line chart
 _MAX_INNER_KEY = 4  # lines of a key inside the axes; a longer one stands below them
+_NO_METADATA: dict[str, dict[str, None]] = {
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "pdf": dict.fromkeys(("CreationDate", "ModDate", "Creator", "Producer")),
+    "png": {"Software": None},
+}
+"""What Matplotlib writes into each format unasked: dates, and the version of the program."""
 _STYLE = {
+    "pdf.fonttype": 42,  # fonts that other programs can edit and journals accept
     "svg.fonttype": "none",
     "font.size": FONT_SIZE,
     "axes.titlesize": FONT_SIZE,
@@ -68,6 +77,34 @@ _STYLE = {
 }
 
 
+class Drawing(NamedTuple):
+    """A figure that is drawn when it is asked for, on a page or into a file.
+
+    Attributes
+    ----------
+    draw : callable
+        Draws on fresh axes.
+    size : tuple of float
+        Width and height in inches.
+    layout : "constrained" or None
+        None: the axes fill the figure.
+    """
+
+    draw: Callable[[Any], None]
+    size: tuple[float, float] = WIDE
+    layout: Literal["constrained"] | None = "constrained"
+
+
+@contextmanager
+def _drawn(drawing: Drawing, *, salt: str, background: str) -> Iterator[Figure]:
+    """Yield a figure in the style of the house, whose ids depend on nothing but the salt."""
+    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader of an SVG has the fonts
+        figure = Figure(figsize=drawing.size, layout=drawing.layout, facecolor=background)
+        drawing.draw(figure.add_subplot() if drawing.layout else figure.add_axes((0, 0, 1, 1)))
+        yield figure
+
+
 def html_figure(
     draw: Callable[[Any], None],
     *,
@@ -79,15 +116,47 @@ def html_figure(
     """Draw on fresh axes and return an HTML figure: SVG in the page's own colors, and its caption."""
     digest = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
     buffer = io.StringIO()
-    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": digest}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's browser has the fonts
-        figure = Figure(figsize=size, layout=layout, facecolor="none")
-        draw(figure.add_subplot() if layout else figure.add_axes((0, 0, 1, 1)))
-        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=metadata, dpi=160)
+    with _drawn(Drawing(draw, size, layout), salt=digest, background="none") as figure:
+        figure.savefig(buffer, format="svg", metadata=_NO_METADATA["svg"], dpi=160)
     svg = _inline_svg(buffer.getvalue(), alt=alt, prefix=digest)
     legend = f"<figcaption>{escape(printable(caption))}</figcaption>" if caption else ""
     return f'<figure><div class="scroll" tabindex="0">{svg}</div>{legend}</figure>'
+
+
+def figure_format(path: str) -> str:
+    """Return the format of a figure that the end of a file's name stands for.
+
+    Raises
+    ------
+    ValueError
+        If it is none of .pdf, .svg and .png.
+    """
+    suffix = path.rsplit(".", 1)[-1].lower()
+    if "." not in path or suffix not in _NO_METADATA:
+        raise ValueError(
+            f"the format of the figure {path} cannot be told from its name: end it in .pdf, .svg or .png"
+        )
+    return suffix
+
+
+def save_figure(path: str, drawing: Drawing) -> None:
+    """Draw into a file or URL, which appears whole or not at all; equal drawings give equal bytes.
+
+    Parameters
+    ----------
+    path : str
+        The end of the name says the format: .pdf, .svg or .png (200 dots per inch, on white).
+    drawing : Drawing
+
+    Raises
+    ------
+    ValueError
+        As `figure_format`.
+    """
+    chosen = figure_format(path)
+    background = "white" if chosen == "png" else "none"
+    with writing(path) as file, _drawn(drawing, salt="distembed", background=background) as figure:
+        figure.savefig(file, format=chosen, metadata=_NO_METADATA[chosen], dpi=200)
 
 
 def _inline_svg(document: str, *, alt: str, prefix: str) -> str:

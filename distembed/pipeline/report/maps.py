@@ -13,7 +13,7 @@ from sklearn.manifold import TSNE
 
 from distembed.display import plural
 from distembed.execution import one_blas_thread
-from distembed.pipeline.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, html_figure
+from distembed.pipeline.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Drawing, html_figure
 from distembed.pipeline.report.page import Floats, Section, paragraph, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
@@ -61,24 +61,38 @@ def scatter_map(
     kept = np.flatnonzero(np.isfinite(array).all(axis=1)).tolist()
     if not kept:
         return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
-    names = [short(labels[i]) for i in kept] if labels is not None else []
-    colors, key = _group_colors([groups[i] for i in kept] if groups is not None else [None] * len(kept))
-    drawing = _place(array[kept], names, key)
+    placed = map_drawing(
+        array[kept],
+        [labels[i] for i in kept] if labels is not None else [],
+        [groups[i] for i in kept] if groups is not None else [None] * len(kept),
+    )
+    said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
+    full = f"{caption} {said} Across: {xlabel}. Up: {ylabel}.".strip()
+    shown = ", ".join(placed.labels[:12])
+    alt = f"{title}. Map of {said}" + (f" Among them: {shown}." if shown else "")
+    return Section(
+        title, html_figure(placed.drawing.draw, alt=alt, caption=full, size=placed.drawing.size, layout=None)
+    )
+
+
+class DrawnMap(NamedTuple):
+    """A map, and the labels that fit on it, the most important first."""
+
+    drawing: Drawing
+    labels: list[str]
+
+
+def map_drawing(points: Floats, labels: Sequence[str], groups: Sequence[object]) -> DrawnMap:
+    """Return the drawing of points of the plane, all of them finite; see `scatter_map`."""
+    colors, key = _group_colors(groups)
+    placed = _place(points, [short(label) for label in labels], key)
 
     def draw(axes: Any) -> None:
-        _draw_map(axes, drawing, colors)
+        _draw_map(axes, placed, colors)
         _draw_key(axes, key)
 
-    said = (
-        f"{plural(len(kept), 'point')}, {len(drawing.labels)} labeled."
-        if names
-        else f"{plural(len(kept), 'point')}."
-    )
-    full = f"{caption} {said} Across: {xlabel}. Up: {ylabel}.".strip()
-    size = (drawing.width / 72, drawing.height / 72)
-    shown = ", ".join(spot.text for spot in drawing.labels[:12])
-    alt = f"{title}. Map of {said}" + (f" Among them: {shown}." if shown else "")
-    return Section(title, html_figure(draw, alt=alt, caption=full, size=size, layout=None))
+    size = (placed.width / 72, placed.height / 72)
+    return DrawnMap(Drawing(draw, size, layout=None), [spot.text for spot in placed.labels])
 
 
 def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:
@@ -121,6 +135,8 @@ def _thin_labels(placed: Floats, names: Sequence[str], size: Floats, taken: Floa
     """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`."""
     spots: list[_Spot] = []
     for point, name in enumerate(names):
+        if not name:
+            continue
         for spot in _candidates(point, name, *placed[point].tolist()):
             box = _box(spot)
             inside = box.min() >= 0 and bool(np.all(box[2:] <= size))
@@ -239,7 +255,7 @@ def word_map(
         )
     matrix = matrix[:max_words]
     known = np.flatnonzero(np.isfinite(matrix).all(axis=1)).tolist()
-    points, axes_are = _plane(matrix[known], method, seed)
+    points, axes_are = plane(matrix[known], method, seed)
     return scatter_map(
         points,
         title,
@@ -251,7 +267,7 @@ def word_map(
     )
 
 
-def _plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, str]]:
+def plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, str]]:
     """Project rows onto the plane; return the points and what the axes are."""
     n, d = matrix.shape
     if n < 2 or d == 2:

@@ -138,6 +138,13 @@ tbody th{{font-weight:600;white-space:nowrap}}
 .near{{max-width:none}}
 .near span{{display:inline-block;margin-right:1rem}}
 small{{color:var(--muted);font-size:.8em}}
+@media screen and (max-width:32rem){{
+ svg{{min-width:0}}
+ .folds,.folds thead,.folds tbody,.folds caption{{display:block}}
+ .folds tr{{display:grid;grid-template-columns:repeat(var(--n),1fr);border-bottom:1px solid var(--rule)}}
+ .folds th,.folds td{{border-bottom:0;max-width:none}}
+ .folds .w{{grid-column:1/-1;order:1;padding-top:0;white-space:normal}}
+ .folds thead .w{{display:none}}}}
 @media print{{:root{{--surface:#fff}}
  body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
  figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}
@@ -167,7 +174,7 @@ def render_report(
     str
         An HTML document. Equal input gives equal text.
     """
-    parts = list(sections)
+    parts = sorted(sections, key=_is_note)  # what has nothing to show does not come first
     links = "".join(f'<li><a href="#s{i}">{escaped(part.title)}</a></li>' for i, part in enumerate(parts, 1))
     body = "\n".join(
         f'<section id="s{i}">\n<h2>{escaped(part.title)}</h2>\n{part.html}\n</section>'
@@ -198,6 +205,11 @@ def render_report(
 </body>
 </html>
 """
+
+
+def _is_note(section: Section) -> bool:
+    """Return whether a section holds nothing but a note, such as that there is nothing to draw."""
+    return section.html.startswith('<p class="note">') and section.html.count("<") == 2
 
 
 def _facts(facts: Mapping[str, object]) -> str:

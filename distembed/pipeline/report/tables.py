@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,9 +27,10 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_number, value))
 
 
-def _cell(value: Any, show: Callable[[Any], str] | None) -> str:
+def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool) -> str:
     """Write one cell; None and NaN are an en dash, pairs are intervals, numbers keep to the right."""
-    kind = ' class="n"' if value is None or is_number(value) or _is_pair(value) else ""
+    is_figure = value is None or is_number(value) or _is_pair(value)
+    kind = ' class="w"' if wide else ' class="n"' if is_figure else ""
     if value is None:
         text = "–"
     elif _is_pair(value):
@@ -41,6 +42,20 @@ def _cell(value: Any, show: Callable[[Any], str] | None) -> str:
     return f"<td{kind}>{text}</td>"
 
 
+WIDE_TEXT = 24
+"""Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""
+
+
+def _wide_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> set[str]:
+    """Return the columns of long texts, none where they are all or nothing of a table."""
+    wide = {
+        name
+        for name in columns
+        if any(isinstance(row.get(name), str) and len(row[name]) > WIDE_TEXT for row in rows)
+    }
+    return wide if len(wide) < len(columns) else set()
+
+
 def _table(
     rows: Sequence[Mapping[str, Any]], caption: str, formats: Mapping[str, Callable[[Any], str]]
 ) -> str:
@@ -48,19 +63,23 @@ def _table(
     numeric = {
         name for name in columns if any(is_number(row.get(name)) or _is_pair(row.get(name)) for row in rows)
     }
-    head = "".join(
-        f'<th scope="col"{" class=n" if name in numeric else ""}>{escaped(name.replace("_", " "))}</th>'
-        for name in columns
-    )
+    wide = _wide_columns(rows, columns)
+    kinds = {name: " class=w" if name in wide else " class=n" if name in numeric else "" for name in columns}
+    head = "".join(f'<th scope="col"{kinds[name]}>{escaped(name.replace("_", " "))}</th>' for name in columns)
     body = "\n".join(
-        "<tr>" + "".join(_cell(row.get(name), formats.get(name)) for name in columns) + "</tr>"
+        f"<tr>{''.join(_cell(row.get(name), formats.get(name), wide=name in wide) for name in columns)}</tr>"
         for row in rows
     )
     legend = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return (
-        f'<div class="scroll" tabindex="0"><table>{legend}<thead><tr>{head}</tr></thead>\n'
+        f'<div class="scroll" tabindex="0"><table{_folding(wide, columns)}>{legend}<thead><tr>{head}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _folding(wide: Collection[str], columns: Sequence[str]) -> str:
+    """Return the attributes of a table whose long texts have a line of their own on a narrow screen."""
+    return f' class="folds" style="--n:{len(columns) - len(wide)}"' if wide else ""
 
 
 def table(
@@ -118,9 +137,8 @@ def neighbor_table(
     caption = (
         f"<caption>Nearest first; the figure is the {escape(measure)} to the word at the left.</caption>"
     )
-    return Section(
-        title, f'<div class="scroll" tabindex="0"><table>{caption}<tbody>{body}</tbody></table></div>'
-    )
+    rows = f'<table class="folds" style="--n:1">{caption}<tbody>{body}</tbody></table>'
+    return Section(title, f'<div class="scroll" tabindex="0">{rows}</div>')
 
 
 def _nearest(near: Sequence[tuple[str, float]]) -> str:

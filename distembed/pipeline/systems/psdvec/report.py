@@ -13,6 +13,7 @@ from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.psdvec import stages
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
+from distembed.pipeline.words.content import common_words, content_words
 from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_scores, words_shown
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -67,17 +68,27 @@ def _summary(workspace: Workspace) -> str:
 def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
     counts = np.asarray(workspace.table("vocabulary")["count"])
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
-    n_map = min(job.report.n_map_words, len(vectors))
+    drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
         _score_section(read_scores(workspace, stages.SCORES)),
         report.neighbor_table(neighbors(job, vectors)),
-        report.word_map(vectors.words[:n_map], vectors.vectors[:n_map], method="tsne", max_words=n_map),
+        *_map(vectors, drawn),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
         report.count_sparsity(row_nonzeros, len(counts)),
         report.stage_table(report.stage_rows(stages.stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
+    ]
+
+
+def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
+    """Draw the most frequent words that say what a text is about, if there are any."""
+    if not drawn:
+        return []
+    title, noun = "Map of frequent content words", "most frequent content word"
+    return [
+        report.word_map(drawn, vectors[drawn], title=title, method="tsne", max_words=len(drawn), noun=noun)
     ]
 
 

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, vstack
 
 from distembed.corpus import Tokens, Vocabulary, build_vocabulary
 from distembed.corpus.selection import choose_documents, select_documents
+from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.documents import clustering_scores, topic_coherence
@@ -136,7 +137,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         n_documents=ctx.workspace.stages()["selection"].facts["n_documents"],
         min_documents=options.min_documents,
         max_share=options.max_share,
-        stop_words=options.stop_words,
+        stop_words=stop_words_of(options.stop_words, file=options.stop_words_file),
         keep=options.keep,
     )
     kept = every.take(chosen[: options.max_size])
@@ -374,7 +375,7 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
         words,
-        3 * held + 6 * words,
+        4 * held + 6 * words,  # as it is stored, joined, shifted, and what a round makes
         graphs=rounds,
         exact={"document_terms", "association"} <= sizes.corpus.counted,
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from distembed.corpus.stop_words import Language
 from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.pipeline.corpus.config import ParallelSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job, Section, section_of
@@ -16,8 +17,10 @@ class SideSection(ParallelSection):
 
     Attributes
     ----------
-    stop_words : "none" or "english"
-        The list of function words that are left out.
+    stop_words : str
+        The language whose function words are left out: "none", "english", or another with ``distembed[stopwords]``.
+    stop_words_file : str, optional
+        A text file with further words to leave out, one per line.
     vectors : str, optional
         The workspace or file of vectors of its words, for `representation.kind = "psdvec"`.
     format : str
@@ -28,7 +31,8 @@ class SideSection(ParallelSection):
         The field of a record that holds its id: texts of one id are a pair.
     """
 
-    stop_words: Literal["none", "english"] = "none"
+    stop_words: Language = "none"
+    stop_words_file: InputPath | None = None
     vectors: InputPath | None = None
 
 

@@ -41,6 +41,7 @@ from distembed.pipeline.corpus.collections import (
     ParallelSizes,
     check_collections,
     check_pairs,
+    check_stop_words,
     check_vectors,
     find_pairs,
     parallel_sizes,
@@ -570,7 +571,7 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the sam
     judged = sections("evaluation", "alignment")
     return (
         StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
-        StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms),
+        StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms, check_stop_words),
         StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors, check_vectors),
         StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics),
         StageSpec("pairs", ("terms",), sections("pairs"), run_pairs, plan_pairs, check_pairs),

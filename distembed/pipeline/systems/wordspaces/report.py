@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from distembed.evaluation.priming import ALIKE, OPPOSITES
 from distembed.evaluation.scoring import Score
@@ -22,6 +22,40 @@ RELATIONS_SHOWN = 8
 
 CLOSING_TASKS = ("normed priming", "synonym", "similarity", "categorization", "priming")
 """Tasks whose scores a run prints at its end; the report has all."""
+
+
+class SideBySide(NamedTuple):
+    """A table with a row for each space and a column for each set and metric of some tasks."""
+
+    tasks: tuple[str, ...]
+    title: str
+    caption: str
+
+
+NORMED_PRIMING = SideBySide(
+    ("normed priming",),
+    "Normed priming",
+    "Mean over cues of Spearman's correlation between strength of association and cosine, with 95 % bootstrap "
+    "intervals over cues (the paper's table 3). Items are cues with at least three known targets.",
+)
+CHOICES = SideBySide(
+    ("synonym", "similarity", "categorization", "outlier"),
+    "Word choice, association and categories",
+    "Accuracy of synonym choice, Spearman's correlation with judged similarity, purity of clusters (the paper's "
+    "table 2 and more), with 95 % bootstrap intervals over items.",
+)
+REACTION_TIMES = SideBySide(
+    ("priming",),
+    "Priming measured by reaction times",
+    "Spearman's correlation of the cosine of prime and target with the priming measured in milliseconds, when the "
+    "target follows after 200 and 1200 ms, with 95 % bootstrap intervals over pairs.",
+)
+SEPARATIONS = SideBySide(
+    ("separation",),
+    "Relations",
+    "Chance that a pair of the relation has a larger cosine than another pair of the same first word; 0.5 is none. "
+    f"{OPPOSITES} over {ALIKE} is antonymy.",
+)
 
 
 def page(job: WordSpacesJob, workspace: Workspace) -> str:
@@ -70,8 +104,11 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
 
 
 def _score_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
-    tables = [_normed_priming(job, scores), _priming_effects(job, scores), _choices(job, scores)]
-    tables += [_reaction_times(job, scores), _separations(job, scores)]
+    tables = [
+        _side_by_side(job, scores, NORMED_PRIMING),
+        _priming_effects(job, scores),
+        *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES, SEPARATIONS)),
+    ]
     return [table for table in tables if table is not None]
 
 
@@ -103,22 +140,20 @@ def _range(counts: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _side_by_side(
-    job: WordSpacesJob, scores: Scores, tasks: Iterable[str], title: str, caption: str
-) -> report.Section | None:
-    """Show a row for each space, a column with its interval for each set and metric of some tasks."""
+def _side_by_side(job: WordSpacesJob, scores: Scores, table: SideBySide) -> report.Section | None:
+    """Return the table with the interval of each score, None where there is no score of its tasks."""
     rows: list[dict[str, Any]] = []
     shown: list[Score] = []
     for name, found in scores.items():
         row: dict[str, Any] = {"space": job.title_of(name)}
-        for task in tasks:
+        for task in table.tasks:
             for (of_set, metric), score in _picked(found, task).items():
                 shown.append(score)
                 row[f"{of_set} {metric}"] = _with_interval(score)
         rows.append(row)
     if not shown:
         return None
-    return report.table(title, rows, caption=f"{caption} {_counts(shown)}")
+    return report.table(table.title, rows, caption=f"{table.caption} {_counts(shown)}")
 
 
 def _with_interval(score: Score) -> str:
@@ -126,39 +161,6 @@ def _with_interval(score: Score) -> str:
         return "–"
     ends = "" if score.interval is None else f" [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
     return f"{score.value:.3f}{ends}"
-
-
-def _normed_priming(job: WordSpacesJob, scores: Scores) -> report.Section | None:
-    caption = (
-        "Mean over cues of Spearman's correlation between strength of association and cosine, with 95 % bootstrap "
-        "intervals over cues (the paper's table 3). Items are cues with at least three known targets."
-    )
-    return _side_by_side(job, scores, ["normed priming"], "Normed priming", caption)
-
-
-def _choices(job: WordSpacesJob, scores: Scores) -> report.Section | None:
-    caption = (
-        "Accuracy of synonym choice, Spearman's correlation with judged similarity, purity of clusters (the paper's "
-        "table 2 and more), with 95 % bootstrap intervals over items."
-    )
-    tasks = ["synonym", "similarity", "categorization", "outlier"]
-    return _side_by_side(job, scores, tasks, "Word choice, association and categories", caption)
-
-
-def _reaction_times(job: WordSpacesJob, scores: Scores) -> report.Section | None:
-    caption = (
-        "Spearman's correlation of the cosine of prime and target with the priming measured in milliseconds, when the "
-        "target follows after 200 and 1200 ms, with 95 % bootstrap intervals over pairs."
-    )
-    return _side_by_side(job, scores, ["priming"], "Priming measured by reaction times", caption)
-
-
-def _separations(job: WordSpacesJob, scores: Scores) -> report.Section | None:
-    caption = (
-        "Chance that a pair of the relation has a larger cosine than another pair of the same first word; 0.5 is none. "
-        f"{OPPOSITES} over {ALIKE} is antonymy."
-    )
-    return _side_by_side(job, scores, ["separation"], "Relations", caption)
 
 
 def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | None:

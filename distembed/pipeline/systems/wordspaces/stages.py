@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from distembed.corpus.stop_words import stop_words_of
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
@@ -27,6 +28,7 @@ from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import (
+    DIRECT_SIDE,
     LocalityPreservingProjection,
     neighborhood_graph,
     random_projection,
@@ -68,7 +70,7 @@ from distembed.pipeline.systems.wordspaces.config import (
 from distembed.pipeline.words.stages import check_sets, read_space, space_facts, store_nearest, store_scores
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
-from distembed.weighting.spaces import STOP_WORDS, chosen_columns, hal_space
+from distembed.weighting.spaces import chosen_columns, hal_space
 
 TABLES = {
     "documents": ("document_terms",),
@@ -268,6 +270,8 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan
     dense = 4 * recipe.n_components * max(_width(sizes, recipe, job), sizes.n_words)
     if recipe.method == "lpp":
         dense = 6 * dense + 2 * read  # both ways round in memory, and the solver's vectors in float64
+        side = min(_width(sizes, recipe, job), sizes.n_words)
+        task += 8 * side**2 if side <= DIRECT_SIDE else 0  # the products of all columns, or of all rows
     passes = BASIS_PASSES if recipe.method in ("lsa", "psdvec", "lpp") else 1
     return StagePlan(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
 
@@ -302,7 +306,7 @@ def source_of(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 def _chosen(ctx: Context, recipe: RecipeSection, matrix: da.Array) -> da.Array:
     words = vocabulary_of(ctx.workspace).words
-    without = STOP_WORDS if recipe.stop_words == "drop" else ()
+    without = stop_words_of({"keep": "none", "drop": "english"}.get(recipe.stop_words, recipe.stop_words))
     return chosen_columns(matrix, words, n_columns=recipe.n_columns, without=without)
 
 

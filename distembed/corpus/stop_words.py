@@ -1,0 +1,95 @@
+"""Stop words: the function words of a language, which tell no document from another.
+
+The English list is scikit-learn's; those of other languages are in the package stop-words (BSD license), an optional
+extra. A list of your own is a text file with one word per line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, get_args
+
+import fsspec
+
+from distembed.corpus.encodings import detect_encoding
+
+Language = Literal[
+    "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",
+    "german", "greek", "gujarati", "hebrew", "hindi", "hungarian", "indonesian", "italian", "japanese", "korean",
+    "malaysian", "norwegian", "persian", "polish", "portuguese", "romanian", "russian", "slovak", "spanish", "swedish",
+    "turkish", "ukrainian", "vietnamese",
+]  # fmt: skip
+"""The lists of stop words that have a name; "none" has no word."""
+
+
+def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) -> frozenset[str]:
+    """Return the words that are to be left out.
+
+    Parameters
+    ----------
+    stop_words : str or iterable of str
+        The name of a list (`Language`), or the words themselves.
+    file : str or Path, optional
+        A text file with further words, one per line.
+
+    Returns
+    -------
+    frozenset of str
+        The words of both, in lower case where they come from a list.
+
+    Raises
+    ------
+    ValueError
+        If there is no list of that name, or the file has no word.
+    ImportError
+        If the list is in the package stop-words, which is not installed.
+
+    Examples
+    --------
+    >>> "the" in stop_words_of("english")
+    True
+    """
+    named = _of_language(stop_words) if isinstance(stop_words, str) else frozenset(stop_words)
+    return named if file is None else named | read_stop_words(file)
+
+
+def _of_language(language: str) -> frozenset[str]:
+    if language == "none":
+        return frozenset()
+    if language == "english":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415 - it takes half a second
+
+        return frozenset(ENGLISH_STOP_WORDS)
+    if language not in get_args(Language):
+        names = ", ".join(get_args(Language))
+        raise ValueError(f"stop_words is {language!r}; give the words themselves, or one of {names}")
+    try:
+        from stop_words import get_stop_words  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError(
+            f"the {language} stop words are in the package stop-words, which is not installed; type: "
+            "pip install 'distembed[stopwords]'"
+        ) from error
+    return frozenset(get_stop_words(language))
+
+
+def read_stop_words(path: str | Path) -> frozenset[str]:
+    """Return the words of a text file, one per line; empty lines and lines that begin with ``#`` are left out.
+
+    Raises
+    ------
+    ValueError
+        If the file has no word, or a line has several.
+    """
+    with fsspec.open(str(path), "rb", compression="infer") as file:
+        data = file.read()
+    lines = data.decode(detect_encoding(data)).removeprefix("\ufeff").splitlines()
+    words = {number: line.strip() for number, line in enumerate(lines, start=1)}
+    words = {number: word for number, word in words.items() if word and not word.startswith("#")}
+    for number, word in words.items():
+        if len(word.split()) > 1:
+            raise ValueError(f"{path}, line {number}, has {word[:40]!r}; give one stop word per line")
+    if not words:
+        raise ValueError(f"{path} has no stop word; give a text file with one word per line")
+    return frozenset(word.lower() for word in words.values())

@@ -1,0 +1,92 @@
+"""The commands that draw figures into files: `distembed plot map|topics`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.terminal import shown, write
+
+TARGET = click.option(
+    "--to", "target", required=True, metavar="FILE", help="The figure: its name ends in .pdf, .svg or .png."
+)
+
+
+@click.group()
+def plot() -> None:
+    """Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file."""
+
+
+@plot.command(name="map")
+@click.argument("source", metavar="WORKSPACE")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@TARGET
+@click.option(
+    "--words",
+    "list_file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file with a word, or an id or title of a document, on each line.",
+)
+@click.option(
+    "--what", type=click.Choice(["words", "documents"]), help="Default: what the system of the job is for."
+)
+@click.option(
+    "--method",
+    type=click.Choice(["tsne", "pca"]),
+    default="tsne",
+    show_default=True,
+    help="t-SNE keeps neighbors together, principal components keep large distances.",
+)
+@click.option(
+    "-n",
+    "n_points",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How many are drawn where none is named.",
+)
+@one_sentence
+def map_(
+    source: str,
+    names: tuple[str, ...],
+    target: str,
+    list_file: str | None,
+    what: Literal["words", "documents"] | None,
+    method: Literal["tsne", "pca"],
+    n_points: int,
+) -> None:
+    """Draw words or documents on the plane, near ones together, with as many names as fit.
+
+    WORKSPACE is a workspace or a job file; for words a vector file will do. Without names the most frequent content
+    words are drawn (English stop words and words of most documents left out), or documents from first to last.
+    """
+    from distembed.pipeline.drawings import draw_map
+
+    lines = Path(list_file).read_text(encoding="utf-8-sig").splitlines() if list_file else []
+    listed = [line.strip() for line in lines if line.strip()]
+    drawn = draw_map(source, target, names=(*names, *listed), what=what, method=method, n_points=n_points)
+    write(shown(drawn))
+
+
+@plot.command()
+@click.argument("workspace")
+@click.argument("numbers", nargs=-1, type=click.IntRange(min=0), metavar="[TOPIC]...")
+@TARGET
+@click.option(
+    "-n", "n_words", type=click.IntRange(min=1), default=10, show_default=True, help="Words of each topic."
+)
+@one_sentence
+def topics(workspace: str, numbers: tuple[int, ...], target: str, n_words: int) -> None:
+    """Draw the top words of topics as bars: those of the numbers given, by default all.
+
+    WORKSPACE is that of a finished topics job, or its job file.
+    """
+    from distembed.pipeline.drawings import draw_topics
+
+    write(shown(draw_topics(workspace, target, topics=numbers, n_words=n_words)))
+
+
+COMMANDS: tuple[click.Command, ...] = (plot,)

@@ -1,0 +1,76 @@
+"""Print what was planned for finished jobs beside what they took.
+
+Run it as `python -m tests.benchmarks.plans_and_runs WORKSPACE...`. The plan is that of a first run: it knows the input
+files, and nothing of the workspace. Peaks are of one process with
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from distembed.pipeline.plan import WORKER_BYTES
+from distembed.pipeline.quantities import format_bytes
+from distembed.pipeline.registry import system_of
+from distembed.pipeline.runner import open_job
+from distembed.storage.workspace import Workspace
+
+COUNTED = {
+    "tokens": ("tokens", "n_tokens"),
+    "documents": ("tokens", "n_documents"),
+    "words": ("vocabulary", "n_words"),
+    "pairs": ("cooccurrence", "n_nonzero"),
+    "document terms": ("document_terms", "n_nonzero"),
+}
+"""What is counted, by the stage and the fact that know it."""
+
+
+def estimates_of(sizes: Any) -> dict[str, int]:
+    """Return what a system expects of a job, by the names of `COUNTED`."""
+    corpus = sizes.corpus
+    found = {"tokens": corpus.n_tokens, "documents": corpus.n_documents, "words": corpus.n_words}
+    found["document terms"] = corpus.n_terms
+    if hasattr(sizes, "n_nonzero"):
+        found["pairs"] = sizes.n_nonzero
+    return found
+
+
+def size_rows(sizes: Any, workspace: Workspace) -> Iterator[str]:
+    """Yield a line for each size that was estimated and counted."""
+    done = workspace.stages()
+    for name, estimate in estimates_of(sizes).items():
+        stage, fact = COUNTED[name]
+        if stage in done and fact in done[stage].facts:
+            real = int(done[stage].facts[fact])
+            yield f"| {name} | {estimate:,} | {real:,} | {estimate / real:.2f} |"
+
+
+def stage_rows(plan: Any, workspace: Workspace) -> Iterator[str]:
+    """Yield a line for each stage: bytes written and peak memory, planned and measured."""
+    n_threads = plan.job.resources.n_workers
+    for name, stage in plan.stages.items():
+        manifest = workspace.stages()[name]
+        blocks = [block for output in manifest.outputs.values() for block in output.blocks]
+        written = sum(file.size for block in blocks for file in block.files.values())
+        peak = WORKER_BYTES + stage.peak_bytes(n_threads)
+        columns = (stage.written_bytes, written, peak, manifest.facts["peak_process_bytes"])
+        yield f"| {name} | " + " | ".join(map(format_bytes, columns)) + " |"
+
+
+def tables(place: str) -> str:
+    """Return the two tables of a finished workspace, as Markdown."""
+    workspace, job = Workspace.open(place), open_job(place)
+    system = system_of(job)
+    plan, sizes = system.plan(job, None), system.sizes(job, None)
+    lines = [
+        f"### {job.job.title}\n\n{sizes.sentence}\n\n| | estimated | counted | ratio |\n|---|---:|---:|---:|",
+        *size_rows(sizes, workspace),
+        "\n| stage | planned to write | wrote | planned peak | measured peak |\n|---|---:|---:|---:|---:|",
+        *stage_rows(plan, workspace),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print("\n".join(map(tables, sys.argv[1:])))

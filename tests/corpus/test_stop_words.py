@@ -1,0 +1,47 @@
+"""Stop words: named lists, a list of one's own, and what they do to a vocabulary that keeps capitals."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from distembed.corpus.stop_words import read_stop_words, stop_words_of
+from distembed.corpus.vocabulary import choose_words
+
+
+def test_a_list_of_ones_own(tmp_path):
+    path = tmp_path / "liste.txt"
+    path.write_bytes("# Füllwörter\r\nDie\r\nfür\r\n\r\nähm\r\n".encode("cp1252"))
+    assert read_stop_words(path) == {"die", "für", "ähm"}
+    assert stop_words_of("none", file=path) == {"die", "für", "ähm"}
+    assert stop_words_of("english", file=path) == stop_words_of("english") | {"die", "für", "ähm"}
+    words = ["Die", "die", "Ähm", "Haus"]
+    kept = choose_words(words, np.full(4, 2), n_documents=2, stop_words=read_stop_words(path))
+    assert [words[row] for row in kept] == ["Haus"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("der die\n", "line 1, has 'der die'; give one"), ("# nothing\n", "has no stop word")],
+)
+def test_a_list_that_is_none(tmp_path, text, message):
+    (tmp_path / "liste.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_stop_words(tmp_path / "liste.txt")
+
+
+def test_other_languages_are_an_extra(monkeypatch):
+    with pytest.raises(
+        ValueError, match="stop_words is 'klingon'; give the words themselves, or one of none, english"
+    ):
+        stop_words_of("klingon")
+    monkeypatch.setitem(sys.modules, "stop_words", None)
+    with pytest.raises(ImportError, match=r"pip install 'distembed\[stopwords\]'"):
+        stop_words_of("german")
+
+
+def test_the_german_list():
+    pytest.importorskip("stop_words", reason="the lists are an extra: pip install 'distembed[stopwords]'")
+    assert {"der", "und", "für"} <= stop_words_of("german")
