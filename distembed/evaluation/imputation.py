@@ -316,13 +316,17 @@ def compare_methods(
     ]
 
 
+JUDGED_NAMES = 10
+"""Hidden names below which nothing is said of a method: a bootstrap of fewer values means little."""
+
+
 def is_better(row: MethodRecovery) -> bool | None:
-    """Return whether the first method is better than that of this row, by cosine or by rank; None if not known.
+    """Return whether the first method is better than that of this row, by cosine or by rank; None for too few names.
 
     It is where the whole 95 % interval of a gain lies above zero: a table that says nothing of the vectors passes
     once in twenty times at most.
     """
-    if np.isnan(row.cosine_gain_low) or np.isnan(row.rank_gain_low):
+    if row.names < JUDGED_NAMES:
         return None
     return row.cosine_gain_low > 0 or row.rank_gain_low > 0
 

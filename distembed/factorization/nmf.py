@@ -14,10 +14,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import dask.array as da
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
@@ -40,10 +41,10 @@ from distembed.factorization.nmf_rounds import (
     semantic_round,
     times,
 )
-from distembed.factorization.nmf_starts import INITS, orthogonal_start, plain_start, semantic_start
+from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_start, semantic_start
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
-from distembed.options import RandomState
+from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.validation import (
     checked_matrix,
     like_input,
@@ -67,6 +68,10 @@ def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
 
 
+Solver = Literal["hals", "multiplicative"]
+"""The updates of `NMF`."""
+
+
 class _Factorization(DocumentClusterer):
     """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
 
@@ -74,12 +79,12 @@ class _Factorization(DocumentClusterer):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        init: str = "spherical_kmeans",
-        n_iter: int = 100,
-        tol: float = 0.0,
-        n_init: int = 1,
+        init: Init = "spherical_kmeans",
+        n_iter: PositiveInt = 100,
+        tol: NonNegativeFloat = 0.0,
+        n_init: PositiveInt = 1,
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -94,13 +99,6 @@ class _Factorization(DocumentClusterer):
     @property
     def _n_features_out(self) -> int:
         return int(self.word_factors_.shape[1])
-
-    def _check(self, **allowed: tuple[str, ...]) -> None:
-        for option, names in allowed.items():
-            if getattr(self, option) not in names:
-                raise ValueError(f"{option} is {getattr(self, option)!r}; give one of {', '.join(names)}.")
-        if self.n_iter < 1 or self.n_init < 1:
-            raise ValueError(f"n_iter is {self.n_iter} and n_init is {self.n_init}; both must be 1 or more.")
 
     def _fit(self, X: Array, start: Callable[[tuple[int, ...]], Factors], one_round: Round) -> None:
         """Run every start to its end and keep the one with the smallest objective."""
@@ -273,6 +271,7 @@ class NMF(_Factorization):
         Hierarchical alternating least squares reaches the same objective in several times fewer rounds;
         the multiplicative updates are Lee & Seung's.
     init : {"spherical_kmeans", "random", "nndsvd"}
+        Where the factors start: at spherical k-means, at random, or at singular vectors.
     n_iter : int
         Largest number of rounds.
     tol : float
@@ -280,6 +279,7 @@ class NMF(_Factorization):
     n_init : int
         Starts; the one of the smallest objective is kept.
     random_state : int, None, Generator or RandomState
+        The seed of the starts.
     checkpoint : Checkpoint
         Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
@@ -299,13 +299,13 @@ class NMF(_Factorization):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        solver: str = "hals",
-        init: str = "spherical_kmeans",
-        n_iter: int = 200,
-        tol: float = 1e-4,
-        n_init: int = 1,
+        solver: Solver = "hals",
+        init: Init = "spherical_kmeans",
+        n_iter: PositiveInt = 200,
+        tol: NonNegativeFloat = 1e-4,
+        n_init: PositiveInt = 1,
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -324,7 +324,7 @@ class NMF(_Factorization):
             If X holds negative or NaN values, no value, or fewer documents than components, or if an option
             is not one of its names.
         """
-        self._check(init=INITS, solver=("hals", "multiplicative"))
+        check_options(self)
         self._fit_documents(X, plain_start, partial(nmf_round, self.solver))
         return self
 
@@ -356,7 +356,7 @@ class OrthogonalNMF(_Factorization):
         ValueError
             As `NMF.fit`.
         """
-        self._check(init=INITS)
+        check_options(self)
         self._fit_documents(X, orthogonal_start, orthogonal_round)
         return self
 
@@ -377,6 +377,7 @@ class SemanticNMF(_Factorization):
     semantic_weight : float
         λ, the weight of the second term.
     init : {"spherical_kmeans", "random", "nndsvd"}
+        Where the factors start: at spherical k-means, at random, or at singular vectors.
     n_iter : int
         Rounds; 100 in the paper.
     tol : float
@@ -384,6 +385,7 @@ class SemanticNMF(_Factorization):
     n_init : int
         Starts; the one of the smallest objective is kept.
     random_state : int, None, Generator or RandomState
+        The seed of the starts.
     checkpoint : Checkpoint
         Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
 
@@ -412,14 +414,14 @@ class SemanticNMF(_Factorization):
 
     def __init__(
         self,
-        n_components: int = 20,
+        n_components: PositiveInt = 20,
         *,
-        shift: float = 2.0,
-        semantic_weight: float = 1.0,
-        init: str = "spherical_kmeans",
-        n_iter: int = 100,
-        tol: float = 0.0,
-        n_init: int = 1,
+        shift: Annotated[float, Ge(1)] = 2.0,
+        semantic_weight: NonNegativeFloat = 1.0,
+        init: Init = "spherical_kmeans",
+        n_iter: PositiveInt = 100,
+        tol: NonNegativeFloat = 0.0,
+        n_init: PositiveInt = 1,
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -448,7 +450,7 @@ class SemanticNMF(_Factorization):
             If X or M holds negative or NaN values, X no value or fewer documents than components, M is not
             square over the words of X, or not symmetric.
         """
-        self._check(init=INITS)
+        check_options(self)
         if self.shift < 1 or self.semantic_weight < 0:
             raise ValueError(
                 f"shift is {self.shift} and semantic_weight is {self.semantic_weight}; give shift >= 1 and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from distembed.factorization.clustering import spherical_kmeans, unit_rows
 from distembed.factorization.nmf_rounds import Factors, Floats, times
 from distembed.factorization.row_lifts import Array, each, total
 
-INITS = ("spherical_kmeans", "random", "nndsvd")
+Init = Literal["spherical_kmeans", "random", "nndsvd"]
+"""Where factors start."""
 
 #: Added to the 0/1 memberships of spherical k-means, since a multiplicative update never leaves zero
 #: (Ding, Li & Jordan, PAMI 2010, section 3.3, start k-means-based factorizations so).
@@ -24,7 +25,7 @@ MEMBERSHIP_FLOOR = 0.2
 
 
 def plain_start(X: Array, rank: int, init: str, mean: float, seed: tuple[int, ...]) -> Factors:
-    """Return the factors before the first round of NMF, made by `init`, one of `INITS`."""
+    """Return the factors before the first round of NMF, made by `init`, see `Init`."""
     Z, W = _start_factors(X, rank, init, seed, mean)
     return Factors(Z, W, np.eye(rank), np.zeros_like(W), np.zeros((1, 1)))
 

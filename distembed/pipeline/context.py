@@ -153,8 +153,19 @@ def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def read_vectors(workspace: Workspace) -> WordVectors:
-    """Return the word vectors of a finished workspace."""
-    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(workspace.array("vectors")))
+    """Return the word vectors of a finished workspace.
+
+    Raises
+    ------
+    ValueError
+        If the rows of the workspace are sparse.
+    """
+    vectors = workspace.array("vectors")
+    if sp.issparse(vectors._meta):
+        raise ValueError(
+            f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
+        )
+    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(vectors))
 
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:

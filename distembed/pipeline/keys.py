@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 
 def keys_of(system: str) -> list[Key]:
-    """Return every key of the job files of a system, in the order of the sections.
+    """Return every key of the job files of a system, section by section: those that every job has come last.
 
     Parameters
     ----------
@@ -54,13 +54,18 @@ def keys_of(system: str) -> list[Key]:
     >>> [key.default for key in keys_of("psdvec") if key.place == "psdvec.n_components"]
     [100]
     """
-    fields = system_named(system).job.model_fields.items()
+    fields = sorted(system_named(system).job.model_fields.items(), key=lambda item: _rank(item[0]))
     return [
         key._replace(default=system) if key.place == "job.system" else key
         for name, field in fields
         if name not in NOT_WRITTEN and (model := section_model(field)) is not None
         for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, model)
     ]
+
+
+def _rank(section: str) -> int:
+    """Return the place of a section: what is run, its input and its method, then what every job has."""
+    return {"job": 0, "report": 2, "resources": 3}.get(section, 1)
 
 
 def section_model(field: FieldInfo) -> type[BaseModel] | None:
@@ -80,7 +85,7 @@ def _keys_of_section(section: str, model: type[BaseModel]) -> Iterator[Key]:
         kind = Annotated[inner.annotation, *inner.metadata] if inner.metadata else inner.annotation
         yield Key(
             section, about, name, described(kind), None if inner.is_required() else _plain(inner.default, kind),
-            inner.is_required(), _sentence(meanings.get(name) or _described_by(model, name)), kind,
+            inner.is_required(), sentence(meanings.get(name) or _described_by(model, name)), kind,
         )  # fmt: skip
 
 
@@ -97,7 +102,7 @@ def _plain(value: Any, kind: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """Return a meaning as a sentence: a capital, and a period."""
     return text and text[0].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
@@ -122,7 +127,7 @@ def as_markdown(system: str, keys: list[Key]) -> str:
     """Return keys as a page: a heading for the system, and a table per section."""
     lines = [f'## `system = "{system}"`']
     for section, group in _by_section(keys):
-        lines += ["", f"### `[{section}]`", "", _sentence(group[0].about), ""]
+        lines += ["", f"### `[{section}]`", "", sentence(group[0].about), ""]
         lines += ["| key | default | type and range | meaning |", "|---|---|---|---|"]
         lines += [_row(key) for key in group]
     return "\n".join(lines)
@@ -143,7 +148,7 @@ def _row(key: Key) -> str:
 
 
 def _said(key: Key) -> str:
-    return f"Required: {key.kind}." if key.required else _sentence(key.kind)
+    return f"Required: {key.kind}." if key.required else sentence(key.kind)
 
 
 def _by_section(keys: list[Key]) -> list[tuple[str, list[Key]]]:

@@ -16,7 +16,7 @@ from typing import Any
 from distembed.files import replacing
 from distembed.pipeline import demos, sniff
 from distembed.pipeline.inputs import is_input
-from distembed.pipeline.keys import Key, keys_of, toml_value
+from distembed.pipeline.keys import Key, keys_of, sentence, toml_value
 from distembed.pipeline.sections import JobError
 
 Settings = dict[str, Any]
@@ -163,7 +163,7 @@ def job_text(keys: Sequence[Key], settings: Settings, tables: Mapping[str, Any])
         if section.endswith(".NAME"):
             lines += _tables(section, found, tables.get(section.removesuffix(".NAME"), {}))
         else:
-            lines += ["", *_comment(found[0].about), f"[{section}]"]
+            lines += ["", *_comment(sentence(found[0].about)), f"[{section}]"]
             lines += [line for key in found for line in _key_lines(key, settings)]
     return "\n".join(lines) + "\n"
 
@@ -182,7 +182,8 @@ def _tables(section: str, keys: list[Key], tables: Mapping[str, Any]) -> list[st
 def _key_lines(key: Key, settings: Settings) -> list[str]:
     comment = _comment(f"{key.meaning} {key.kind[0].upper()}{key.kind[1:]}.")
     if key.place in settings:
-        default = "" if key.default is None else f"    # default: {toml_value(key.default)}"
+        is_default = key.default is None or key.default == settings[key.place]
+        default = "" if is_default else f"    # default: {toml_value(key.default)}"
         return ["", *comment, f"{key.name} = {toml_value(settings[key.place])}{default}"]
     return ["", *comment, f"# {key.name} = {'' if key.default is None else toml_value(key.default)}".rstrip()]
 

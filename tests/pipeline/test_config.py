@@ -20,9 +20,12 @@ from distembed.pipeline.sections import JobError, Section, section_of
 from distembed.pipeline.systems.imputation.config import ImputationSection
 from distembed.pipeline.systems.psdvec.config import PSDVecSection
 from distembed.pipeline.systems.transfer.config import AlignmentSection
+from distembed.pipeline.systems.wordspaces.config import METHOD_OPTIONS, NOT_IN_RECIPES, RecipeSection
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
+RECIPES_OWN = {"n_dropped", "graph_of", "unit_rows"}
+"""Keys of recipes that are done before or after an estimator."""
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
 
 
@@ -198,6 +201,18 @@ def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, 
     library = {name: one.default for name, one in options_of(source).items() if name not in left_out}
     assert section().model_dump() == library | otherwise
     assert all(field.description for field in section.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("method", "source"),
+    [("lsa", de.LSA), ("lpp", de.LocalityPreservingProjection), ("psdvec", de.PSDVec)],
+)
+def test_every_option_of_a_recipe_is_a_key_or_left_out_with_a_reason(method: str, source) -> None:
+    options = options_of(source)
+    assert {*options} == {*METHOD_OPTIONS[method], *NOT_IN_RECIPES[method]} - RECIPES_OWN
+    shared = {name: one.default for name, one in options.items() if name in METHOD_OPTIONS[method]}
+    defaults = {name: RecipeSection.model_fields[name].default for name in shared}
+    assert defaults | {"n_components": 0} == shared | {"n_components": 0}  # one number for all recipes
 
 
 def test_an_option_that_no_source_has_is_refused_where_the_section_is_written() -> None:

@@ -16,6 +16,7 @@ import distembed as de
 from distembed.neighbors import blocks
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import plan_job
+from distembed.storage import arrays
 
 from .conftest import digest_here, run
 from .test_matrices import h5ad
@@ -46,6 +47,7 @@ def matrix():
 
 
 X = matrix()
+NO_TREE = ("--set", "neighbors.spanning_tree=false")
 SMALL_BLOCKS = ("--set", "resources.block_memory=8KiB")
 NAMES = [f"word_{i}" for i in range(N)]
 
@@ -114,7 +116,7 @@ def test_scikit_learn_finds_the_same(finished: tuple[Path, str]) -> None:
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product"])
 def test_other_metrics(job: Path, tmp_path: Path, metric: str) -> None:
-    options = ["--set", f"neighbors.metric={metric}", "--set", "neighbors.spanning_tree=false"]
+    options = ["--set", f"neighbors.metric={metric}", *NO_TREE]
     done = run("run", job, "--workspace", tmp_path / "w", *options, "--set", "input.path=rows.npy")
     assert done.exit_code == 0, done.output
     graph, (order, values) = de.read_neighbors(tmp_path / "w"), expected(metric)
@@ -185,6 +187,23 @@ def test_a_run_that_failed_in_the_search_goes_on_to_the_same_bytes(
     assert digest_here(job, tmp_path) == digest_here(job, finished[0])
 
 
+def test_the_search_holds_few_blocks_of_the_rows(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tile reads its block of columns again, so that rows larger than memory are searched."""
+    assert run("run", job, "--workspace", tmp_path, "--until", "rows").exit_code == 0
+    n_blocks, read, names = de.Workspace.open(tmp_path).array("vectors").numblocks[0], arrays.read_block, []
+
+    def recorded(folder, output, index, rows):
+        names.append(output.name)
+        return read(folder, output, index, rows)
+
+    monkeypatch.setattr(arrays, "read_block", recorded)
+    assert run("run", job, "--workspace", tmp_path, "--until", "search").exit_code == 0
+    assert n_blocks == 3
+    assert names.count("vectors") >= n_blocks**2 + n_blocks
+
+
 def test_sparse_rows_of_anndata_by_the_cosine_and_dense_ones_by_distance(tmp_path: Path) -> None:
     place = h5ad(tmp_path / "cells.h5ad")
     (tmp_path / "job.toml").write_text(
@@ -195,9 +214,26 @@ def test_sparse_rows_of_anndata_by_the_cosine_and_dense_ones_by_distance(tmp_pat
     assert 'set neighbors.metric = "cosine"' in refused.output
     dense = run("run", tmp_path / "job.toml", "--set", "input.dense=true")
     assert dense.exit_code == 0, dense.output
+    cosine = ["--set", "neighbors.metric=cosine"]
+    empty = run("run", tmp_path / "job.toml", *cosine, "--workspace", tmp_path / "empty", *NO_TREE)
+    assert "row 2 (counted from 0) holds only zeros" in empty.output
     pca = ["--set", "input.key=obsm/X_pca", "--workspace", tmp_path / "pca"]
     assert run("run", tmp_path / "job.toml", *pca).exit_code == 0
     assert de.read_neighbors(tmp_path / "pca").names[0] == "name 0"
+
+
+def test_sparse_rows_have_the_neighbors_of_dense_ones(job: Path, tmp_path: Path) -> None:
+    rows = sp.csr_array(np.where(np.abs(X) > 1.5, X, 0))
+    rows = rows[np.diff(rows.indptr) > 0]
+    sp.save_npz(tmp_path / "x.npz", rows)
+    cosine = ["--set", "neighbors.metric=cosine", "--set", f"input.path={tmp_path / 'x.npz'}"]
+    for name, options in (("sparse", []), ("dense", ["--set", "input.dense=true"])):
+        done = run("run", job, "--workspace", tmp_path / name, *cosine, *options, *NO_TREE)
+        assert done.exit_code == 0, done.output
+    sparse, dense = (de.read_neighbors(tmp_path / name) for name in ("sparse", "dense"))
+    np.testing.assert_allclose(sparse.values, dense.values, atol=1e-12)
+    assert (sparse.indices == dense.indices).mean() > 0.99  # equal but for ties
+    assert "are sparse, and no word vectors" in run("neighbors", tmp_path / "sparse", "3").output
 
 
 @pytest.mark.slow  # pynndescent compiles for a minute

@@ -149,6 +149,22 @@ def test_a_bad_domain_is_refused(tmp_path: Path, text: str, options: dict[str, o
         read_domain(DomainSection(path=write(tmp_path, text), **options))
 
 
+def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: Path) -> None:
+    names = write(tmp_path, "name,like\nFord,Ford_Motor\nFord,\nFord,Ford_Motor\nShell,\n,x\n", "names.csv")
+    section = DomainSection(path=write(tmp_path, FEATURES), names=names, names_from="name", names_to="like")
+    assert read_domain(section).names == ["General Motors", "Ford_Motor", "Shell"]
+    write(tmp_path, "name,like\nFord,one\nFord,two\n", "names.csv")
+    with pytest.raises(TableError, match="has the name 'Ford' twice, as 'one' and 'two': keep one"):
+        read_domain(section)
+
+
+def test_a_column_of_another_kind_among_the_vectors_is_named(tmp_path: Path) -> None:
+    table = write(tmp_path, "w,0,1,frequency\nu,1,2,70000\nv,3,4,80000\n")
+    (note,) = read_known(KnownSection(path=table)).notes
+    assert "the column 'frequency' holds 100.0% of the length" in note
+    assert read_known(KnownSection(path=table, drop=("frequency",))).notes == []
+
+
 def test_names_that_a_table_maps_to_one_are_refused(tmp_path: Path) -> None:
     names = write(tmp_path, "from,to\nFord,Cars\nShell,Cars\n", "names.csv")
     path = write(tmp_path, FEATURES)
@@ -187,10 +203,10 @@ def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
         messy(tmp_path, drop=("id",))
     text = str(refused.value)
     assert "has 3 problems:" in text
-    assert "it has no column 'id'; it has 'company', 'sector', 'revenue' and 1 more" in text
+    assert "(1) it has no column 'id'; it has 'company', 'sector', 'revenue' and 1 more" in text
     assert """the name 'Nova' twice: keep one, or set domain.duplicates = "first" or "mean\"""" in text
     assert (
-        "1 of 5 names in the column 'revenue', first 'Bolt'; 1 of 5 names in the column 'staff', first 'Cell'"
+        "1 of 5 names in the column 'revenue', first 'Bolt', 1 of 5 names in the column 'staff', first 'Cell'"
         in text
     )
     assert text.endswith('or set domain.missing = "median", "drop_row" or "drop_column"')

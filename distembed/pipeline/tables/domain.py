@@ -160,16 +160,26 @@ def _renamed(domain: Domain, section: DomainSection) -> Domain:
     if section.names is None:
         return domain
     table = read_table(section.names)
-    keys = texts_of(column_of(table, section.names_from))
-    refuse_twice(section.names, "name", filter(None, keys))
-    new = dict(zip(keys, texts_of(column_of(table, section.names_to)), strict=True))
+    new = _mapping(table, section.names_from, section.names_to)
     labels = domain.labels
     if section.names_label is not None:
-        given = dict(zip(keys, texts_of(column_of(table, section.names_label)), strict=True))
+        given = _mapping(table, section.names_from, section.names_label)
         labels = [given.get(name, "") for name in domain.names]
-    names = [new.get(name) or name for name in domain.names]
-    left_out = [each._replace(name=new.get(each.name) or each.name) for each in domain.left_out]
+    names = [new.get(name, name) for name in domain.names]
+    left_out = [each._replace(name=new.get(each.name, each.name)) for each in domain.left_out]
     return domain._replace(names=names, labels=labels, left_out=left_out, notes=[*domain.notes, *table.notes])
+
+
+def _mapping(table: Table, key: str, value: str) -> dict[str, str]:
+    """Return what one column of a table says of the names in another; rows that say nothing are passed over."""
+    found: dict[str, str] = {}
+    keys, values = (texts_of(column_of(table, name)) for name in (key, value))
+    for name, text in zip(keys, values, strict=True):
+        if name and text and found.setdefault(name, text) != text:
+            raise TableError(
+                f"{table.path} has the name {name!r} twice, as {found[name]!r} and {text!r}: keep one"
+            )
+    return found
 
 
 def _standardized(matrix: Floats) -> Floats:
@@ -194,17 +204,37 @@ MOST = 0.6
 """Share of the distance above which a column alone decides which names are neighbors; half would be one of two."""
 
 
+NEARLY_ALL = 0.9
+"""Share of the length of all known vectors above which a column is hardly a component of them."""
+
+
 def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
     """Return what to say of a column that carries most of the distance between names, "" where none does."""
-    shares = column_shares(domain.matrix, metric=metric)
-    largest = int(shares.argmax())
-    if len(shares) < 2 or not shares[largest] > MOST:
+    largest, share = _most(column_shares(domain.matrix, metric=metric), MOST)
+    if not share:
         return ""
     return (
-        f"the column {domain.columns[largest]!r} carries {shares[largest]:.1%} of the distance between names, and "
-        f"the {plural(len(shares) - 1, 'other column')} together the rest: set domain.standardize = true, or leave it "
-        "out with domain.drop"
+        f"the column {domain.columns[largest]!r} carries {share:.1%} of the distance between names, and all "
+        f"{len(domain.columns) - 1} others the rest: set domain.standardize = true, or leave it out with domain.drop"
     )
+
+
+def _warn_of_one_component(known: Domain) -> str:
+    """Return what to say of a column of known vectors that is larger than all others, "" where none is."""
+    squares = (np.asarray(known.matrix, np.float64) ** 2).sum(axis=0)
+    largest, share = _most(squares / max(squares.sum(), np.finfo(float).tiny), NEARLY_ALL)
+    if not share:
+        return ""
+    return (
+        f"warning: the column {known.columns[largest]!r} holds {share:.1%} of the length of the known vectors: if it "
+        "is no component of them, leave it out with known.drop"
+    )
+
+
+def _most(shares: NDArray[np.float64], limit: float) -> tuple[int, float]:
+    """Return the column of the largest share, and its share, 0 where it is not above the limit."""
+    largest = int(shares.argmax())
+    return largest, float(shares[largest]) if len(shares) > 1 and shares[largest] > limit else 0.0
 
 
 class Known(NamedTuple):
@@ -235,7 +265,8 @@ def read_known(section: KnownSection) -> Known:
     wanted = [name for name in cut if name != key and name not in section.drop]
     read = _features(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
     read = settled(read, section, key="known", problems=problems)
-    return Known(WordVectors(read.names, read.matrix), read.notes)
+    warning = _warn_of_one_component(read)
+    return Known(WordVectors(read.names, read.matrix), [*read.notes, *filter(None, [warning])])
 
 
 class Joined(NamedTuple):

@@ -137,7 +137,11 @@ def advice_on(misses: Sequence[NearMiss]) -> str:
     if others:
         first = others[0]
         more = f", and {plural(len(others) - 1, 'more pair')}" if len(others) > 1 else ""
-        sentences.append(f"{first.name!r} is like {first.word!r}{more}: see the table near_misses")
+        sentences.append(
+            f"{first.name!r} is like {first.word!r}{more}: to match them, export the names, strike what is wrong "
+            "in the column like, and set domain.names to that file, with domain.names_from = 'name' and "
+            "domain.names_to = 'like'"
+        )
     return "; ".join(sentences)
 
 

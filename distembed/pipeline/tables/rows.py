@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.pipeline.tables.config import TableSection
-from distembed.pipeline.tables.files import Floats, TableError, some
+from distembed.pipeline.tables.files import SHOWN, Floats, TableError, some
 
 
 class LeftOut(NamedTuple):
@@ -49,8 +49,8 @@ def refusal(path: str, problems: Sequence[str]) -> TableError:
     """Return an error that names every problem of a table, each of which goes on from its path ("has no …")."""
     if len(problems) == 1:
         return TableError(f"{path} {problems[0]}")
-    lines = "".join(f"\n  - it {problem}" for problem in problems)
-    return TableError(f"{path} has {len(problems)} problems:{lines}")
+    listed = "; ".join(f"({number}) it {problem}" for number, problem in enumerate(problems, 1))
+    return TableError(f"{path} has {len(problems)} problems: {listed}")
 
 
 def settled(domain: Domain, section: TableSection, *, key: str, problems: Sequence[str]) -> Domain:
@@ -146,12 +146,12 @@ def _missing_problems(domain: Domain, *, key: str) -> list[str]:
     where = [
         f"{missing[:, column].sum()} of {len(domain.names)} names in the column {domain.columns[column]!r}, first "
         f"{domain.names[int(missing[:, column].argmax())]!r}{_holding(domain.unread.get(domain.columns[column]))}"
-        for column in columns[:10]
+        for column in columns[:SHOWN]
     ]
-    more = [f"{columns.size - 10} more columns"] if columns.size > 10 else []
+    more = [f"{columns.size - SHOWN} more columns"] if columns.size > SHOWN else []
     return [
-        f"has no finite number for {'; '.join([*where, *more])}: fill the cells in, or set {key}.missing = "
-        '"median", "drop_row" or "drop_column"'
+        f"has no finite number for {' and '.join([', '.join(where), *more])}: fill the cells in, or set "
+        f'{key}.missing = "median", "drop_row" or "drop_column"'
     ]
 
 

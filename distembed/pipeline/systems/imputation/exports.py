@@ -21,7 +21,7 @@ from distembed.pipeline.export.tables import (
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.storage.workspace import Workspace
 
-NAME_COLUMNS = ("name", "word", "origin", "label")
+NAME_COLUMNS = ("name", "word", "origin", "label", "like")
 LEFT_OUT = "left out"
 
 
@@ -38,19 +38,23 @@ def names_table(job: ImputationJob, workspace: Workspace) -> Table:  # noqa: ARG
         schema,
         Numbers("vector", width, as_lists=True),
         n_rows,
-        _names(joined, left_out, schema, width),
+        _names(joined, left_out, workspace.table("near_misses"), schema, width),
         f"{plural(n_rows, 'name')}: {facts['n_known']:,} known, {facts['n_imputed']:,} imputed, "
         f"{left_out.num_rows:,} left out; vectors of {plural(width, 'dimension')}",
     )
 
 
-def _names(joined: Iterable[Piece], left_out: pa.Table, schema: pa.Schema, width: int) -> Iterator[Piece]:
+def _names(
+    joined: Iterable[Piece], left_out: pa.Table, near_misses: pa.Table, schema: pa.Schema, width: int
+) -> Iterator[Piece]:
     """Yield the names that have a vector, then those that were left out, whose numbers are missing."""
+    like = dict(zip(near_misses["name"].to_pylist(), near_misses["word"].to_pylist(), strict=True))
     for piece in joined:
         is_name = pc.not_equal(piece.columns["origin"], "other")
         if piece.numbers is not None and pc.any(is_name).as_py():
-            kept = np.asarray(is_name)
-            yield Piece(_as(schema, piece.columns.filter(is_name)), piece.numbers[kept])
+            kept = piece.columns.filter(is_name)
+            words = pa.array([like.get(name) for name in kept["name"].to_pylist()], pa.string())
+            yield Piece(_as(schema, kept.append_column("like", words)), piece.numbers[np.asarray(is_name)])
     for batch in left_out.to_batches():
         origin = pa.array([LEFT_OUT] * batch.num_rows)
         named = pa.record_batch([*batch.columns, origin], names=[*batch.schema.names, "origin"])

@@ -112,7 +112,7 @@ def _verdict(workspace: Workspace) -> str:
         n_known = workspace.stages()["hold_out"].facts["n_known"]
         return (
             f"Whether the table predicts the vectors cannot be judged: {plural(n_known, 'name')} with a known "
-            f"vector {'is' if n_known == 1 else 'are'} too few to hide some of them."
+            f"vector {'is' if n_known == 1 else 'are'} too few to hide."
         )
     if not better:
         return (

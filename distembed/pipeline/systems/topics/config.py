@@ -8,13 +8,15 @@ from pydantic import Field
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.factorization.nmf import NMF, SemanticNMF, Solver
+from distembed.factorization.nmf_starts import Init
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
     CountingJob,
     CountingSection,
     VocabularySection,
 )
-from distembed.pipeline.sections import InputPath, ReportSection, Section, section_of
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
 
 
 class DocumentsSection(Section):
@@ -80,6 +82,17 @@ Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 """How documents are factorized."""
 
 
+# NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
+@section_of(
+    SemanticNMF,
+    NMF,
+    exclude={
+        "n_components": "the key n_topics holds it for every method",
+        "n_init": "the key n_starts holds it, and each start is stored",
+        "checkpoint": KEPT_BY_THE_JOB["checkpoint"],
+    },
+    defaults={"solver": "multiplicative"},
+)
 class TopicsSection(Section):
     """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals).
 
@@ -93,16 +106,8 @@ class TopicsSection(Section):
         The number of topics.
     shift : float
         Positive PMI less the logarithm of this is factorized with the documents (the N of the paper).
-    semantic_weight : float
-        The weight of the association of words beside the documents.
-    init : str
-        Where the factors start: at spherical k-means, at random, or at singular vectors.
     solver : "multiplicative" or "hals"
         The updates of `nmf`.
-    n_iter : int
-        The most rounds of a start.
-    tol : float
-        Stop when ten rounds gain less than this share of the objective; 0 runs every round.
     n_starts : int
         How many starts are made; the one of the smallest objective is kept.
     random_state : int
@@ -112,14 +117,14 @@ class TopicsSection(Section):
     method: Method = "semantic_nmf"
     compare_with: tuple[Method, ...] = ()
     n_topics: int = Field(default=10, ge=1)
-    shift: float = Field(default=2.0, ge=1)
-    semantic_weight: float = Field(default=1.0, ge=0)
-    init: Literal["spherical_kmeans", "random", "nndsvd"] = "spherical_kmeans"
-    solver: Literal["multiplicative", "hals"] = "multiplicative"
-    n_iter: int = Field(default=100, ge=1)
-    tol: float = Field(default=0.0, ge=0)
     n_starts: int = Field(default=5, ge=1)
-    random_state: int = Field(default=0, ge=0)
+    shift: float = OPTION
+    semantic_weight: float = OPTION
+    init: Init = OPTION
+    solver: Solver = OPTION
+    n_iter: int = OPTION
+    tol: float = OPTION
+    random_state: int = OPTION
 
     @property
     def methods(self) -> tuple[Method, ...]:

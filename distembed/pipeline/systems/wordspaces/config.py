@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.pipeline.corpus.config import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
-from distembed.pipeline.sections import InputPath, Section, section_of
+from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, Section, section_of
 
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
@@ -41,6 +41,27 @@ METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
     "psdvec": ("n_components", "smoothing", "n_iter", "random_state"),
 }  # fmt: skip
 """The options that each method of a recipe has."""
+
+
+ACCURACY = "it is how exactly the space is computed, and the library's default is exact enough for scores"
+OWN_JOB = 'it is a key of a job of system = "psdvec"; recipes compare spaces by few options'
+NOT_IN_RECIPES: dict[str, dict[str, str]] = {
+    "lsa": dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
+    | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    "lpp": dict.fromkeys(("solver", "svd_components", "tol", "max_iter"), ACCURACY)
+    | {
+        "threshold": "graphs join the nearest, whose number the plan knows; a threshold may join all",
+        "degree": 'the power of affinity = "polynomial" is the paper\'s',
+        **KEPT_BY_THE_JOB,
+    },
+    "psdvec": dict.fromkeys(
+        ("n_core", "ridge", "bands", "background_weight", "uniform_weight", "weight_cutoff", "core_ridge",
+         "solver", "n_passes", "first_passes", "block_size", "batch_words"),
+        OWN_JOB,
+    )
+    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+}  # fmt: skip
+"""The options of the estimators that no recipe has, each with the reason."""
 
 
 COUNTED: dict[str, tuple[str, ...]] = {

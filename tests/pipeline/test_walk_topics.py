@@ -1,0 +1,120 @@
+"""A data engineer's way: JSON lines of real text on two worker processes, to topics of all documents and of new ones.
+
+The transcript of the same commands on 200,000 documents is docs/walks/topics.md.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import distembed as de
+
+from .conftest import run
+from .processes import distembed as by_processes
+
+JOB = """
+[job]
+system = "topics"
+workspace = "w"
+[corpus]
+paths = ["documents.jsonl"]
+text_field = "body"
+id_field = "key"
+title_field = "headline"
+partition_bytes = "512KiB"
+[vocabulary]
+min_documents = 5
+max_share = 0.2
+[topics]
+n_topics = 8
+n_iter = 10
+n_starts = 1
+[resources]
+workers = 2
+"""
+N_DOCUMENTS, N_NEW = 2000, 20
+
+
+def articles(path: Path) -> Iterator[dict[str, str]]:
+    """Yield articles of Simple English Wikipedia as records: blocks of lines, the first of each its title."""
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        title, paragraphs = "", list[str]()
+        for line in map(str.strip, file):
+            if line and title:
+                paragraphs.append(line)
+            elif line:
+                title = line
+            else:
+                if paragraphs:
+                    yield {"key": f"simple/{title}", "headline": title, "body": " ".join(paragraphs)[:600]}
+                title, paragraphs = "", []
+
+
+@pytest.fixture(scope="module")
+def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the job, the documents it reads, and new ones."""
+    folder = tmp_path_factory.mktemp("walk")
+    records = articles(shared / "data" / "english" / "simplewiki2021-0.txt.xz")
+    for name, n in (("documents.jsonl", N_DOCUMENTS), ("new.jsonl", N_NEW)):
+        lines = (json.dumps(record, ensure_ascii=False) for record in islice(records, n))
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "topics.toml").write_text(JOB)
+    return folder
+
+
+def test_from_json_lines_to_topics_of_new_documents(folder: Path) -> None:
+    job, workspace = folder / "topics.toml", folder / "w"
+    done = by_processes("run", str(job), "--scheduler", "processes", "--workers", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2,000 documents" in done.stdout
+
+    table = folder / "documents.csv"
+    assert run("export", job, "--to", table).output.startswith("2,000 documents and 8 topics in ")
+    rows = pacsv.read_csv(table, parse_options=pacsv.ParseOptions(newlines_in_values=True)).to_pylist()
+    given = [
+        json.loads(line) for line in (folder / "documents.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert [(row["id"], row["title"]) for row in rows] == [(one["key"], one["headline"]) for one in given]
+    weights = np.array([[row[f"weight_{topic}"] for topic in range(8)] for row in rows])
+    topics = np.array([row["topic"] for row in rows])
+    assert (weights.argmax(axis=1) == topics)[topics >= 0].all()
+    assert len(set(topics.tolist()) - {-1}) == 8
+
+    opened = de.Workspace.open(workspace)
+    model = de.SemanticNMF.from_workspace(opened)
+    np.testing.assert_array_equal(model.predict(opened.array("tf_idf")), topics)
+
+    assert run("infer", workspace, folder / "documents.jsonl", "--to", folder / "same.csv").exit_code == 0
+    assert (folder / "same.csv").read_bytes() == table.read_bytes()
+    new = folder / "new.parquet"
+    done = run("infer", workspace, folder / "new.jsonl", "--to", new)
+    assert done.output.startswith("20 documents and 8 topics in "), done.output
+    vocabulary = de.Vocabulary.from_table(opened.table("vocabulary"))
+    counts = de.count_document_terms(
+        de.read_corpus(folder / "new.jsonl", text_field="body", id_field="key", title_field="headline"),
+        vocabulary,
+    )
+    X = de.tf_idf(counts, frequencies=vocabulary.document_counts, n_documents=N_DOCUMENTS)
+    assert pq.read_table(new)["topic"].to_pylist() == model.predict(X).tolist()
+
+
+def test_the_faults_met_on_the_way_are_told(folder: Path, tmp_path: Path) -> None:
+    """Each ends with one sentence, and nothing is left behind."""
+    fields = ("--set", "corpus.text_field=text", "--workspace", str(tmp_path / "w"))
+    done = run("run", folder / "topics.toml", *fields)
+    assert done.exit_code != 0
+    assert "text" in done.stderr
+    assert "body" in done.stderr  # the field that is there
+    done = run("export", tmp_path / "nothing", "--to", tmp_path / "t.csv")
+    assert done.exit_code != 0
+    assert "there is no job file or workspace" in done.stderr
+    assert not (tmp_path / "t.csv").exists()
