@@ -51,8 +51,8 @@ def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG00
 # --- who hears how far it is -----------------------------------------------------------------------------------
 
 
-Listener = Callable[[str, int, int], None]
-"""Called with a plural noun ("rounds"), how many are finished, and how many there are at most."""
+Listener = Callable[[str, int, int | None], None]
+"""Called with a plural noun ("rounds"), how many are finished, and of how many; None where that is not known."""
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
@@ -67,8 +67,11 @@ def heard_by(listener: Listener | None) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def tell(what: str, done: int, total: int) -> None:
-    """Report that `done` of at most `total` rounds, passes or the like are finished, to whoever listens."""
+def tell(what: str, done: int, total: int | None = None) -> None:
+    """Report that `done` of `total` rounds, passes or the like are finished, to whoever listens.
+
+    Where a tolerance ends them, there is no total to be told.
+    """
     listener = _LISTENER.get()
     if listener is not None:
         listener(what, done, total)
@@ -79,7 +82,7 @@ def counted_from(what: str, before: int, total: int) -> Iterator[None]:
     """Report the rounds inside the block as those that follow `before` of `total`, and nothing of another name."""
     outer = _LISTENER.get()
 
-    def forward(found: str, done: int, _: int) -> None:
+    def forward(found: str, done: int, _: int | None) -> None:
         if outer is not None and found == what:
             outer(what, before + done, total)
 

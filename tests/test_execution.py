@@ -286,7 +286,7 @@ def test_uses_within_each_other_and_in_another_thread_restore_what_was_there(two
 
 
 def test_rounds_are_heard_where_somebody_listens_and_nowhere_else() -> None:
-    heard: list[tuple[str, int, int]] = []
+    heard: list[tuple[str, int, int | None]] = []
     tell("rounds", 1, 9)
     with heard_by(lambda *step: heard.append(step)):
         tell("rounds", 2, 9)

@@ -69,7 +69,7 @@ def detect_encoding(head: bytes) -> str:
 
 
 def misread_as(head: bytes, encoding: str) -> str | None:
-    """Return an example of text that is valid UTF-8 and is decoded as another encoding of one byte per character.
+    """Return why a text does not seem to be in an encoding: it has the mark or the form of another one.
 
     Parameters
     ----------
@@ -81,15 +81,16 @@ def misread_as(head: bytes, encoding: str) -> str | None:
     Returns
     -------
     str or None
-        What one of its characters becomes, as ``"ä becomes Ã¤"``; None where the encoding is not in doubt.
+        The reason, as ``"is valid UTF-8 and is read as latin-1, so that ä becomes Ã¤"``; None where the encoding is
+        not in doubt.
     """
+    seen, asked = detect_encoding(head), codecs.lookup(encoding).name
+    if asked.startswith(("utf-16", "utf-32")):
+        return None
+    if seen.startswith(("utf-16", "utf-32")):
+        return f"seems to be {seen.upper()} and is read as {encoding}"
     found = MULTIBYTE.search(head)
-    if (
-        found is None
-        or detect_encoding(head) != "utf-8"
-        or codecs.lookup(encoding).name in ("utf-8", "ascii")
-    ):
+    if found is None or seen != "utf-8" or asked in ("utf-8", "ascii"):
         return None
-    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
-        return None
-    return f"{found[0].decode('utf-8', 'replace')} becomes {found[0].decode(encoding, 'replace')}"
+    becomes = f"{found[0].decode('utf-8', 'replace')} becomes {found[0].decode(encoding, 'replace')}"
+    return f"is valid UTF-8 and is read as {encoding}, so that {becomes}"

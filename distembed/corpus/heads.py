@@ -100,8 +100,5 @@ def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[st
                     f"{partition.url} is not UTF-8 and is taken for Windows-1252 (western European); give {key} if "
                     "it is not"
                 )
-        elif (example := misread_as(read_beginning(partition), partition.encoding)) is not None:
-            yield (
-                f"{partition.url} is valid UTF-8 and is read as {partition.encoding}, so that {example}; give "
-                f"{option_text(partition.section, 'encoding', 'utf-8')}"
-            )
+        elif (why := misread_as(read_beginning(partition), partition.encoding)) is not None:
+            yield f"{partition.url} {why}; give {option_text(partition.section, 'encoding', 'auto')}"

@@ -173,20 +173,28 @@ def _none_known(scores: Sequence[Score]) -> str:
     return f"0 of {sum(totals.values())} {items} known ({names})"
 
 
-def why_unknown(vocabulary: Sequence[str], sets: Iterable[WordSet], policy: Policy) -> str:
-    """Return the reason why a vocabulary has no word of some sets, and the remedy."""
+def why_unknown(vocabulary: Sequence[str], sets: Sequence[WordSet], policy: Policy) -> str:
+    """Return why a vocabulary knows nothing of some sets, and what to do about it."""
     words = sorted(set().union(*map(words_of, sets)))
-    policy = policy.for_words(vocabulary)
-    for case in ("auto", "ignore"):
-        n_known = _n_known(words, vocabulary, case)
-        if n_known > _n_known(words, vocabulary, policy.case):
-            return (
-                f"the sets' words are looked up {' and '.join(SPELLINGS[policy.case])}, and the vocabulary keeps "
-                f'capitals; with case = "{case}" {n_known} of their {len(words)} words are known'
-            )
-    return (
+    return case_advice(vocabulary, sets, policy) or (
         f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words of "
         f"the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
+    )
+
+
+def case_advice(vocabulary: Sequence[str], sets: Iterable[WordSet], policy: Policy) -> str:
+    """Return which other way of looking words up would know twice as many words of some sets, "" where none would."""
+    words = sorted(set().union(*map(words_of, sets)))
+    policy = policy.for_words(vocabulary)
+    n_known = _n_known(words, vocabulary, policy.case)
+    others: tuple[Case, ...] = ("auto", "ignore")
+    n_others = {case: _n_known(words, vocabulary, case) for case in others}
+    best = max(others, key=lambda case: n_others[case])
+    if n_others[best] < max(2 * n_known, 1):
+        return ""
+    return (
+        f"the sets' words are looked up {' and '.join(SPELLINGS[policy.case])}, and the vocabulary keeps capitals; "
+        f'with case = "{best}" {n_others[best]} of their {len(words)} words are known'
     )
 
 

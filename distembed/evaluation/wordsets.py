@@ -35,6 +35,9 @@ from distembed.corpus.encodings import detect_encoding
 from distembed.evaluation.similarity_files import PairsError, parse_number, read_scored_pairs
 
 FORMATS_PAGE = "docs/evaluation_files.md"
+SHOWN_FILES = 10
+"""Files that were passed over that are named."""
+
 SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
 
@@ -130,6 +133,12 @@ class FoundSets(NamedTuple):
 
     sets: list[WordSet]
     passed_over: list[str]
+
+    @property
+    def omissions(self) -> str:
+        """The first files that were passed over, in one line; "" where there are none."""
+        names, more = ", ".join(self.passed_over[:SHOWN_FILES]), len(self.passed_over) - SHOWN_FILES
+        return f"passed over: {names}{f' and {more} more' if more > 0 else ''}" if names else ""
 
 
 def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:

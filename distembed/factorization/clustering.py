@@ -91,7 +91,7 @@ def spherical_kmeans(
     for number in range(n_iter):
         sums = _cluster_sums(matrix, centroids)
         objective.append(float(sums[-1].sum()))
-        tell(ROUNDS_OF_KMEANS, number + 1, n_iter)
+        tell(ROUNDS_OF_KMEANS, number + 1)
         converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * objective[-1]
         if converged:
             break

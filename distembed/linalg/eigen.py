@@ -211,7 +211,7 @@ def filtered_eigenpairs(
         basis = checkpoint(f"{BASIS}-{number}", make)
         found = _rayleigh_ritz([basis], [matrix.apply(basis).persist()], width)
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
-        tell("rounds", number, n_rounds)
+        tell("rounds", number)
         if _converged(largest, tol):
             return largest
         degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE

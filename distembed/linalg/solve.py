@@ -187,7 +187,7 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
         sizes = turn @ sizes
         (directions,) = dask.persist(basis + times_matrix(directions, turn.T))
         n_iter += 1
-        tell("steps", n_iter, max_iter)
+        tell("steps", n_iter)
     return vectors, n_iter
 
 

@@ -85,7 +85,7 @@ def alternate(problem: Problem) -> Embedding:
         step = _Step(problem, known, Z, F)
         Z = np.asarray(compute(options.checkpoint(f"embedding-{len(objective)}", step.solve)))
         residuals.append(step.residual(Z))
-        tell("rounds", len(residuals), options.max_iter)
+        tell("rounds", len(residuals))
         Z, F, value = _regress(problem, Z, known)
         fallen = objective[-1] - value <= options.tol * abs(objective[-1])
         converged = fallen and residuals[-1] <= options.solver_tol

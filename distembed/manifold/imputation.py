@@ -536,7 +536,7 @@ def solve_by_power(
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
         state, done = batch[:q], done + n_sweeps
-        tell("sweeps", done, max_iter)
+        tell("sweeps", done)
     residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
     history = np.column_stack([np.arange(1, done + 1), shares])
     stride = columns.record_stride(done)

@@ -30,8 +30,8 @@ class Reporter(Protocol):
     def note(self, message: str) -> None:
         """Show one fact."""
 
-    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
-        """Show that `done` of `total` blocks, rounds or the like of `task` are finished."""
+    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
+        """Show that `done` of `total` blocks, rounds or the like of `task` are finished; None is an unknown number."""
 
     def close(self) -> None:
         """Remove the display."""
@@ -43,7 +43,7 @@ class Silent:
     def note(self, message: str) -> None:
         """Ignore a fact."""
 
-    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
+    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Ignore progress."""
 
     def close(self) -> None:
@@ -70,7 +70,9 @@ class TerminalReporter:
         self._bars: Progress | None = None
         self._tasks: dict[str, int] = {}
         self._last: dict[str, float] = {}
-        self._began: dict[str, tuple[float, int]] = {}
+        self._began: dict[
+            str, tuple[float, int]
+        ] = {}  # when each task was first heard of, and how far it was
 
     def note(self, message: str) -> None:
         """Print one line."""
@@ -79,7 +81,7 @@ class TerminalReporter:
         else:
             self._console.print(shown(message), highlight=False, markup=False)
 
-    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
+    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
         if self._console.is_terminal:
             self._move_bar(task if unit == "blocks" else f"{task}, {unit}", done, total)
@@ -93,7 +95,7 @@ class TerminalReporter:
             self._bars = None
         self._tasks.clear()
 
-    def _move_bar(self, task: str, done: int, total: int) -> None:
+    def _move_bar(self, task: str, done: int, total: int | None) -> None:
         if self._bars is None:
             self._bars = Progress(
                 TextColumn("  {task.description}", markup=False),
@@ -110,12 +112,17 @@ class TerminalReporter:
             self._tasks[task] = self._bars.add_task(shown(task), total=total)
         self._bars.update(self._tasks[task], completed=done, total=total)  # type: ignore[arg-type]
 
-    def _print_line(self, task: str, done: int, total: int, unit: str) -> None:
+    def _print_line(self, task: str, done: int, total: int | None, unit: str) -> None:
         now, name = time.monotonic(), f"{task} {unit}"
         began, first = self._began.setdefault(name, (now, done))
+        if done < first:  # it begins again
+            began, first = self._began[name] = (now, done)
         if done == total or now - self._last.setdefault(name, now) < line_seconds(now - began):
             return
         self._last[name] = now
+        if total is None:
+            self.note(f"  {task}: {done:,} {unit}")
+            return
         seconds = (now - began) / (done - first) * (total - done) if done > first else None
         left = "" if seconds is None else f", about {_rounded(seconds)} left"
         self.note(f"  {task}: {done:,} of {total:,} {unit}{left}")

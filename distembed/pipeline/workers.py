@@ -134,11 +134,19 @@ class Workers:
         processes = self.scheduler == "processes"
         needed = n * self.memory_limit if processes else process_bytes(n)
         if needed > has:
+            each_fits = (
+                (lambda k: k * self.memory_limit <= has) if processes else (lambda k: process_bytes(k) <= has)
+            )
+            fitting = max(filter(each_fits, range(1, n)), default=0)
             what = f"{n} processes of up to" if processes else f"{n} threads that together need up to"
             each = f" {format_bytes(self.memory_limit)} each" if processes else f" {format_bytes(needed)}"
             found.append(
                 f"{what}{each} are more than the {format_bytes(has)} of this machine: "
-                "use fewer --workers, or lower resources.memory_limit and resources.block_memory"
+                + (
+                    f"--workers {fitting} fits"
+                    if fitting
+                    else "lower resources.block_memory, or memory_limit"
+                )
             )
         return tuple(found)
 

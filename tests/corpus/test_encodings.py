@@ -76,6 +76,10 @@ def test_utf8_read_as_latin1_is_doubted(tmp_path):
         UserWarning, match=r"eins\.txt is valid UTF-8 and is read as latin-1, so that Ü becomes Ã"
     ):
         read_corpus(path, encoding="latin-1")
+    with pytest.warns(
+        UserWarning, match=r'drei\.txt seems to be UTF-16 and is read as latin-1; give encoding="auto"'
+    ):
+        read_corpus(tmp_path / "drei.txt", encoding="latin-1")
     assert "corpus.encoding" in read_corpus(path, encoding="latin-1", section="corpus").notes[0]
 
 

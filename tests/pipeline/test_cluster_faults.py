@@ -147,7 +147,8 @@ def test_more_workers_than_cores_or_memory_are_a_warning(monkeypatch: pytest.Mon
     assert Workers(n_workers=2).warnings(lambda n: n * 2**33) == ()
     cores, memory = Workers(n_workers=64).warnings(lambda n: n * 2**30)
     assert "64 workers for 2 cores" in cores
-    assert "64.0 GiB are more than the 16.0 GiB of this machine" in memory
+    assert "64.0 GiB are more than the 16.0 GiB of this machine: --workers 16 fits" in memory
     (memory,) = Workers(n_workers=2, scheduler="processes", memory_limit=2**35).warnings(lambda _: 0)
     assert "2 processes of up to 32.0 GiB each" in memory
+    assert "lower resources.block_memory" in memory  # not one of them has room
     assert Workers(n_workers=64, scheduler="tcp://127.0.0.1:1").warnings(lambda _: 2**50) == ()

@@ -114,6 +114,11 @@ def test_from_raw_files_to_scores(folder: Path) -> None:
     assert "7/7          as written, then lower case, unknown skip" in done.output
     assert "report.words without a vector: datei (there is Datei), Zauberlehrling" in done.output
     assert "report.words without a vector" in (folder / "runs/german/report/index.html").read_text()
+    drawn = run(
+        "plot", "map", folder / "runs/german", "Tabelle", "Datei", "Funktion", "--to", folder / "map.pdf"
+    )
+    assert drawn.exit_code == 0, drawn.output
+    assert (folder / "map.pdf").read_bytes().startswith(b"%PDF")
     changed = run("status", job, "--set", "counting.window=5").output
     assert "outdated: will be computed again because counting.window was 3, is 5" in changed
 
@@ -127,6 +132,10 @@ def test_a_list_in_lower_case_is_refused_with_the_way_out(folder: Path) -> None:
     assert done.exit_code == 1
     assert "0 of 7 pairs known (lower)" in done.output
     assert 'with case = "ignore" 14 of their 14 words are known' in done.output
+    (folder / "mixed.csv").write_text("Tabelle;Datei;1\nseite;zahl;2\nfarbe;linie;3\n", encoding="utf-8")
+    mixed = run("evaluate", workspace, "--sets", folder / "mixed.csv")
+    assert mixed.exit_code == 0
+    assert 'with case = "ignore" 6 of their 6 words are known' in mixed.output
     again = run("evaluate", workspace, "--sets", folder / "lower.csv", "--case", "ignore")
     assert again.exit_code == 0
     assert "7/7" in again.output

@@ -21,15 +21,15 @@ class Heard(Silent):
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.steps: list[tuple[str, int, int, str]] = []
+        self.steps: list[tuple[str, int, int | None, str]] = []
 
     def note(self, message: str) -> None:
         self.notes.append(message)
 
-    def advance(self, task: str, done: int, total: int, *, unit: str = "blocks") -> None:
+    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         self.steps.append((task, done, total, unit))
 
-    def of(self, task: str, unit: str) -> list[tuple[int, int]]:
+    def of(self, task: str, unit: str) -> list[tuple[int, int | None]]:
         """Return the steps of a task, repetitions left out."""
         found = [step[1:3] for step in self.steps if step[0] == task and step[3] == unit]
         return list(dict.fromkeys(found))
@@ -96,6 +96,20 @@ def test_plain_lines_grow_rarer_and_say_what_is_left(monkeypatch: pytest.MonkeyP
     assert line_seconds(0) == 10
     assert line_seconds(300) == 30
     assert line_seconds(1e6) == 60
+
+
+def test_what_has_no_known_end_has_no_time_left_and_what_begins_again_is_timed_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fit of at most fifty rounds that ended after seven was said to take an hour."""
+    clock = [0.0]
+    reporter, stream = reporter_at(clock, monkeypatch)
+    for clock[0], done, total, unit in [
+        (0, 2, None, "rounds"), (20, 3, None, "rounds"), (30, 2, 9, "folds"), (41, 1, 9, "folds"), (51, 2, 9, "folds"),
+    ]:  # fmt: skip
+        reporter.advance("fit", done, total, unit=unit)
+    expected = ["  fit: 3 rounds", "  fit: 1 of 9 folds", "  fit: 2 of 9 folds, about 1 min 10 s left"]
+    assert stream.getvalue().splitlines() == expected
 
 
 def test_warnings_are_one_line_each() -> None:

@@ -50,6 +50,8 @@ def evaluate(
     message says why.
     """
     from distembed.evaluation import words as evaluation
+    from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
 
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
@@ -57,6 +59,12 @@ def evaluate(
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
+    found = look_for_word_sets(sets)
+    if found.omissions:
+        write(shown(found.omissions), err=True)
+    for path, model in files.items():
+        if advice := evaluation.case_advice(model.words, found.sets, Policy(case)):
+            write(f"{shown(path)}: {shown(advice)}", err=True)
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")

@@ -32,9 +32,6 @@ LISTED_ZERO_WORDS = 20
 LACKING = "report.words without a vector"
 """What the report and the end of a run call words that they cannot show."""
 
-SHOWN_FILES = 10
-"""Files that are no evaluation sets that are named."""
-
 Nearest = dict[str, list[tuple[str, float]]]
 """The nearest words of some words, with their cosines."""
 
@@ -46,12 +43,8 @@ def check_sets(job: Any) -> list[str]:
     if not job.evaluation.sets:
         return []
     found = look_for_word_sets(job.evaluation.sets)
-    passed = ", ".join(found.passed_over[:SHOWN_FILES])
-    more = len(found.passed_over) - SHOWN_FILES
-    return [
-        f"sets: {', '.join(word_set.name for word_set in found.sets)}",
-        *([f"passed over: {passed}{f' and {more} more' if more > 0 else ''}"] if passed else []),
-    ]
+    names = ", ".join(word_set.name for word_set in found.sets)
+    return [f"sets: {names}", *([found.omissions] if found.omissions else [])]
 
 
 def store_scores(ctx: Context, name: str, scores: Sequence[Score]) -> None:

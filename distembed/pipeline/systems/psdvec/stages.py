@@ -266,11 +266,17 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
     from distembed.evaluation import words as evaluation
+    from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.wordsets import find_word_sets
 
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
-        scores = evaluation.evaluate(judged_vectors(ctx.job, ctx.workspace), section.sets, case=section.case)
+        vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
+        policy = Policy(section.case)
+        scores = evaluation.known_scores(vectors, sets, policy)
+        if advice := evaluation.case_advice(vectors.words, sets, policy):
+            ctx.reporter.note(f"evaluation: {advice}")
     store_scores(ctx, SCORES, scores)
     return {"n_sets": len(scores)}
 

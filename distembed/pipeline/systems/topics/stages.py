@@ -345,7 +345,7 @@ def _rounds_of_start(ctx: Context, method: Method, number: int) -> Iterator[None
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
     n_rounds = (options.n_starts + 1) * options.n_iter
     show = ctx.progress(method, unit="rounds")
-    with heard_by(lambda _, done, total: show(done, total)):
+    with heard_by(lambda _, done, __: show(done, n_rounds)):
         with counted_from(what, number * options.n_iter, n_rounds):
             yield
         show((number + 1) * options.n_iter, n_rounds)
