@@ -72,19 +72,23 @@ class Tokenizer:
 
     Attributes
     ----------
-    pattern : "unicode" (words of letters, see the module), "ascii" ([a-z]+), or a callable, or its
-    "module:function", that
-        takes a piece of text (`str`) and gives its tokens (an iterable of `str`).
-    normalization : Unicode's form that text is brought into first: "nfc", "nfkc" (which also takes ligatures,
-    full-width letters
-        and the like for the letters they stand for) or "none".
-    lowercase : fold case, code point by code point.
-    numbers, apostrophes : keep digits, and apostrophes between two characters of a word, as part of words.
-    border : what a window never crosses: a "document", a "line", or a "sentence" (which also ends with its
-    line).
-        A sentence ends with one of .!?… before white space and no lower-case letter; not after a single
-        letter.
-    min_border_tokens : documents, lines or sentences with fewer tokens are left out, and counted as such.
+    pattern : str or callable
+        What a token is: "unicode" (words of letters, see the module), "ascii" ([a-z]+), or a callable, or its
+        "module:function", that takes a piece of text and returns its tokens.
+    normalization : "nfc", "nfkc" or "none"
+        The Unicode form that a text is brought into first. "nfkc" also takes ligatures, full-width letters and the
+        like for the letters they stand for.
+    lowercase : bool
+        Whether upper case is folded into lower case, code point by code point.
+    numbers : bool
+        Whether digits are kept as parts of words.
+    apostrophes : bool
+        Whether an apostrophe between two characters of a word is kept as a part of it.
+    border : "document", "line" or "sentence"
+        What a window never crosses. A sentence ends with its line, and with one of .!?… before white space and no
+        lower-case letter, unless it stands after a single letter.
+    min_border_tokens : int
+        Documents, lines or sentences with fewer tokens are left out, and counted as such.
     """
 
     pattern: str | Callable[[str], Iterable[str]] = "unicode"

@@ -52,6 +52,8 @@ OTHER_NAMES = {
     "sets": ("set", "paths", "files"),
     "workers": ("n_jobs", "threads", "n_workers", "processes"),
     "memory_limit": ("memory", "max_memory"),
+    "partition_bytes": ("split_bytes", "chunk_bytes", "chunk_size", "blocksize"),
+    "oov": ("outside", "unknown"),
 }
 """Names that other programs, and people, give to the keys of a job."""
 
