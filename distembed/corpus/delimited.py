@@ -64,6 +64,10 @@ def with_columns(partition: Partition) -> Partition:
     if partition.format == "tsv":
         candidates = ("\t",)
     text = read_beginning(partition).decode(partition.encoding, "replace").removeprefix("\ufeff")
+    if "\r" in text and "\n" not in text:
+        raise CorpusError(
+            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
+        )
     asked = {*partition.fields[0], *partition.fields[1:]}
     headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}
     best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))

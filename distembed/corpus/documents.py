@@ -385,9 +385,10 @@ def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
             partition, offset, f"holds an integer of over {digits} digits; write it as text"
         ) from error
     if not isinstance(record, dict):
-        raise json_error(
-            partition, offset, f"is a JSON {type(record).__name__}, not an object; mend the line"
+        one = (
+            "; give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "; mend the line"
         )
+        raise json_error(partition, offset, f"is a JSON {type(record).__name__}, not an object{one}")
     return record
 
 
@@ -488,7 +489,10 @@ def checked_fields(partition: Partition, names: Sequence[str]) -> list[tuple[str
     asked = [*(("text_field", field) for field in texts), *((o, field) for o, field in named if field)]
     for option, field in asked:
         if field not in names:
-            key, found = option_text(partition.section, option), ", ".join(name[:40] for name in names[:20])
+            key, found = (
+                option_text(partition.section, option),
+                ", ".join(name[:40] for name in names[:20]) or "none",
+            )
             raise CorpusError(f'{partition.url} has no column "{field}" (it has {found}); give {key}.')
     return asked
 

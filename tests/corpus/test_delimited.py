@@ -85,5 +85,8 @@ def test_missing_columns_are_named_before_anything_is_read(tmp_path):
     (tmp_path / "twice.csv").write_text("text,text\na,b\n")
     with pytest.raises(CorpusError, match='has the column "text" twice; rename one'):
         read_corpus(tmp_path / "twice.csv")
+    (tmp_path / "mac.csv").write_bytes(b"id,text\r1,a\r")
+    with pytest.raises(CorpusError, match=r"carriage returns alone; convert it: tr '\\r' '\\n'"):
+        read_corpus(tmp_path / "mac.csv")
     with pytest.raises(ValueError, match=r"delimiter is 'tab'; give one character"):
         read(tmp_path / "d.csv", delimiter="tab")
