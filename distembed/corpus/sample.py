@@ -26,6 +26,9 @@ SAMPLE_BYTES = 8 << 20
 SAMPLE_PARTITIONS = 8
 """Splits whose beginnings are read: files of one corpus may differ."""
 
+SAMPLE_TYPES = 1 << 17
+"""Different words after which no more is read: where nearly every word is new, the rest is as well."""
+
 SAMPLE_PIECE = 1 << 17
 """Bytes of text that are read at a time, few beside the share of a partition."""
 
@@ -84,14 +87,17 @@ def sample_splits(
     )
     named = tokenizer.pattern in {"unicode", "ascii"}
     rules = tokenizer if named else replace(tokenizer, pattern="unicode")
-    found = [_beginning(partitions[number], rules, max_bytes // len(numbers)) for number in numbers.tolist()]
+    found = [
+        _beginning(partitions[number], rules, max_bytes // len(numbers), SAMPLE_TYPES // len(numbers))
+        for number in numbers.tolist()
+    ]
     # A range of a compressed file in which no stream begins holds nothing: another partition reads its documents.
     samples = [sample for sample in found if sample.n_tokens] or found
     whole = named and len(numbers) == len(partitions) and all(sample.is_whole for sample in found)
     return _together(samples, is_whole=whole)
 
 
-def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int) -> CorpusSample:
+def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_words: int) -> CorpusSample:
     """Read the beginning of a partition, up to a place where the bytes read are those of the text that came."""
     words, progress = (
         scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section),
@@ -100,7 +106,8 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int) -> Co
     n_bytes = n_text = n_documents = 0
     segments, is_whole = [np.zeros(0, np.int64)], True
     for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
-        if n_text >= max_bytes and progress.n_bytes_read > n_bytes:
+        enough = n_text >= max_bytes or words.n_words >= max_words
+        if enough and progress.n_bytes_read > n_bytes:
             is_whole = False
             break
         scanned = words.scan(batch)

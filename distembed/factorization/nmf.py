@@ -451,11 +451,6 @@ class SemanticNMF(_Factorization):
             square over the words of X, or not symmetric.
         """
         check_options(self)
-        if self.shift < 1 or self.semantic_weight < 0:
-            raise ValueError(
-                f"shift is {self.shift} and semantic_weight is {self.semantic_weight}; give shift >= 1 and "
-                "semantic_weight >= 0."
-            )
         with one_blas_thread():
             matrix, facts = self._documents(X)
             semantic = _semantic_matrix(M, matrix.shape[1], self.shift)

@@ -16,6 +16,8 @@ import distembed as de
 from distembed.evaluation import imputation as evaluation
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables.domain import join, read_domain, read_known
+from distembed.pipeline.tables.files import read_columns
+from distembed.pipeline.tables.rows import Domain
 
 pytestmark = pytest.mark.slow
 
@@ -217,3 +219,40 @@ def test_domains_and_metrics(shared, domain):
                 imputed(X, Y, metric=metric), domain.labels, n_neighbors=(1, 5, 10)
             )
             print(f"{space}, {name}: {found}")
+
+
+def test_columns_of_different_sizes(shared):
+    """Print sectors of neighbors and the hold-out of returns beside revenue and staff, raw and standardized."""
+    folder = shared / "data" / "lsi"
+    prices, tokens = (
+        read_columns(str(folder / f)) for f in ("sp500_close_2015_2018.csv.xz", "sp500_token.csv")
+    )
+    months = [date[:7] for date in prices.pop("date")]
+    ends = [i for i in range(len(months)) if i + 1 == len(months) or months[i] != months[i + 1]]
+    closes = {
+        name: np.array([float(text or "nan") for text in column])[ends] for name, column in prices.items()
+    }
+    listed = [row for row, symbol in enumerate(tokens["Symbol"]) if symbol in closes]
+    whole = [row for row in listed if (closes[tokens["Symbol"][row]] > 0).all()]
+    random = np.random.default_rng(0)
+    rows = []
+    for row in whole:
+        close = closes[tokens["Symbol"][row]]
+        rows.append([*(close[1:] / close[:-1] - 1), random.lognormal(23, 1.2), random.lognormal(10, 1.3)])
+    labels, X = [tokens["Sector"][row] for row in whole], np.array(rows)
+    raw = Domain([tokens["nGram"][row] for row in whole], X, [], labels, [], [])
+    for name, matrix in {"raw": X, "standardized": (X - X.mean(axis=0)) / X.std(axis=0)}.items():
+        Y = company_vectors(shared, raw, "google")
+        known, vectors = np.flatnonzero(~np.isnan(Y[:, 0])), imputed(matrix, Y)
+        for what, rest in {"all": np.arange(len(X)), "known": known}.items():
+            others = np.setdiff1d(np.arange(len(X)), known)
+            found = [same_label(vectors, np.array(labels), row, rest[rest != row]) for row in others]
+            print(f"{name}: {np.mean(found):.3f} of the {what} neighbors of an imputed name have its sector")
+        show(evaluation.hold_out(matrix, Y, methods()))
+
+
+def same_label(vectors, labels, row, others):
+    """Return the share of the ten nearest others by cosine that have the label of a row."""
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    nearest = others[np.argsort(-units[others] @ units[row], kind="stable")[:10]]
+    return (labels[nearest] == labels[row]).mean()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import distembed as de
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import plan_job
+from distembed.pipeline.systems.imputation import stages
 
 from .conftest import by_a_new_interpreter, digest_here, run
 from .processes import distembed as subprocess_distembed
@@ -285,6 +287,41 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert "the power is gone" in done.output
     assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
     assert digest_here(job, tmp_path / "w") == digest_here(job, finished[0])
+
+
+def test_a_hold_out_that_failed_goes_on_fold_by_fold(
+    job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = []
+
+    def imputed_rows(*arguments: Any) -> Any:
+        if len(solved) == 2:  # the first fold is done: the imputation and its shuffled control
+            raise OSError("the power is gone")
+        solved.append(arguments)
+        return plain(*arguments)
+
+    def count(*arguments: Any) -> Any:
+        solved.append(arguments)
+        return plain(*arguments)
+
+    plain = stages._imputed_rows
+    shutil.copytree(finished[0], tmp_path / "w")
+    settings = ("--set", "evaluation.random_state=3")
+    fresh = run("run", job, "--workspace", tmp_path / "fresh", *settings)
+    assert fresh.exit_code == 0, fresh.output
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "_imputed_rows", imputed_rows)
+        done = run("run", job, "--workspace", tmp_path / "w", "--replace", *settings)
+    assert "the power is gone" in done.output
+    solved.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "_imputed_rows", count)
+        assert run("run", job, "--workspace", tmp_path / "w", *settings).exit_code == 0
+    assert len(solved) == 2
+    digests = [
+        de.Workspace.open(tmp_path / name).describe("hold_out_names").digest for name in ("w", "fresh")
+    ]
+    assert digests[0] == digests[1]
 
 
 def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
