@@ -57,14 +57,14 @@ def training_matrix(estimator: Any, X: Any, **rules: Any) -> Any:
     return checked_matrix(X, estimator=estimator, reset=True, **rules)
 
 
-def new_matrix(estimator: Any, X: Any, *, learnt: str, **rules: Any) -> Any:
+def new_matrix(estimator: Any, X: Any, *, learned: str, **rules: Any) -> Any:
     """Return a matrix of new rows for a fitted estimator, checked.
 
     Parameters
     ----------
     estimator : scikit-learn estimator
     X : array-like, SciPy sparse matrix or Dask array (r, m)
-    learnt : str
+    learned : str
         The attribute that a fit leaves.
     rules : see `checked_matrix`
 
@@ -75,7 +75,7 @@ def new_matrix(estimator: Any, X: Any, *, learnt: str, **rules: Any) -> Any:
     ValueError
         If X has other columns than the fit saw, by number or by name.
     """
-    check_is_fitted(estimator, learnt)
+    check_is_fitted(estimator, learned)
     return checked_matrix(X, estimator=estimator, reset=False, **rules)
 
 

@@ -375,18 +375,18 @@ def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
         ) from error
     except json.JSONDecodeError as error:
         raise json_error(
-            partition, offset, f"is not JSON ({error.msg} at column {error.colno}); mend the line"
+            partition, offset, f"is not JSON ({error.msg} at column {error.colno}); correct the line"
         ) from error
     except RecursionError as error:
-        raise json_error(partition, offset, "is nested too deeply; mend the line") from error
+        raise json_error(partition, offset, "is nested too deeply; correct the line") from error
     except ValueError as error:
         digits = sys.get_int_max_str_digits()
         raise json_error(
             partition, offset, f"holds an integer of over {digits} digits; write it as text"
         ) from error
     if not isinstance(record, dict):
-        one = (
-            "; give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "; mend the line"
+        advice = "give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "correct the line"
+        raise json_error(partition, offset, f"is a JSON {type(record).__name__}, not an object; {advice}")
         )
         raise json_error(partition, offset, f"is a JSON {type(record).__name__}, not an object{one}")
     return record
@@ -419,7 +419,7 @@ def encoded(partition: Partition, offset: int, text: str) -> bytes:
         return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(text[error.start]):04x}"
-        what = f"holds {escape}, half of a character; mend the line, or give {replaced(partition)}"
+        what = f"holds {escape}, half of a character; correct the line, or give {replaced(partition)}"
         raise json_error(partition, offset, what) from error
 
 
@@ -504,7 +504,7 @@ def parquet_batch(
     columns = {field: as_text(records.column(field)) for field in records.schema.names}
     bad = bad_rows(columns) if partition.errors == "strict" else {}
     for row, field in bad.items():
-        reason = f'is not UTF-8 in column "{field}"; mend the row, or give {replaced(partition)}'
+        reason = f'is not UTF-8 in column "{field}"; correct the row, or give {replaced(partition)}'
         number = f"row {place.n_before + place.row + row + 1}"
         progress.pass_over(partition, RecordError(BadRecord(partition.url, number, reason)))
     rows = np.delete(np.arange(records.num_rows), list(bad))

@@ -352,7 +352,7 @@ def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
 
 def xml_error(partition: Partition, error: expat.ExpatError, place: str) -> RecordError:
     """Return an error that names the place."""
-    reason = f"is malformed XML ({expat.ErrorString(error.code)}); mend it or download the file again"
+    reason = f"is malformed XML ({expat.ErrorString(error.code)}); correct it or download the file again"
     return RecordError(BadRecord(partition.url, place, reason))
 
 
@@ -437,7 +437,7 @@ class PageParser:
         title = self.head.get("title", "")
         number = self.head.get("ns")
         if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
-            reason = f"has the namespace {number[:20]!r}, which is no number; mend the page"
+            reason = f"has the namespace {number[:20]!r}, which is no number; correct the page"
             raise RecordError(BadRecord(self.partition.url, f"page {self.head.get('id', '')}", reason))
         return Page(
             title,

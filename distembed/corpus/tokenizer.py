@@ -375,7 +375,7 @@ class CallableScanner:
         if not isinstance(tokens, Iterable):
             raise TypeError(
                 f"The tokenizer {self.tokenizer.pattern!r} returned {type(tokens).__name__}, not an iterable of "
-                "words; mend the function."
+                "words; correct the function."
             )
         self.segment.extend(tokens)
         if len(self.segment) >= self.tokenizer.min_border_tokens:
@@ -392,7 +392,7 @@ class CallableScanner:
                 if not isinstance(token, str):
                     raise TypeError(
                         f"The tokenizer {self.tokenizer.pattern!r} returned the word {token!r}, which is "
-                        f"{type(token).__name__} and not text; mend the function."
+                        f"{type(token).__name__} and not text; correct the function."
                     )
                 self.stats.append([0, 0, -1])
             stats = self.stats[word]

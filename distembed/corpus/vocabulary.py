@@ -169,7 +169,7 @@ def load_text(path: Path) -> Vocabulary:
             word, _, count = line.rstrip("\n").rpartition(" ")
             if not word or not count.isdecimal():
                 raise ValueError(
-                    f'{path}, line {number}: {line.rstrip()!r} is not "word count"; mend the line.'
+                    f'{path}, line {number}: {line.rstrip()!r} is not "word count"; correct the line.'
                 )
             words.append(word)
             counts.append(int(count))

@@ -253,7 +253,7 @@ class SphericalKMeans(DocumentClusterer):
             return like_input(cosines, X)
 
     def _new(self, X: Any) -> Any:
-        return new_matrix(self, X, learnt="centroids_", nonnegative=True)
+        return new_matrix(self, X, learned="centroids_", nonnegative=True)
 
 
 def unit_rows(matrix: Array) -> Array:

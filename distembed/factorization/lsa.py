@@ -84,7 +84,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Return X V S^(exponent - 1), (n × k), for rows of the same features."""
-        matrix = new_matrix(self, X, learnt="components_")
+        matrix = new_matrix(self, X, learned="components_")
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
         return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)

@@ -165,7 +165,7 @@ class _Factorization(DocumentClusterer):
             If X has another number of words, or holds negative, NaN or infinite values.
         """
         with one_blas_thread():
-            matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
+            matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
             return like_input(self._solved(matrix), X)
 
     def _solved(self, matrix: Array) -> Array:
@@ -196,7 +196,7 @@ class _Factorization(DocumentClusterer):
             As `transform`.
         """
         with one_blas_thread():
-            matrix = row_blocks(new_matrix(self, X, learnt="word_factors_", nonnegative=True))
+            matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
             return compute(_labels(self._solved(matrix), self.document_norms_)).ravel()
 
     @classmethod

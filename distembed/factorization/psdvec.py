@@ -113,7 +113,7 @@ class PSDVec(BaseEstimator):
         The cut-off of the core's weights, inf for none, and the largest weight, by which all are divided.
     noncore_cutoff_, noncore_scale_ : float
         The same of the noncore words' weights, which `transform` uses: a new word is weighed like those of the
-        fit, whatever words are solved with it. Those of the core until `fit_noncore` has learnt its own.
+        fit, whatever words are solved with it. Those of the core until `fit_noncore` has learned its own.
     total_count_ : float
         Occurrences of all words of the fit, which the probabilities of words are shares of.
     core_counts_, core_row_totals_ : (n_core,) float64
@@ -262,7 +262,7 @@ class PSDVec(BaseEstimator):
         noncore_scale: float | None = None,
         total_count: float | None = None,
     ) -> PSDVec:
-        """Take core vectors learnt before, so that `fit_noncore` and `transform` solve words against them.
+        """Take core vectors learned before, so that `fit_noncore` and `transform` solve words against them.
 
         Parameters
         ----------
@@ -280,12 +280,12 @@ class PSDVec(BaseEstimator):
         self.core_vectors_ = core_vectors
         self.core_counts_ = _checked_length(word_counts, self.n_core_, "word_counts")
         self.core_row_totals_ = _checked_length(row_totals, self.n_core_, "row_totals")
-        learnt = {
+        learned = {
             "noncore_cutoff": noncore_cutoff,
             "noncore_scale": noncore_scale,
             "total_count": total_count,
         }
-        for name, value in learnt.items():
+        for name, value in learned.items():
             setattr(self, f"{name}_", value)
         return self
 
@@ -333,7 +333,7 @@ class PSDVec(BaseEstimator):
         ------
         ValueError
             If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
-            fit learnt beside it.
+            fit learned beside it.
         """
         rows, columns = self._new_blocks(new_rows, new_columns)
         m, weighting = rows.shape[0], self._learnt_weighting()

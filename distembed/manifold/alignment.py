@@ -458,7 +458,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         """Return new rows of a set after checking them, sparse or dense like the set."""
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
         if not data_set:
-            return _stored_like(new_matrix(self, X, learnt="embedding_", sparse=sparse), fitted)
+            return _stored_like(new_matrix(self, X, learned="embedding_", sparse=sparse), fitted)
         rows = checked_matrix(X, estimator=self, sparse=sparse)
         if rows.shape[1] != fitted.shape[1]:
             raise ValueError(

@@ -179,7 +179,7 @@ class LatentSemanticImputation(BaseEstimator):
         return self
 
     def set_graph(self, graph: Any) -> LatentSemanticImputation:
-        """Take a graph learnt before, or one's own; see `fit`."""
+        """Take a graph learned before, or one's own; see `fit`."""
         self.graph_ = sp.csr_array(graph, copy=True)
         self.graph_.sum_duplicates()
         return self

@@ -189,7 +189,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def transform(self, X: Any) -> Any:
         """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
-        rows = row_blocks(new_matrix(self, X, learnt="components_"))
+        rows = row_blocks(new_matrix(self, X, learned="components_"))
         return like_input(sparse_times(rows, whole(self.components_.T)), X)
 
     def _check_options(self, X: Any) -> None:

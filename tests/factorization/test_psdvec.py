@@ -148,10 +148,10 @@ def test_the_scale_of_noncore_weights_is_the_largest_of_both_orders(order):
 def test_a_core_that_was_set_transforms_with_what_the_fit_learnt():
     fitted = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
     core = fitted.core_vectors_, WORD_COUNTS[:CORE], COUNTS.sum(1)[:CORE]
-    learnt = {
+    learned = {
         name: getattr(fitted, f"{name}_") for name in ("noncore_cutoff", "noncore_scale", "total_count")
     }
-    again = PSDVec(D).set_core(*core, **learnt).transform(*noncore_counts())
+    again = PSDVec(D).set_core(*core, **learned).transform(*noncore_counts())
     np.testing.assert_array_equal(again, fitted.transform(*noncore_counts()))
     with pytest.raises(ValueError, match="set without noncore_cutoff, noncore_scale and total_count"):
         PSDVec(D).set_core(*core).transform(*noncore_counts())

@@ -21,6 +21,7 @@ from distembed.corpus.growth_blocks import expected_counts, mean_window, n_types
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.corpus.stop_words import stop_words_of
 from distembed.counting.blocks import keep_probability
+from distembed.display import plural
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
     CorpusJob,
@@ -71,7 +72,7 @@ class CorpusSizes(NamedTuple):
         tokens = _number(self.n_tokens, exact="tokens" in self.counted)
         words = _number(self.n_words, exact="vocabulary" in self.counted)
         return (
-            f"{format_bytes(self.input_bytes)} of input in {self.n_partitions} partitions; "
+            f"{format_bytes(self.input_bytes)} of input in {plural(self.n_partitions, 'partition')}; "
             f"{tokens} tokens, {words} words"
         )
 

@@ -33,7 +33,7 @@ def open_parquet(path: str, columns: Sequence[str], name_column: str | None) -> 
     """
     with fsspec.open(path, "rb") as file:
         try:
-            found = pq.ParquetFile(file)
+            found = pq.ParquetFile(file, page_checksum_verification=True)
         except pa.ArrowInvalid as error:
             raise MatrixError(
                 f"{path} is not a whole Parquet file ({error}): write or copy it again"
@@ -145,5 +145,7 @@ def _names(path: str, column: str | None) -> Sequence[str] | None:
     if column is None:
         return None
     with fsspec.open(path, "rb") as file:
-        table = pq.read_table(file, columns=[column], use_threads=False, pre_buffer=False)
+        table = pq.read_table(
+            file, columns=[column], use_threads=False, pre_buffer=False, page_checksum_verification=True
+        )
     return [str(name) for name in table.column(0).to_pylist()]

@@ -216,7 +216,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     core = ctx.workspace.array("core_vectors")
     counts = ctx.workspace.array("cooccurrence")
     n_core, n_words = core.shape[0], counts.shape[0]
-    vectors, learnt = core, {}
+    vectors, learned = core, {}
     if n_core < n_words:
         word_counts = vocabulary_of(ctx.workspace).counts
         row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
@@ -229,7 +229,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         )
         vectors = da.concatenate([core, noncore])
         names = ("noncore_cutoff", "noncore_scale", "total_count")
-        learnt = {name: str(getattr(model, f"{name}_")) for name in names}
+        learned = {name: str(getattr(model, f"{name}_")) for name in names}
     ctx.stage.store(
         "vectors",
         vectors,
@@ -238,7 +238,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         meaning="Word vectors; row i is word i of vocabulary.parquet.",
         progress=ctx.progress("vectors"),
     )
-    return {"n_noncore": n_words - n_core, **learnt}
+    return {"n_noncore": n_words - n_core, **learned}
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------

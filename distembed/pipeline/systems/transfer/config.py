@@ -76,12 +76,12 @@ class RepresentationSection(Section):
 
 
 class TransferTopicsSection(Section):
-    """`[topics]`: the proportions learnt on the first collection.
+    """`[topics]`: the proportions learned on the first collection.
 
     Attributes
     ----------
     method : str
-        How the topics of the first collection are learnt.
+        How the topics of the first collection are learned.
     n_topics : int
         The number of topics.
     n_iter : int
