@@ -385,10 +385,10 @@ def parsed(partition: Partition, offset: int, line: bytes) -> dict[str, Any]:
             partition, offset, f"holds an integer of over {digits} digits; write it as text"
         ) from error
     if not isinstance(record, dict):
-        advice = "give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "correct the line"
-        raise json_error(partition, offset, f"is a JSON {type(record).__name__}, not an object; {advice}")
+        advice = (
+            "give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "correct the line"
         )
-        raise json_error(partition, offset, f"is a JSON {type(record).__name__}, not an object{one}")
+        raise json_error(partition, offset, f"is a JSON {type(record).__name__}, not an object; {advice}")
     return record
 
 
