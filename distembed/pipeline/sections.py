@@ -184,7 +184,7 @@ class ReportSection(Section):
     Attributes
     ----------
     words : tuple of str
-        The words or names whose neighbors the report lists; by default the first few.
+        The words or names whose neighbors the report lists; by default a few of them.
     n_neighbors : int
         How many neighbors of each word are listed.
     n_map_words : int

@@ -9,6 +9,7 @@ import pytest
 
 import distembed as de
 from distembed.pipeline.words.content import content_words
+from distembed.pipeline.words.stages import words_shown
 
 from .conftest import run
 
@@ -80,3 +81,10 @@ def test_what_cannot_be_drawn_is_told(
     assert done.exit_code == 1
     assert sentence in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_words_shown_are_those_named_else_content_words():
+    words = ["the", "und", "of", "sea", "ship", "captain"]
+    assert words_shown(["ship", "kraken", "ship"], words, frozenset()) == ["ship"]
+    assert words_shown(["kraken"], words, frozenset({"und"})) == ["sea", "ship", "captain"]
+    assert words_shown([], ["the", "of"], frozenset()) == ["the", "of"]

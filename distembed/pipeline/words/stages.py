@@ -19,12 +19,16 @@ from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import count_values
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
+from distembed.pipeline.words.content import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
 if TYPE_CHECKING:
     from distembed.evaluation.scoring import Score
     from distembed.evaluation.sparse_space import SparseSpace
+
+WORDS_SHOWN = 5
+"""Words whose neighbors are shown where the job names none."""
 
 LISTED_ZERO_WORDS = 20
 """Words without a value in a space that are named."""
@@ -71,11 +75,11 @@ def read_scores(workspace: Workspace, name: str) -> list[Score]:
 
 
 def store_nearest(ctx: Context, name: str, space: str) -> None:
-    """Store the neighbors in a space of the report's words that are known, else of the first few words."""
+    """Store the neighbors in a space of the report's words that are known, else of the first content words."""
     from distembed.evaluation.sparse_space import nearest_words
 
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
-    asked = words_shown(ctx.job.report.words, words)
+    asked = words_shown(ctx.job.report.words, words, common_words(ctx.workspace))
     _store_json(
         ctx, name, nearest_words(ctx.workspace.array(space), words, asked, n=ctx.job.report.n_neighbors)
     )
@@ -87,10 +91,11 @@ def read_nearest(workspace: Workspace, name: str) -> Nearest:
     return found
 
 
-def words_shown(asked: Iterable[str], words: Sequence[str]) -> list[str]:
-    """Return the words asked for that are known, each once; where none is, the first few words."""
+def words_shown(asked: Iterable[str], words: Sequence[str], common: frozenset[str]) -> list[str]:
+    """Return the words asked for that are known, each once; where none is, the first few content words, or any."""
     known = set(words)
-    return [word for word in dict.fromkeys(asked) if word in known] or list(words[:5])
+    named = [word for word in dict.fromkeys(asked) if word in known]
+    return named or content_words(words, common)[:WORDS_SHOWN] or list(words[:WORDS_SHOWN])
 
 
 def words_without_vector(job: Job, workspace: Workspace) -> list[str]:

@@ -32,14 +32,16 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     vectors = stages.judged_vectors(job, workspace)
     scores = read_scores(workspace, stages.SCORES)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""
-    near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, vectors).items())
+    near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
     parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
     return "\n\n".join(part for part in parts if part)
 
 
-def neighbors(job: PSDVecJob, vectors: WordVectors) -> dict[str, list[tuple[str, float]]]:
-    """Return the nearest words of each word the job names and the vocabulary knows, else of the first few."""
-    words = words_shown(job.report.words, vectors.words)
+def neighbors(
+    job: PSDVecJob, workspace: Workspace, vectors: WordVectors
+) -> dict[str, list[tuple[str, float]]]:
+    """Return the nearest words of each word the job names and the vocabulary knows, else of content words."""
+    words = words_shown(job.report.words, vectors.words, common_words(workspace))
     n = min(job.report.n_neighbors, len(vectors) - 1)
     return {
         word: [(str(other), float(cosine)) for other, cosine in vectors.most_similar(word, n=n)] if n else []
@@ -71,7 +73,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
         _score_section(read_scores(workspace, stages.SCORES)),
-        report.neighbor_table(neighbors(job, vectors)),
+        report.neighbor_table(neighbors(job, workspace, vectors)),
         *_map(vectors, drawn),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
