@@ -188,7 +188,8 @@ def reduction(
 
 def delayed(value: Any, **options: Any) -> Any:
     """Return `dask.delayed` of a value, or of a function that is given aligned arrays."""
-    return dask.delayed(Aligned(value) if callable(value) else value, **options)
+    is_function = callable(value) and not isinstance(value, Delayed)
+    return dask.delayed(Aligned(value) if is_function else value, **options)
 
 
 def compute(collection: Any, **options: Any) -> Any:
@@ -228,13 +229,22 @@ def sent(value: Any) -> Any:
     Parameters
     ----------
     value : Any
-        It is large if it has `nbytes` and those are more than `LARGEST_LITERAL`.
+        It is large if its arrays have more than `LARGEST_LITERAL` bytes.
     """
     # a Delayed answers any attribute with another one
-    if isinstance(value, da.Array | Delayed | type) or getattr(value, "nbytes", 0) <= LARGEST_LITERAL:
+    if isinstance(value, da.Array | Delayed | type) or _n_bytes(value) <= LARGEST_LITERAL:
         return value
     cluster = _cluster()
-    return value if cluster is None else dask.delayed(cluster.scatter(value, broadcast=True))
+    if cluster is None:
+        return value
+    # Under the hash of its content, a value that is sent again while the first is released would be lost.
+    return dask.delayed(cluster.scatter(value, broadcast=True, hash=False))
+
+
+def _n_bytes(value: Any) -> int:
+    if hasattr(value, "indptr"):
+        return sum(getattr(value, name).nbytes for name in ("data", "indices", "indptr"))
+    return int(getattr(value, "nbytes", 0))
 
 
 def _cluster() -> Any:

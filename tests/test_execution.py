@@ -331,6 +331,10 @@ def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
         ),
         "a vector of every word": (ppmi(counts, row_totals=np.ones(4), column_totals=vector), None),
         "a literal": (map_blocks(np.multiply, blocks, matrix[:1, :1] + 0 * matrix[:10, :500]), None),
+        "a sparse matrix": (
+            row_blocks(csr_array(matrix), values_per_block=matrix.size).map_blocks(toarray, dtype=float),
+            matrix,
+        ),
         "a vocabulary": (
             count_document_terms(docs, vocabulary_of_many_words()).map_blocks(toarray, dtype=int),
             terms,
@@ -358,6 +362,16 @@ def test_a_large_value_reaches_a_cluster_outside_the_graph(processes, tmp_path):
             for name, (lazy, expected) in large_lifts(tmp_path).items():
                 found = compute(lazy)
                 assert expected is None or np.allclose(found, expected), name
+
+
+def test_a_large_value_that_is_sent_again_is_another_one_to_the_cluster(processes):
+    """Under one key the release of the first took the second with it: `cancelled for reason: lost dependencies`."""
+    from distributed import Client
+
+    vector = np.ones(N_LARGE)
+    with Client(processes):
+        keys = [next(iter(sent(vector).__dask_graph__().values())).key for _ in range(2)]
+    assert keys[0] != keys[1]
 
 
 def test_without_a_cluster_a_large_value_stays_where_it_is():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, delayed, map_blocks, whole
+from distembed.execution import blockwise, delayed, map_blocks, sent, whole
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.linalg.csr import row_range
@@ -63,7 +63,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
-        da.from_delayed(delayed(row_range(csr, i, j)), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
+        da.from_delayed(delayed(sent(row_range(csr, i, j))), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
         for i, j in pairwise(bounds)
     ]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
