@@ -139,7 +139,10 @@ def records_of(path: str) -> Records:
     suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
         with fsspec.open(path, "rb") as file:
-            batch = next(pq.ParquetFile(file).iter_batches(batch_size=SAMPLE_RECORDS), None)
+            batch = next(
+                pq.ParquetFile(file, page_checksum_verification=True).iter_batches(batch_size=SAMPLE_RECORDS),
+                None,
+            )
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -72,8 +72,10 @@ def run_blocks(
 
 
 def run_here() -> AbstractContextManager[Any]:
-    """Return a context in which blocks are computed by threads of this process, whatever the scheduler in force."""
-    context: AbstractContextManager[Any] = dask.config.set(scheduler="threads")
+    """Return a context in which blocks are computed by this process, also where a cluster is in force."""
+    context: AbstractContextManager[Any] = (
+        nullcontext() if _client() is None else dask.config.set(scheduler="threads")
+    )
     return context
 
 

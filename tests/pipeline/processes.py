@@ -27,11 +27,15 @@ for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
     importlib.import_module(_module.name)
 
 
-def _run(words: tuple[str, ...], folder: Path, output: Path, errors: Path) -> None:
+def _run(
+    words: tuple[str, ...], folder: Path, environment: dict[str, str], output: Path, errors: Path
+) -> None:
     """Be the command line in this process, the leader of a group of its own."""
     from distembed.pipeline import cli
 
     os.setsid()
+    os.environ.clear()  # that of the process it was forked from is as old as the first test
+    os.environ.update(environment)
     os.chdir(folder)
     for number, path in ((1, output), (2, errors)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
@@ -49,7 +53,9 @@ class Process:
         self._folder = tempfile.TemporaryDirectory(prefix="distembed-process-")
         self._output = Path(self._folder.name) / "output"
         self._errors = Path(self._folder.name) / "errors" if apart else self._output
-        self._process = CONTEXT.Process(target=_run, args=(words, Path.cwd(), self._output, self._errors))
+        self._process = CONTEXT.Process(
+            target=_run, args=(words, Path.cwd(), dict(os.environ), self._output, self._errors)
+        )
         self._process.start()
         self.pid: int = self._process.pid
 

@@ -26,7 +26,9 @@ def edges_table(job: NeighborsJob, workspace: Workspace) -> Table:  # noqa: ARG0
 def _pieces(paths: list[str]) -> Iterator[Piece]:
     for path in paths:
         with fsspec.open(path, "rb") as file:
-            table: pa.Table = pq.read_table(file, use_threads=False, pre_buffer=False)
+            table: pa.Table = pq.read_table(
+                file, use_threads=False, pre_buffer=False, page_checksum_verification=True
+            )
         for batch in table.to_batches():
             yield Piece(batch, None)
 
