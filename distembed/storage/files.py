@@ -146,7 +146,7 @@ class Folder:
             raise FileExistsError(f"{self.path(name)} exists.")
         try:
             self.fs.pipe_file(path, data, mode="create")
-        except NotImplementedError:  # no stub: fsspec raises it for a store without conditional writes
+        except NotImplementedError:  # of stores without conditional writes; tested above
             self.fs.pipe_file(path, data)
 
     def sync(self, names: Iterable[str]) -> None:

@@ -148,14 +148,6 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
     raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0')
 
 
-def check_smoothing(smoothing: float) -> None:
-    """Raise ValueError if the smoothing is not above 0 and below 1."""
-    if not 0 < smoothing < 1:
-        raise ValueError(
-            f"smoothing is {smoothing}; choose a number above 0 and below 1 (the paper uses 0.02)"
-        )
-
-
 def largest_count(counts: da.Array) -> float:
     """Return the largest stored value of an array of row blocks, 0 for none."""
     return float(compute(_per_block(counts, _block_maximum, 1, np.float64).max()))

@@ -77,7 +77,7 @@ def _partners(aligned: pa.Table | None, first: int, n: int) -> tuple[pa.Array, p
 
 
 def topics_table(job: TransferJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
-    """Return the top words of every topic of the first collection, a row a word, the heaviest first."""
+    """Return the top words of every topic of the first collection, one row per word, the heaviest first."""
     rows = workspace.table("topic_words").to_pylist()
     columns = {
         "topic": [row["topic"] for row in rows for _ in row["words"]],
