@@ -10,7 +10,7 @@ The data path, and the module of each step::
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate
+    -> numbers     evaluation            evaluate, explain_similarity
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
 
@@ -44,6 +44,7 @@ _HOME = {
     "FeaturePreservingEmbedding": "manifold.alignment",
     "SemisupervisedAlignment": "manifold.alignment",
     "evaluate": "evaluation.words",
+    "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
@@ -70,6 +71,7 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "explain_similarity",
     "ppmi",
     "read_corpus",
     "read_neighbors",
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
+    from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
