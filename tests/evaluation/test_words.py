@@ -368,6 +368,30 @@ PAIR_FILES = {
 }
 
 
+ORIGINAL_FILES = {
+    "SimLex-999.txt": (
+        "word1\tword2\tPOS\tSimLex999\tconc(w1)\tconc(w2)\tconcQ\tAssoc(USF)\tSimAssoc333\tSD(SimLex)\r\n"
+        "old\tnew\tA\t1.58\t2.72\t2.81\t2\t7.25\t1\t0.41\r\nsmart\tdumb\tA\t0.6\t1.75\t2.36\t1\t2.1\t1\t1.27\r\n"
+    ),
+    "SimVerb-3500.txt": "old\tnew\tV\t1.58\tNONE\nsmart\tdumb\tV\t0.6\tANTONYMS\n",
+    "combined.csv": "Word 1,Word 2,Human (mean)\r\nold,new,1.58\r\nsmart,dumb,0.6\r\n",
+    "set1.csv": "Word 1,Word 2,Human (mean),1,2,3\r\nold,new,1.58,1,2,1\r\nsmart,dumb,0.6,0,1,0.5\r\n",
+    "rw.txt": "old\tnew\t1.58\t1\t2\t1\nsmart\tdumb\t0.6\t0\t1\t1\n",
+    "MTURK-771.csv": "old,new,1.58\nsmart,dumb,0.6\n",
+    "MEN_dataset_natural_form_full": "old new 1.580000\nsmart dumb 0.600000\n",
+    "blanks with a header": "word1 word2 score\nold new 1.58\nsmart dumb 0.6\n",
+}
+"""The first lines of the files as their authors distribute them, with other words."""
+
+
+@pytest.mark.parametrize("name", ORIGINAL_FILES)
+def test_files_of_pairs_as_their_authors_distribute_them(tmp_path, name):
+    (tmp_path / name).write_bytes(ORIGINAL_FILES[name].encode())
+    read = read_word_set(tmp_path / name)
+    assert read.pairs == [("old", "new"), ("smart", "dumb")]
+    assert read.scores.tolist() == [1.58, 0.6]
+
+
 @pytest.mark.parametrize("kind", PAIR_FILES)
 def test_lists_of_pairs_as_people_write_them(tmp_path, kind):
     text, encoding = PAIR_FILES[kind]
@@ -388,7 +412,7 @@ def test_bad_sets(tmp_path, name):
 def test_folders(tmp_path, vectors):
     with pytest.raises(WordSetError, match="holds no evaluation set"):
         find_word_sets(tmp_path)
-    (tmp_path / "README.txt").write_text("What these files are about, in words.\n")
+    (tmp_path / "README.txt").write_text("What these files are\nabout, in words.\n")
     (tmp_path / "pairs.txt").write_text("w1 w2 1\nw3 w4 2\nw1 w5 3\n")
     (tmp_path / "crosslingual").mkdir()
     (tmp_path / "crosslingual/de-en.txt").write_text("Haus house 9\n")
