@@ -184,12 +184,30 @@ def test_synonym_policy():
         ["q", "right", "wrong", "twin", "a_hurry"], [[1, 0], [1, 0.1], [0, 1], [1, 0.1], [1, 0]]
     )
     options = [("right", "wrong"), ("wrong", "right"), ("right", "twin", "wrong"), ("right", "nobody")]
-    options += [("nobody", "wrong"), ("a hurry", "wrong"), ("right", "nobody", "wrong")]
-    score = one(evaluate_sets(vectors, [SynonymSet("s", ["q"] * 7, options)]))
-    assert (score.known, score.total) == (5, 7)
-    assert score.value == pytest.approx((1 + 0 + 0.5 + 1 + 1) / 5)
-    zero = one(evaluate_sets(vectors, [SynonymSet("s", ["q"] * 7, options)], Policy(unknown="zero")))
-    assert zero.value == pytest.approx(3.5 / 7)
+    options += [("nobody", "wrong"), ("a hurry", "wrong"), ("wrong", "right", "twin", "nobody")]
+    questions = SynonymSet("s", ["q"] * 7, options)
+    score = one(evaluate_sets(vectors, [questions]))
+    assert (score.known, score.total, score.policy) == (4, 7, "lower case, unknown skip")
+    assert score.value == pytest.approx((1 + 0 + 0.5 + 1) / 4)
+    zero = one(evaluate_sets(vectors, [questions], Policy(unknown="zero")))
+    assert zero.value == pytest.approx(2.5 / 7)
+
+
+def test_unknown_options_are_dropped_when_asked_and_chance_is_shown():
+    vectors = WordVectors(["q", "right", "wrong", "far"], [[1, 0], [1, 0.1], [0, 1], [-1, 0]])
+    options = [
+        ("right", "wrong", "far", "nobody"),
+        ("wrong", "right"),
+        ("right", "nobody"),
+        ("right", "wrong"),
+    ]
+    questions = SynonymSet("s", ["q", "q", "q", "nobody"], options)
+    accuracy, chance = evaluate_sets(vectors, [questions], Policy(synonym_options="known"))
+    assert accuracy.policy == "lower case, unknown skip, unknown options dropped"
+    assert (accuracy.metric, accuracy.value, accuracy.known) == ("accuracy", 0.5, 2)
+    assert (chance.metric, chance.value, chance.known) == ("chance", pytest.approx((1 / 3 + 1 / 2) / 2), 2)
+    with pytest.raises(ValueError, match="synonym_options is 'some'; give one of 'all', 'known'"):
+        evaluate_sets(vectors, [questions], Policy(synonym_options="some"))
 
 
 def test_categories_of_separate_clusters_are_pure():
