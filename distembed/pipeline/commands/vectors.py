@@ -12,7 +12,7 @@ from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case
+    from distembed.evaluation.scoring import Case, Options
 
 
 @click.command()
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     help="How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
     "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
 )
+@click.option(
+    "--synonym-options",
+    type=click.Choice(["all", "known"]),
+    default="all",
+    show_default=True,
+    help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
+    "then left out, and the accuracy of a random choice is shown as well.",
+)
 @one_sentence
 def evaluate(
     vectors: tuple[str, ...],
@@ -43,6 +51,7 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
     case: Case,
+    synonym_options: Options,
 ) -> None:
     """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
 
@@ -55,7 +64,9 @@ def evaluate(
     from distembed.pipeline.runner import load_vectors
 
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    scores = evaluation.compare(files, sets, same_words=same_words, case=case)
+    scores = evaluation.compare(
+        files, sets, same_words=same_words, case=case, synonym_options=synonym_options
+    )
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
