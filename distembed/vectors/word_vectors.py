@@ -115,6 +115,10 @@ class WordVectors:
     def _size(self) -> str:
         return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}"
 
+    def __sklearn_clone__(self) -> WordVectors:
+        """Return the vectors themselves where an estimator that holds them is cloned: they are not changed by it."""
+        return self
+
     def __len__(self) -> int:
         return len(self._words)
 
