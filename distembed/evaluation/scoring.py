@@ -19,6 +19,9 @@ Space = WordVectors | SparseSpace
 Unknown = Literal["skip", "zero", "subwords"]
 """How items with unknown words count: left out, as wrong, or answered with vectors composed from n-grams."""
 
+Options = Literal["all", "known"]
+"""Which options of a synonym question must be known: all of them, or the answer and one distractor."""
+
 Case = Literal["auto", "lower", "keep", "ignore"]
 """Which spellings of a word of a set are looked up; see `SPELLINGS`."""
 
@@ -35,14 +38,16 @@ MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is und
 
 
 class Policy(NamedTuple):
-    """How words are looked up, how unknown words count, and the seed of random choices."""
+    """How words are looked up, how unknown words count, the seed of random choices, and which options are needed."""
 
     case: Case = "auto"
     unknown: Unknown = "skip"
     seed: int = 0
+    synonym_options: Options = "all"
 
     def __str__(self) -> str:
-        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}"
+        dropped = ", unknown options dropped" if self.synonym_options == "known" else ""
+        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}{dropped}"
 
     def for_words(self, words: Iterable[str]) -> Policy:
         """Return the policy as it acts on a vocabulary: only lower case can be known where all its words are."""

@@ -14,6 +14,8 @@ Conventions, the same for every set:
   unknown words join the vocabulary, so that they may answer an analogy of that set too. Every score counts
   the items whose words are all known, those answered with a composed vector, and all, because scores of different
   vocabularies compare only on the same items: see `compare`.
+- A synonym question with an unknown option is unknown; with `synonym_options="known"` the unknown options are left
+  out, and the accuracy of a random choice is shown as well, because fewer options are easier.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
 - Intervals are bootstrap percentiles over items, 95 %, from one seed.
 """
@@ -35,12 +37,14 @@ from distembed.evaluation.priming import evaluate_associations, evaluate_priming
 from distembed.evaluation.scoring import (
     SPELLINGS,
     Case,
+    Options,
     Policy,
     Score,
     Space,
     Unknown,
     bootstrap_interval,
     cosine_table,
+    form_to_compose,
     known_cosines,
     mean_score,
     row_table,
@@ -76,6 +80,7 @@ def evaluate(
     *,
     case: Case = "auto",
     unknown: Unknown = "skip",
+    synonym_options: Options = "all",
     restrict: Iterable[str] | None = None,
     max_words: int | None = None,
     seed: int = 0,
@@ -92,6 +97,8 @@ def evaluate(
         The spellings in which a word is looked up; see the conventions of this module.
     unknown : {"skip", "zero", "subwords"}
         How items with unknown words count; see the conventions of this module.
+    synonym_options : {"all", "known"}
+        Whether a synonym question needs all its options, or only the answer and one distractor.
     restrict : iterable of str, optional
         If given, only these words count as known and may be answers.
     max_words : int, optional
@@ -109,11 +116,11 @@ def evaluate(
     Raises
     ------
     ValueError
-        If a file is not in its format, no word of `restrict` is known, `case` or `unknown` is not one of its
-        choices, or no item of any set is known.
+        If a file is not in its format, no word of `restrict` is known, no item of any set is known, or `case`,
+        `unknown` or `synonym_options` is not one of its choices.
     """
     limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
-    return known_scores(limited, read, Policy(case, unknown, seed))
+    return known_scores(limited, read, Policy(case, unknown, seed, synonym_options))
 
 
 def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
@@ -122,10 +129,11 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
     for option, value, choices in (
         ("case", policy.case, get_args(Case)),
         ("unknown", policy.unknown, get_args(Unknown)),
+        ("synonym_options", policy.synonym_options, get_args(Options)),
     ):
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
-    _check_unknown(vectors, policy, "")
+    _check_unknown(vectors, policy)
     policy = policy.for_words(vectors.words)
     scores, every = list[Score](), list(sets)
     score_set = _with_composed_words if policy.unknown == "subwords" else _with_known_words
@@ -135,12 +143,12 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
     return scores
 
 
-def _check_unknown(vectors: Space, policy: Policy, name: str) -> None:
+def _check_unknown(vectors: Space, policy: Policy, name: str = "these vectors") -> None:
     can_compose = isinstance(vectors, WordVectors) and vectors.subwords is not None
     if policy.unknown == "subwords" and not can_compose:
         raise ValueError(
-            f'unknown is "subwords", but {name or "these vectors"} have no table of n-grams to compose words from: '
-            'give a workspace or file that has one, or unknown="skip"'
+            f'unknown is "subwords", and there is no table of n-grams to compose words from in {name}: give a '
+            'workspace or file that has one, or unknown="skip"'
         )
 
 
@@ -200,7 +208,6 @@ def known_scores(
     ValueError
         If no item of any set is known; the message gives the reason.
     """
-    _check_unknown(vectors, policy or Policy(), name)
     scores = evaluate_sets(vectors, sets, policy)
     if sets and not any(score.known + score.composed for score in scores):
         reason = why_unknown(vocabulary or vectors.words, sets, policy or Policy())
@@ -259,13 +266,16 @@ def compare(
     same_words: bool = True,
     case: Case = "auto",
     unknown: Unknown = "skip",
+    synonym_options: Options = "all",
     max_words: int | None = None,
     seed: int = 0,
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
     loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
-    read, policy = find_word_sets(sets), Policy(case, unknown, seed)
+    read, policy = find_word_sets(sets), Policy(case, unknown, seed, synonym_options)
+    for name, vectors in loaded.items():
+        _check_unknown(vectors, policy, name)
     return {
         name: known_scores(
             _limited(vectors, common, None), read, policy, name=name if len(loaded) > 1 else ""
@@ -369,27 +379,36 @@ def _answer_block(
 def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> list[Score]:
     """Return the accuracy of choosing the option with the largest cosine.
 
-    A question is known when the question word, the answer and at least one distractor are. An unknown
-    option is never chosen; k options that tie for the largest cosine give credit 1/k to the answer among
-    them.
+    A question is known when its word and all its options are. With `synonym_options="known"` it is known when its
+    word, the answer and one distractor are, and unknown distractors are left out; the accuracy of a random choice,
+    which rises with every option that is left out, is then a score of its own. k options that tie for the largest
+    cosine give credit 1/k to the answer among them.
     """
-    points = np.array(
-        [
-            choice_credit(vectors, word_rows(vectors, [question, *options], policy))
-            for question, options in zip(choices.questions, choices.options, strict=True)
-        ]
-    )
+    rows = [
+        word_rows(vectors, [question, *options], policy)
+        for question, options in zip(choices.questions, choices.options, strict=True)
+    ]
+    points = np.array([choice_credit(vectors, each, options=policy.synonym_options) for each in rows])
     known = points >= 0
     used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
-    return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
+    counts = int(known.sum()), len(points)
+    accuracy = mean_score(choices.name, ("synonym", "accuracy"), used, counts, policy)
+    if policy.synonym_options == "all":
+        return [accuracy]
+    left = np.array(
+        [1 / np.count_nonzero(each[1:] >= 0) if k else 0 for each, k in zip(rows, known, strict=True)]
+    )
+    chance = left[known] if policy.unknown == "skip" else left
+    value = float(chance.mean()) if chance.size else math.nan
+    return [accuracy, accuracy._replace(metric="chance", value=value, interval=None)]
 
 
-def choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
-    """Return the credit for one question (rows of question, answer, distractors); -1 if unknown."""
-    options = rows[1:][rows[1:] >= 0]
-    if rows[0] < 0 or rows[1] < 0 or options.size < 2:
+def choice_credit(vectors: Space, rows: NDArray[np.int64], *, options: Options = "all") -> float:
+    """Return the credit for one question (rows of question, answer, distractors); -1 if it is not known."""
+    known = rows[1:][rows[1:] >= 0]
+    if rows[0] < 0 or rows[1] < 0 or known.size < (2 if options == "known" else rows.size - 1):
         return -1.0
-    pairs = np.column_stack([np.full_like(options, rows[0]), options])
+    pairs = np.column_stack([np.full_like(known, rows[0]), known])
     return blocks.choose(vectors.similarities(pairs))
 
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.encodings import detect_encoding
-from distembed.evaluation.similarity_files import PairsError, parse_number, read_scored_pairs
+from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 
 FORMATS_PAGE = "docs/evaluation_files.md"
 SHOWN_FILES = 10
@@ -252,15 +252,12 @@ def _recognized_by_line(path: Path, lines: Lines) -> WordSet | None:
     first = lines[0][1]
     if "|" in first:
         return _read_synonyms(path, lines)
-    n_fields = len(first.split())
-    if first.startswith(":") or n_fields == 4:
-        return _read_analogies(path, lines)
-    is_pair = n_fields >= 3 and parse_number(_fields(first)[-1]) is not None
-    return _read_similarities(path, lines) if is_pair else None
+    of_four_words = all(len(line.split()) == 4 for _, line in lines[:2])
+    return _read_analogies(path, lines) if first.startswith(":") or of_four_words else None
 
 
 def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
-    """Read a list of pairs whose columns are delimited by more than blanks, or return None."""
+    """Read a list of pairs with scores, or return None."""
     try:
         found = read_scored_pairs(lines)
     except PairsError as error:
@@ -313,18 +310,6 @@ def _bad_line(path: Path, number: int, line: str, expected: str) -> WordSetError
     return WordSetError(
         f"{path}, line {number}: {line[:60]!r}, expected {expected}; correct or remove the line"
     )
-
-
-def _read_similarities(path: Path, lines: Lines) -> SimilaritySet:
-    pairs, scores = [], []
-    for number, line in lines:
-        fields = _fields(line)
-        score = parse_number(fields[2]) if len(fields) == 3 else None
-        if score is None:
-            raise _bad_line(path, number, line, "two words and a score")
-        pairs.append((fields[0], fields[1]))
-        scores.append(score)
-    return SimilaritySet(_stem(path), pairs, np.array(scores))
 
 
 def _read_analogies(path: Path, lines: Lines) -> AnalogySet:

@@ -5,14 +5,14 @@ fastText composes all vectors when it answers. With the n-grams :math:`g_w` of `
 .. math:: \frac{x_w + \sum_{g \in g_w} z'_g}{|g_w| + 1} \text{ for its words,} \qquad
           \frac{1}{|g_w|} \sum_{g \in g_w} z'_g \text{ for other strings.}
 
-A `SubwordTable` with mean m and rows z is written as z' = z + m, in every bucket, which gives an unknown string exactly its
-composed vector, and the word vectors v as :math:`x_w = (|g_w| + 1) v_w - \sum_g z'_g`, which gives a known word exactly
-its own. The matrix of the output layer, which only training uses, has no rows.
+A `SubwordTable` with mean m and rows z is written as z' = z + m, in every bucket, which gives an unknown string exactly
+its composed vector, and the word vectors v as :math:`x_w = (|g_w| + 1) v_w - \sum_g z'_g`, which gives a known word
+exactly its own. The matrix of the output layer, which only training uses, has no rows.
 
-Layout, little-endian: int32 magic and version; twelve int32 and one float64 of options; int32 entries, words and labels, int64
-tokens and pruned n-grams; for each entry its UTF-8 bytes, a zero byte, int64 count and int8 type; one byte, whether
-the matrix is quantized; int64 rows and columns, and the rows as float32, first those of the words, then those of the
-buckets; the same again for the output layer. Read from fastText's sources, version 0.9.2.
+Layout, little-endian: int32 magic and version; twelve int32 and one float64 of options; int32 entries, words and
+labels, int64 tokens and pruned n-grams; for each entry its UTF-8 bytes, a zero byte, int64 count and int8 type; one
+byte, whether the matrix is quantized; int64 rows and columns, and the rows as float32, first those of the words, then
+those of the buckets; the same again for the output layer. Read from fastText's sources, version 0.9.2.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def write_fasttext(
 ) -> None:
     """Write words, vectors and n-grams as a model of fastText; n-grams that are not hashed yet are hashed.
 
-    The counts of the words, which only training and pruning use, are their ranks from the end. Vectors that are composed
-    by fastText are not divided by their length, also where the table says so.
+    The counts of the words, which only training and pruning use, are their ranks from the end. Vectors that fastText
+    composes are not divided by their length, also where the table says so.
     """
     table = None if subwords is None else replace(_hashed(subwords), normalized=False)
     file.write(MAGIC + struct.pack("<i", VERSION) + _ARGUMENTS.pack(*_options(vectors, table)))
@@ -207,8 +207,8 @@ def _read_options(data: _Bytes, source: Source) -> _Options:
     magic, (version,) = data.take(len(MAGIC)), struct.unpack("<i", data.take(4))
     if magic != MAGIC or not OLDEST_VERSION <= version <= VERSION:
         raise VectorFileError(
-            f"{source.path} begins with {magic.hex()} and version {version}, and a model of fastText with {MAGIC.hex()} and "
-            f"version {OLDEST_VERSION} or {VERSION}; name another format"
+            f"{source.path} begins with {magic.hex()} and version {version}, and a model of fastText with "
+            f"{MAGIC.hex()} and version {OLDEST_VERSION} or {VERSION}; name another format"
         )
     options = _Options(*_ARGUMENTS.unpack(data.take(_ARGUMENTS.size)))
     if (
@@ -245,12 +245,14 @@ def _read_shape(data: _Bytes, source: Source, options: _Options) -> int:
     """Return the number of rows of the matrix."""
     if data.take(1) != b"\0":
         raise VectorFileError(
-            f"{source.path} is a quantized model (.ftz), which keeps rounded vectors; take the .bin that it was made from"
+            f"{source.path} is a quantized model (.ftz), which keeps rounded vectors; take the .bin that it was made "
+            "from"
         )
     n_rows, n_components = _SHAPE.unpack(data.take(_SHAPE.size))
     if n_components != options.dim:
         raise VectorFileError(
-            f"{source.path}: its head promises {options.dim} components and its matrix {n_components}; download it again"
+            f"{source.path}: its head promises {options.dim} components and its matrix {n_components}; download it "
+            "again"
         )
     return int(n_rows)
 

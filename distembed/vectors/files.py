@@ -68,9 +68,9 @@ def read_vectors(
     path : str or Path
         The file or URL; text and binary files are decompressed by their extension.
     format : str
-        "auto" goes by the extension and the first bytes: fastText's models begin with bytes of their own, two whole numbers on the first line are a word2vec
-        header, and no header means GloVe text; after a header, numbers where a line of text has its values
-        mean text.
+        "auto" goes by the extension and the first bytes: fastText's models begin with bytes of their own, two whole
+        numbers on the first line are a word2vec header, and no header means GloVe text; after a header, numbers where
+        a line of text has its values mean text.
     max_words : int, optional
         Read only the first words of the file.
     encoding : str

@@ -119,8 +119,10 @@ def write_safetensors(
 ) -> None:
     """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
     joined, offsets = _joined(words)
-    tensors = {"vectors": np.ascontiguousarray(vectors), "words": joined, "offsets": offsets}
-    _save(name, tensors if subwords is None else {**tensors, **_table_tensors(subwords)})
+    tensors: dict[str, NDArray[Any]] = {"vectors": vectors, "words": joined, "offsets": offsets}
+    if subwords is not None:
+        tensors |= _table_tensors(subwords)
+    _save(name, {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
 
 
 def _joined(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -135,11 +137,11 @@ def _table_tensors(table: SubwordTable) -> dict[str, NDArray[Any]]:
     options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
     tensors: dict[str, NDArray[Any]] = {
         "subword_options": np.array(options, np.int64),
-        "subword_mean": np.ascontiguousarray(table.mean),
-        "subword_vectors": np.ascontiguousarray(table.vectors),
+        "subword_mean": table.mean,
+        "subword_vectors": table.vectors,
     }
     if table.buckets is not None:
-        tensors["subword_buckets"] = np.ascontiguousarray(table.buckets)
+        tensors["subword_buckets"] = table.buckets
     if table.ngrams is not None:
         tensors["ngrams"], tensors["ngram_offsets"] = _joined(table.ngrams)
     return tensors

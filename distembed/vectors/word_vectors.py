@@ -160,8 +160,8 @@ class WordVectors:
     def _answers(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (k, d) of words, composed where they have none of their own."""
         rows = self.index(words)
-        unknown = np.flatnonzero(rows < 0)
-        if not unknown.size:
+        unknown = np.flatnonzero(rows < 0).tolist()
+        if not unknown:
             return self._vectors[rows]
         if self._subwords is None:
             raise UnknownWordError(self._unknown(words[unknown[0]]))

@@ -12,7 +12,7 @@ from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case, Unknown
+    from distembed.evaluation.scoring import Case, Options, Unknown
 
 
 @click.command()
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     help="Items with a word that has no vector: left out (skip), counted as wrong (zero), or answered with a vector "
     "composed from the word's character n-grams (subwords).",
 )
+@click.option(
+    "--synonym-options",
+    type=click.Choice(["all", "known"]),
+    default="all",
+    show_default=True,
+    help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
+    "then left out, and the accuracy of a random choice is shown as well.",
+)
 @one_sentence
 def evaluate(
     vectors: tuple[str, ...],
@@ -52,6 +60,7 @@ def evaluate(
     max_words: int | None,
     case: Case,
     unknown: Unknown,
+    synonym_options: Options,
 ) -> None:
     """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
 
@@ -64,7 +73,9 @@ def evaluate(
     from distembed.pipeline.runner import load_vectors
 
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    scores = evaluation.compare(files, sets, same_words=same_words, case=case, unknown=unknown)
+    scores = evaluation.compare(
+        files, sets, same_words=same_words, case=case, unknown=unknown, synonym_options=synonym_options
+    )
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
