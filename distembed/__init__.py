@@ -45,6 +45,7 @@ _HOME = {
     "SemisupervisedAlignment": "manifold.alignment",
     "evaluate": "evaluation.words",
     "WordVectors": "vectors",
+    "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
     "run_job": "pipeline.jobs",
@@ -61,6 +62,7 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordTable",
     "Tokenizer",
     "Vocabulary",
     "WordVectors",
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
+    from distembed.vectors.subwords import SubwordTable
     from distembed.weighting.documents import tf_idf
     from distembed.weighting.pmi import ppmi
 
