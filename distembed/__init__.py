@@ -11,6 +11,7 @@ The data path, and the module of each step::
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate
+    text -> vector encoding              TextEncoder
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
 
@@ -43,6 +44,7 @@ _HOME = {
     "LocalityPreservingProjection": "manifold.projection",
     "FeaturePreservingEmbedding": "manifold.alignment",
     "SemisupervisedAlignment": "manifold.alignment",
+    "TextEncoder": "encoding.encoder",
     "evaluate": "evaluation.words",
     "WordVectors": "vectors",
     "SubwordTable": "vectors.subwords",
@@ -63,6 +65,7 @@ __all__ = [
     "SemisupervisedAlignment",
     "SphericalKMeans",
     "SubwordTable",
+    "TextEncoder",
     "Tokenizer",
     "Vocabulary",
     "WordVectors",
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
+    from distembed.encoding.encoder import TextEncoder
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA

@@ -138,6 +138,10 @@ class WordVectors:
         composed = "" if self._subwords is None else f", {self._subwords.contents} for other strings"
         return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}{composed}"
 
+    def __sklearn_clone__(self) -> WordVectors:
+        """Return the vectors themselves where an estimator that holds them is cloned: they are not changed by it."""
+        return self
+
     def __len__(self) -> int:
         return len(self._words)
 
