@@ -10,7 +10,7 @@ The data path, and the module of each step::
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate
+    -> numbers     evaluation            evaluate, explain_similarity
     text -> vector encoding              TextEncoder
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
@@ -46,6 +46,7 @@ _HOME = {
     "SemisupervisedAlignment": "manifold.alignment",
     "TextEncoder": "encoding.encoder",
     "evaluate": "evaluation.words",
+    "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
     "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
@@ -75,6 +76,7 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "explain_similarity",
     "ppmi",
     "read_corpus",
     "read_neighbors",
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
+    from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
