@@ -10,7 +10,8 @@ The data path, and the module of each step::
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate
+    -> numbers     evaluation            evaluate, explain_similarity
+    text -> vector encoding              TextEncoder
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
 
@@ -43,8 +44,11 @@ _HOME = {
     "LocalityPreservingProjection": "manifold.projection",
     "FeaturePreservingEmbedding": "manifold.alignment",
     "SemisupervisedAlignment": "manifold.alignment",
+    "TextEncoder": "encoding.encoder",
     "evaluate": "evaluation.words",
+    "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
+    "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
     "run_job": "pipeline.jobs",
@@ -61,6 +65,8 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordTable",
+    "TextEncoder",
     "Tokenizer",
     "Vocabulary",
     "WordVectors",
@@ -70,6 +76,7 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "explain_similarity",
     "ppmi",
     "read_corpus",
     "read_neighbors",
@@ -83,6 +90,8 @@ if TYPE_CHECKING:
     from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
+    from distembed.encoding.encoder import TextEncoder
+    from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
@@ -95,6 +104,7 @@ if TYPE_CHECKING:
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
+    from distembed.vectors.subwords import SubwordTable
     from distembed.weighting.documents import tf_idf
     from distembed.weighting.pmi import ppmi
 

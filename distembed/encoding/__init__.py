@@ -1,0 +1,5 @@
+"""TEXT -> VECTORS: the weighted mean of the word vectors of a text, and the texts nearest to another one."""
+
+from distembed.encoding.encoder import TextEncoder
+
+__all__ = ["TextEncoder"]
