@@ -355,7 +355,9 @@ class PSDVec(BaseEstimator):
         default = np.ravel(self.ridge)[-1] if ridge is None else ridge
         with one_blas_thread():
             mu = np.broadcast_to(np.asarray(default, float), (m,))
-            return like_input(self._solve_noncore(pairs, weighting, mu, self._checked_prior(prior, m)), new_rows)
+            return like_input(
+                self._solve_noncore(pairs, weighting, mu, self._checked_prior(prior, m)), new_rows
+            )
 
     def fit_noncore(
         self, rows: Any, columns: Any, word_counts: Any, row_totals: Any, *, prior: Any = None
@@ -471,7 +473,9 @@ class PSDVec(BaseEstimator):
             return None
         shape, d = np.shape(prior), self.core_vectors_.shape[1]
         if shape != (m, d):
-            raise ValueError(f"prior has shape {shape}; give one row of {d} numbers for each of the {m} words")
+            raise ValueError(
+                f"prior has shape {shape}; give one row of {d} numbers for each of the {m} words"
+            )
         return da.asarray(checked_matrix(prior, name="prior", estimator=self, sparse=False))
 
     def _solve_noncore(

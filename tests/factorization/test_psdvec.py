@@ -91,7 +91,9 @@ def test_noncore_words_with_a_prior_equal_plain_ridge_about_it(ridge):
     model = exact(n_core=CORE, ridge=2.0).fit(COUNTS, WORD_COUNTS)
     zero = model.transform(rows, columns, own, prior=np.zeros_like(prior))
     np.testing.assert_allclose(zero, model.transform(rows, columns, own), atol=1e-6)
-    with pytest.raises(ValueError, match=r"prior has shape \(2, 5\); give one row of 5 numbers for each of the 30"):
+    with pytest.raises(
+        ValueError, match=r"prior has shape \(2, 5\); give one row of 5 numbers for each of the 30"
+    ):
         model.transform(rows, columns, own, prior=prior[:2])
 
 
