@@ -1,6 +1,6 @@
 """Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories, outliers.
 
-Sets of associations, priming and relations are scored by `distembed.evaluation.priming`.
+Sets of associations, priming, relations and antonyms are scored by `distembed.evaluation.priming`.
 
 Conventions, the same for every set:
 
@@ -31,7 +31,12 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from distembed.evaluation import blocks
-from distembed.evaluation.priming import evaluate_associations, evaluate_priming, evaluate_relations
+from distembed.evaluation.priming import (
+    evaluate_antonyms,
+    evaluate_associations,
+    evaluate_priming,
+    evaluate_relations,
+)
 from distembed.evaluation.scoring import (
     SPELLINGS,
     Case,
@@ -52,6 +57,7 @@ from distembed.evaluation.scoring import (
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import (
     AnalogySet,
+    AntonymSet,
     AssociationSet,
     CategorySet,
     OutlierSet,
@@ -108,7 +114,7 @@ def evaluate(
     -------
     list of Score
         In the order of the sets: two per analogy set (3CosAdd, 3CosMul) and two per outlier set (accuracy,
-        OPP); for priming, associations and relations see `distembed.evaluation.priming`.
+        OPP); for priming, associations, relations and antonyms see `distembed.evaluation.priming`.
 
     Raises
     ------
@@ -437,6 +443,7 @@ _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
     AssociationSet: evaluate_associations,
     PrimingSet: evaluate_priming,
     RelationSet: evaluate_relations,
+    AntonymSet: evaluate_antonyms,
 }
 
 

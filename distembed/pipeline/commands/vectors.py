@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "sets",
     multiple=True,
     required=True,
-    help="A folder or file of evaluation sets; may be repeated.",
+    help="A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
 @click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
@@ -62,7 +62,9 @@ def evaluate(
     from distembed.evaluation.scoring import Policy
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.sections import locate
 
+    sets = tuple(locate(path, Path()) for path in sets)
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
     scores = evaluation.compare(
         files, sets, same_words=same_words, case=case, synonym_options=synonym_options
