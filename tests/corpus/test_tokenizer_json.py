@@ -82,7 +82,7 @@ def test_the_forms_of_unicode_are_applied() -> None:
     assert cut(written(options), "ﬁne ＡＢＣ") == scanned(options, "ﬁne ＡＢＣ") == ["fine", "abc"]
 
 
-@pytest.mark.parametrize("text", ['צה"ל', "ג'ירפה", 'אב"', 'a"b', "אבֽ\"ג", "col·legi a··b", "it’s"])
+@pytest.mark.parametrize("text", ['צה"ל', "ג'ירפה", 'אב"', 'a"b', 'אבֽ"ג', "col·legi a··b", "it’s"])
 def test_signs_inside_words_are_kept_as_the_scanner_keeps_them(text: str) -> None:
     for options in OPTIONS:
         assert cut(written(options), text) == scanned(options, text)
