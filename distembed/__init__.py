@@ -49,6 +49,7 @@ _HOME = {
     "evaluate": "evaluation.words",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
+    "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
     "run_job": "pipeline.jobs",
@@ -65,6 +66,7 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordTable",
     "TextEncoder",
     "Tokenizer",
     "Vocabulary",
@@ -105,6 +107,7 @@ if TYPE_CHECKING:
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
+    from distembed.vectors.subwords import SubwordTable
     from distembed.weighting.documents import tf_idf
     from distembed.weighting.pmi import ppmi
 
