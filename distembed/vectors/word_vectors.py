@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
 from distembed.vectors.files import Format, read_vectors, write_vectors
+from distembed.vectors.keyed_vectors import make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
 
@@ -103,6 +104,22 @@ class WordVectors:
         write_vectors(
             path, list(self._words), self._vectors, subwords=self._subwords, format=format, space=space
         )
+
+    @classmethod
+    def from_gensim(cls, keyed: Any) -> WordVectors:
+        """Return the words and vectors of a gensim `KeyedVectors`, or of a model that has one as its `wv`.
+
+        Examples
+        --------
+        >>> WordVectors.from_gensim(WordVectors(["a", "b"], [[1, 0], [0, 1]]).to_gensim())
+        WordVectors(2 words, 2 components: a, b)
+        """
+        rows = read_keyed_vectors(keyed)
+        return cls(rows.words, rows.vectors)
+
+    def to_gensim(self, *, counts: ArrayLike | None = None) -> Any:
+        """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count"."""
+        return make_keyed_vectors(list(self._words), self._vectors, counts)
 
     @property
     def words(self) -> tuple[str, ...]:
