@@ -12,7 +12,7 @@ The data path, and the module of each step::
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate, explain_similarity
-    text -> vector encoding              TextEncoder
+    text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
 
@@ -47,6 +47,7 @@ _HOME = {
     "FeaturePreservingEmbedding": "manifold.alignment",
     "SemisupervisedAlignment": "manifold.alignment",
     "TextEncoder": "encoding.encoder",
+    "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
@@ -85,6 +86,7 @@ __all__ = [
     "read_neighbors",
     "run_job",
     "tf_idf",
+    "write_static_model",
 ]
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
+    from distembed.encoding.static import write_static_model
     from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans

@@ -119,6 +119,11 @@ def hash_buckets(packed: Packed, slices: Slices, n_buckets: int) -> Int64s:
     return _fill_buckets(packed.data, slices.starts, slices.stops, n_buckets)
 
 
+def hash_strings(strings: Packed, n_buckets: int) -> Int64s:
+    """Return the bucket of each string, int64 (n,), as `hash_buckets` does for slices."""
+    return _fill_buckets(strings.data, strings.offsets[:-1], strings.offsets[1:], n_buckets)
+
+
 def number_slices(packed: Packed, slices: Slices) -> Numbered:
     """Return a number for each slice, the same for equal bytes."""
     return Numbered(*_number(packed.data, slices.starts, slices.stops, _slots(len(slices.starts))))
@@ -164,13 +169,13 @@ def averaging_rows(offsets: Int64s, columns: Int64s, n_columns: int) -> sp.csr_a
     Returns
     -------
     csr_array
-        Each n-gram of a word that has a column, as often as it stands in the word, times 1 / (k + 1), where k is the
+        Each n-gram of a word that has a column, as often as it stands in the word, times 1 / k, where k is the
         number of all n-grams of the word.
     """
     known = columns >= 0
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])[offsets]
     lengths = np.diff(offsets)
-    values = np.repeat((1 / (lengths + 1)).astype(np.float32), np.diff(indptr))
+    values = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), np.diff(indptr))
     matrix = sp.csr_array((values, columns[known], indptr), shape=(len(lengths), n_columns))
     matrix.sum_duplicates()
     return matrix

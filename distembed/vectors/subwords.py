@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.vectors import ngram_blocks as blocks
@@ -22,10 +22,11 @@ WORDS_TOGETHER = 20_000
 class SubwordTable:
     r"""Vectors of character n-grams: the learned state of `distembed.SubwordMap`.
 
-    .. math:: s_w = m + \frac{1}{|g_w| + 1} \sum_{g \in g_w} z_g
+    .. math:: s_w = m + \frac{1}{|g_w|} \sum_{g \in g_w} z_g
 
     g_w are the n-grams of `min_n` to `max_n` characters of ``<word>``, as often as they stand there, and those
-    without a row have z_g = 0. A string of which no n-gram is known has the mean vector m.
+    without a row have z_g = 0. A string of which no n-gram is known has the mean vector m. fastText composes unknown
+    words by the same formula.
 
     Parameters
     ----------
@@ -53,9 +54,9 @@ class SubwordTable:
     Examples
     --------
     >>> table = SubwordTable([[4.0, 0.0], [0.0, 4.0]], [1.0, 1.0], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
-    >>> table.compose(["ab", "abc", "日本"]).round(2).tolist()
-    [[2.33, 2.33], [2.33, 1.0], [1.0, 1.0]]
-    >>> table.n_known(["ab", "abc", "日本"])
+    >>> table.compose(["ab", "abcd", "日本"]).tolist()
+    [[3.0, 3.0], [2.0, 1.0], [1.0, 1.0]]
+    >>> table.n_known(["ab", "abcd", "日本"])
     array([2, 1, 0])
     """
 
@@ -79,10 +80,15 @@ class SubwordTable:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def __repr__(self) -> str:
+    @property
+    def contents(self) -> str:
+        """What the table holds, in words."""
         kind = "n-grams" if self.n_buckets is None else f"of {self.n_buckets:,} buckets of n-grams"
         lengths = f"{self.min_n} to {self.max_n} characters"
-        return f"SubwordTable({len(self):,} {kind} of {lengths}, {self.vectors.shape[1]} components)"
+        return f"{len(self):,} {kind} of {lengths}"
+
+    def __repr__(self) -> str:
+        return f"SubwordTable({self.contents}, {self.vectors.shape[1]} components)"
 
     def compose(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (n, d) of words, float32: each the mean vector plus the average of its n-grams.
@@ -110,6 +116,48 @@ class SubwordTable:
         slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
         known = np.concatenate([[0], np.cumsum(self._rows_of(packed, slices) >= 0)])
         return np.diff(known[slices.offsets])
+
+    def normalize(self) -> SubwordTable:
+        """Return the table whose composed vectors are divided by their lengths."""
+        return replace(self, normalized=True)
+
+    def projected(self, center: ArrayLike, directions: NDArray[np.floating]) -> SubwordTable:
+        """Return the table that composes ``s' = (s - center) - (s - center) @ directions @ directions.T``.
+
+        Parameters
+        ----------
+        center : array (d,)
+        directions : array (d, k)
+            Orthonormal columns.
+
+        Raises
+        ------
+        ValueError
+            If composed vectors are divided by their lengths, which has to come last.
+        """
+        if self.normalized:
+            raise ValueError(
+                "composed vectors are divided by their lengths already: remove mean and components first, and then "
+                "normalize"
+            )
+        mean = self.mean - np.asarray(center, np.float64)
+        vectors = self.vectors - ((self.vectors @ directions) @ directions.T).astype(np.float32)
+        return replace(self, mean=mean - (mean @ directions) @ directions.T, vectors=vectors)
+
+    def hashed(self, n_buckets: int) -> SubwordTable:
+        """Return the table with n-grams hashed into buckets, in which those that meet share the mean of their vectors.
+
+        Only the buckets that hold an n-gram have a row: there are ``len(table) - len(hashed)`` fewer rows.
+        """
+        if self.ngrams is None:
+            return self
+        found = blocks.hash_strings(blocks.pack(self.ngrams), n_buckets)
+        order = np.argsort(found, kind="stable")
+        buckets, first = np.unique(found[order], return_index=True)
+        sums = np.add.reduceat(self.vectors[order], first, axis=0, dtype=np.float64)
+        sizes = np.diff([*first, len(found)])
+        means = (sums / sizes[:, None]).astype(np.float32)
+        return replace(self, vectors=means, ngrams=None, n_buckets=n_buckets, buckets=buckets)
 
     def _batches(self, words: Sequence[str]) -> Iterator[tuple[int, sp.csr_array]]:
         if isinstance(words, str):

@@ -34,7 +34,7 @@ def averaging(words, rows, min_n, max_n, key=lambda ngram: ngram):
         found = ngrams(word, min_n, max_n)
         for ngram in found:
             if key(ngram) in rows:
-                A[i, rows[key(ngram)]] += 1 / (len(found) + 1)
+                A[i, rows[key(ngram)]] += 1 / len(found)
     return A
 
 
