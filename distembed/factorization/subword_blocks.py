@@ -64,7 +64,8 @@ def ridge_system(averaging: sp.csr_array, weights: Float64s, ridge: float) -> Ri
         (values.astype(np.float32), averaging.indices, averaging.indptr), shape=averaging.shape
     )
     squares = np.bincount(matrix.indices, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
-    return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), squares + ridge, ridge)
+    diagonal = squares.astype(np.float64) + ridge
+    return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), diagonal, ridge)
 
 
 def column_means(columns: Floats, weights: Float64s) -> Float64s:

@@ -216,12 +216,13 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets
         )
         self.ngrams_, self.buckets_, self.n_words_ = found.ngrams, found.buckets, found.n_words
-        self.n_collisions_, self._table = found.n_collisions, None
+        self.n_collisions_ = found.n_collisions
+        self._table: SubwordTable | None = None
         columns = _column_blocks(matrix)
         with one_blas_thread():
-            self._learn(columns, found.averaging, weights)
+            learned = self._learn(columns, found.averaging, weights)
             self.validation_score_ = self._validated(columns, found.averaging, weights)
-        self.vectors_ = like_input(self.vectors_, vectors)
+        self.vectors_ = like_input(learned, vectors)
         return self
 
     def transform(self, words: Sequence[str]) -> NDArray[np.float32]:
@@ -261,12 +262,13 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ValueError("evidence is 0 for every word: give a number above 0 for some, or leave it out")
         return np.where(amount > 0, amount / np.maximum(amount + self.half_evidence, 1e-300), 0)
 
-    def _learn(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> None:
+    def _learn(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> da.Array:
+        """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
         system = blocks.ridge_system(averaging, weights, self.regularization)
         means = _means(columns, weights)
-        self.vectors_ = self.checkpoint("subwords/vectors", lambda: self._solved(columns, means, system))
+        vectors = self.checkpoint("subwords/vectors", lambda: self._solved(columns, means, system))
         self.mean_ = means[0].astype(np.float32)
-        self.residuals_ = _residuals(columns, means, self.vectors_, system)
+        self.residuals_ = _residuals(columns, means, vectors, system)
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(
@@ -275,6 +277,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 RuntimeWarning,
                 stacklevel=3,
             )
+        return vectors
 
     def _solved(self, columns: da.Array, means: Float64s, system: RidgeSystem) -> da.Array:
         return map_blocks(
