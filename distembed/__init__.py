@@ -10,7 +10,7 @@ The data path, and the module of each step::
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate, explain_similarity
+    -> numbers     evaluation            evaluate, explain_similarity, weat
     text -> vector encoding              TextEncoder
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
@@ -46,6 +46,7 @@ _HOME = {
     "SemisupervisedAlignment": "manifold.alignment",
     "TextEncoder": "encoding.encoder",
     "evaluate": "evaluation.words",
+    "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
     "Workspace": "storage.workspace",
@@ -80,6 +81,7 @@ __all__ = [
     "read_neighbors",
     "run_job",
     "tf_idf",
+    "weat",
 ]
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
+    from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
