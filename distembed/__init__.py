@@ -11,7 +11,7 @@ The data path, and the module of each step::
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate, explain_similarity, weat
-    text -> vector encoding              TextEncoder
+    text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
 
@@ -45,10 +45,12 @@ _HOME = {
     "FeaturePreservingEmbedding": "manifold.alignment",
     "SemisupervisedAlignment": "manifold.alignment",
     "TextEncoder": "encoding.encoder",
+    "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
     "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
+    "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
     "run_job": "pipeline.jobs",
@@ -65,6 +67,7 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordTable",
     "TextEncoder",
     "Tokenizer",
     "Vocabulary",
@@ -82,6 +85,7 @@ __all__ = [
     "run_job",
     "tf_idf",
     "weat",
+    "write_static_model",
 ]
 
 if TYPE_CHECKING:
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
+    from distembed.encoding.static import write_static_model
     from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
@@ -105,6 +110,7 @@ if TYPE_CHECKING:
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
+    from distembed.vectors.subwords import SubwordTable
     from distembed.weighting.documents import tf_idf
     from distembed.weighting.pmi import ppmi
 
