@@ -8,6 +8,7 @@ The data path, and the module of each step::
     -> counts      counting              count_cooccurrences, count_document_terms
     -> association weighting             ppmi, tf_idf; pmi, log-entropy
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
+    -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
     -> numbers     evaluation            evaluate, explain_similarity, weat
@@ -40,6 +41,7 @@ _HOME = {
     "OrthogonalNMF": "factorization.nmf",
     "SemanticNMF": "factorization.nmf",
     "SphericalKMeans": "factorization.clustering",
+    "SubwordMap": "factorization.subwords",
     "LatentSemanticImputation": "manifold.imputation",
     "LocalityPreservingProjection": "manifold.projection",
     "FeaturePreservingEmbedding": "manifold.alignment",
@@ -67,6 +69,7 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordMap",
     "SubwordTable",
     "TextEncoder",
     "Tokenizer",
@@ -103,6 +106,7 @@ if TYPE_CHECKING:
     from distembed.factorization.lsa import LSA
     from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
     from distembed.factorization.psdvec import PSDVec
+    from distembed.factorization.subwords import SubwordMap
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
