@@ -60,6 +60,12 @@ def permutation_test(
     ----------
     x, y : float64 (n,), float64 (m,)
         s(w, A, B) of the words of X and of Y.
+    max_exact : int
+        The number of partitions up to which all are looked at.
+    n_samples : int
+        The number of random partitions where there are more.
+    generator : numpy.random.Generator
+        What draws them.
     """
     pooled = np.concatenate([x, y])
     exact = comb(pooled.size, x.size) <= max_exact
