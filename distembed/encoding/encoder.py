@@ -260,7 +260,7 @@ class TextStream:
         """Return the rows of composed words, and the tokens without those of which no n-gram is known."""
         if not words:
             return self.folded.table[:0], rows
-        table: Any = self.vectors.subwords  # type: ignore[attr-defined]
+        table: Any = self.vectors.subwords
         is_known = table.n_known(words) > 0
         extra = self.folded.fold(table.compose(words))
         n_words = len(self.vectors)
