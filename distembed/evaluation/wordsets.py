@@ -11,6 +11,7 @@
 - outlier: CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
 - association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
   that are no words are dropped
+- antonyms: tabs, with columns `word` and `antonym`, as `{distembed}/evaluation/sets/deese.tsv` has them
 - priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
   priming effects in ms at 200 and 1200 ms
 - relations: CSV `,word1,word2,relation`, or tabs `word1 word2 label`; pairs of relation `?` are dropped
@@ -37,6 +38,9 @@ from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 FORMATS_PAGE = "docs/evaluation_files.md"
 SHOWN_FILES = 10
 """Files that were passed over that are named."""
+
+PACKAGED_SETS = Path(__file__).parent / "sets"
+"""The folder of the sets that are part of the package: `deese.tsv`, antonyms."""
 
 SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
@@ -106,6 +110,13 @@ class PrimingSet(NamedTuple):
     milliseconds: NDArray[np.float64]
 
 
+class AntonymSet(NamedTuple):
+    """Pairs of words that are antonyms."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+
+
 class RelationSet(NamedTuple):
     """Word pairs with the relation of each."""
 
@@ -123,6 +134,7 @@ WordSet = (
     | AssociationSet
     | PrimingSet
     | RelationSet
+    | AntonymSet
 )
 Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
@@ -397,6 +409,13 @@ def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
     return AssociationSet(_stem(path), [(row[0], row[1]) for _, row in rows], strengths)
 
 
+def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
+    for number, row in rows:
+        if not all(row):
+            raise _bad_line(path, number, "\t".join(row), "a word and its antonym")
+    return AntonymSet(_stem(path), [(row[0], row[1]) for _, row in rows])
+
+
 def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
     for number, row in rows:
         if not all(row):
@@ -446,6 +465,7 @@ _WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")
 _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
     ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,
     ("\t", ("word1", "word2", "label")): _relation_set,
+    ("\t", ("word", "antonym")): _tsv_antonyms,
     (",", _PRIMING_COLUMNS): _csv_priming,
 }
 
