@@ -1,14 +1,14 @@
-"""Counting inside one block: token streams, packed pair keys, sorted runs and their exact sums.
+"""Counting inside one block: token streams, pairs in buckets by row, sorted runs and their exact sums.
 
 A *stream* is an int32 array of vocabulary ids in text order with two marks in it: `OUTSIDE`, a word that is
 not counted but keeps its place, and `BORDER`, which no window crosses. A *run* is a set of counts in CSR
 form: `indptr` int64, `indices` int32 sorted within a row, `values` integer. Weights are integers too,
 multiples of 1/q, so sums are exact and the order of addition cannot show.
 
-The pairs of a stream become packed integers, ``(row * n_words + column) * radix + distance - 1``, which NumPy
-sorts with the processor's vector instructions; equal keys are then neighbors. That is several times faster
-than a hash table, and the dense square that GloVe keeps for frequent words gains nothing over it
-(tests/benchmarks).
+The pairs of a stream are counted without a sort: they are first put into buckets by row, each as a packed integer
+``column << bits | distance - 1``, and the weights of a bucket are then added in one dense row of sums, whose
+marked cells are read in order. This costs about the same on every processor; a sort by NumPy, which was used
+before, is eight times slower on some (tests/benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -162,20 +162,19 @@ def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position:
 
 
 @_jit
-def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, filled):  # type: ignore[no-untyped-def]
-    """Append the keys of all pairs whose right word lies in words[start:stop]; return how many there are.
+def _bucket_pairs(words, reach, window, cell, bits, free, keys):  # type: ignore[no-untyped-def]
+    """Put all pairs whose right word lies in words[window:] into the buckets that begin at `free`, which moves on.
 
-    `start` is at least `window`; `keys` (uint32 or uint64) has room for (stop - start) * window more. `radix`
-    is 1 or the window: only then the key holds the distance. `reach` is empty or the window drawn for each
-    right word.
+    With no room for keys the pairs are only counted.
     """
-    for place in range(start, stop):
+    storing = len(keys) > 0
+    for place in range(window, len(words)):
         right = np.int64(words[place])
         if right < 0:
             continue
         limit = reach[place] if len(reach) else window
-        for distance in range(1, limit + 1):
-            left = np.int64(words[place - distance])
+        for before in range(limit):
+            left = np.int64(words[place - 1 - before])
             if left == BORDER:
                 break
             if left < 0:
@@ -186,73 +185,64 @@ def emit_pairs(words, reach, start, stop, window, n_words, cell, radix, keys, fi
                 row, column = right, left
             else:
                 row, column = left, right
-            key = row * n_words + column
-            keys[filled] = key * radix + (distance - 1) if radix > 1 else key
-            filled += 1
-    return filled
+            entry = free[row]
+            free[row] = entry + 1
+            if storing:
+                keys[entry] = (column << bits) | before
 
 
-def key_type(n_words: int, radix: int) -> np.dtype[Any]:
-    """Return the narrowest unsigned type that holds every key: the narrower, the faster the sort."""
-    if n_words * n_words * radix > 2**51:
-        raise OverflowError(
-            f"{n_words} words at {radix} distances make more than 2**51 kinds of pairs; use a smaller vocabulary."
+def key_type(n_words: int, window: int) -> np.dtype[Any]:
+    """Return the narrowest unsigned type that holds every column and distance."""
+    return np.dtype(np.uint32 if n_words << _distance_bits(window) <= 2**32 else np.uint64)
+
+
+def _distance_bits(window: int) -> int:
+    return (window - 1).bit_length()
+
+
+class PairCounter:
+    """Counts the pairs of pieces of a stream, in memory that is used again for each piece.
+
+    Parameters
+    ----------
+    n_words : int
+        The size of the vocabulary.
+    units : int64 array (window,)
+        The weight of each distance.
+    cell : int
+        LEFT, RIGHT or UPPER.
+    n_pairs : int
+        The largest number of pairs of a piece.
+    """
+
+    def __init__(self, n_words: int, units: NDArray[np.int64], cell: int, n_pairs: int) -> None:
+        self._units, self._cell, self._bits = units, cell, _distance_bits(len(units))
+        self._keys = np.empty(n_pairs, key_type(n_words, len(units)))
+        self._sums = _row_of_sums(n_words)
+
+    def count(self, words: NDArray[np.int32], reach: NDArray[np.int32]) -> Run:
+        """Return the counts of the pairs whose right word lies in words[window:].
+
+        `reach` is empty, or the window drawn for each right word.
+        """
+        window, n_words = len(self._units), len(self._sums.total)
+        pairs = (words, reach, window, self._cell, self._bits)
+        sizes = np.zeros(n_words, np.int64)
+        _bucket_pairs(*pairs, sizes, self._keys[:0])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        _bucket_pairs(*pairs, starts[:-1].copy(), self._keys)
+        run, largest = self._summed(starts, np.int32)
+        return run if largest <= np.iinfo(np.int32).max else self._summed(starts, np.int64)[0]
+
+    def _summed(self, starts: NDArray[np.int64], kind: type[np.signedinteger[Any]]) -> tuple[Run, int]:
+        """Return the sums of the buckets, and the largest of them, which `kind` may not hold."""
+        # Spare room is never touched and so takes no memory.
+        indptr = np.empty(len(starts), np.int64)
+        indices, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], kind)
+        n, largest = _sum_buckets(
+            starts, self._keys, self._bits, self._units, self._sums, indptr, indices, values
         )
-    return np.dtype(np.uint32 if n_words * n_words * radix <= 2**32 else np.uint64)
-
-
-@_jit
-def _cell(key, per_radix):  # type: ignore[no-untyped-def]
-    """Return ``key // radix``, given 1 / radix: exact below 2**51, and without a division."""
-    return np.int64((np.float64(key) + 0.5) * per_radix)
-
-
-@_jit
-def _count_cells(keys, per_radix):  # type: ignore[no-untyped-def]
-    cells = np.int64(len(keys) > 0)
-    for place in range(1, len(keys)):
-        cells += _cell(keys[place], per_radix) != _cell(keys[place - 1], per_radix)
-    return cells
-
-
-@_jit
-def _sum_cells(keys, n_words, units, per_radix, indptr, indices, values):  # type: ignore[no-untyped-def]
-    # Whether a key begins a cell cannot be predicted, so that the first loop has no branch: each cell's place in
-    # the outputs is written again and again, last with the place of its last key and the sum of all keys so far.
-    radix = np.int64(len(units))
-    out, cell, total = np.int64(-1), np.int64(-1), np.int64(0)
-    for place in range(len(keys)):
-        key = np.int64(keys[place])
-        before, cell = cell, _cell(key, per_radix)
-        out += cell != before
-        total += units[key - cell * radix]
-        indices[out] = place
-        values[out] = total
-    per_row = n_words * radix
-    row, row_end, before_cell = np.int64(0), np.int64(0), np.int64(0)
-    for entry in range(len(indices)):
-        key = np.int64(keys[indices[entry]])
-        while key >= row_end:
-            indptr[row] = entry
-            row += 1
-            row_end += per_row
-        indices[entry] = _cell(key - row_end + per_row, per_radix)
-        up_to_here = values[entry]
-        values[entry] = up_to_here - before_cell  # right even where the sums so far have wrapped
-        before_cell = up_to_here
-    indptr[row:] = len(indices)
-
-
-def sum_sorted_keys(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
-    """Sum the weights of equal cells in sorted keys; the radix of the keys is len(units)."""
-    per_radix = 1.0 / len(units)
-    n = int(_count_cells(keys, per_radix))
-    # A cell that int32 cannot hold has more than two steps of keys, so that two of these samples lie in it.
-    samples = keys[:: max(1, np.iinfo(np.int32).max // int(units.max()) // 2)] // len(units)
-    kind = np.dtype(np.int64 if (samples[1:] == samples[:-1]).any() else np.int32)
-    indptr, indices, values = np.empty(n_words + 1, np.int64), np.empty(n, np.int32), np.empty(n, kind)
-    _sum_cells(keys, n_words, units, per_radix, indptr, indices, values)
-    return Run(indptr, indices, values)
+        return _shrunk(indptr, indices, values, n), largest
 
 
 def _value_type(largest: int) -> type[np.signedinteger[Any]]:
@@ -266,36 +256,89 @@ def _shrunk(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n
     return Run(indptr, indices, values)
 
 
-@_jit
-def _drain(total, marks, indices, values, out):  # type: ignore[no-untyped-def]
-    """Move the marked cells of one row to the output in column order, and set the accumulator to zero."""
-    for group in range(len(marks)):
-        bits = marks[group]
-        marks[group] = np.uint64(0)
-        while bits != np.uint64(0):
-            lowest = bits & (~bits + np.uint64(1))
-            column = group * 64 + np.int64(_BIT_POSITION[(lowest * _DE_BRUIJN) >> np.uint64(58)])
-            indices[out] = column
-            values[out] = total[column]
-            total[column] = 0
-            out += 1
-            bits ^= lowest
-    return out
+class RowOfSums(NamedTuple):
+    """The sums of one row over all columns, and which of them are not empty, in two levels of marks.
+
+    Bit c % 64 of marks[c // 64] is set where column c has a sum, and bit g % 64 of groups[g // 64] where marks[g] is
+    not zero, so that a row of few cells is read without a pass over all marks.
+    """
+
+    total: NDArray[np.int64]
+    marks: NDArray[np.uint64]
+    groups: NDArray[np.uint64]
+
+
+def _row_of_sums(n_columns: int) -> RowOfSums:
+    """Return a row without sums."""
+    sizes = (-(-n_columns // 64), -(-n_columns // 64**2))
+    return RowOfSums(np.zeros(n_columns, np.int64), *(np.zeros(size, np.uint64) for size in sizes))
 
 
 @_jit
-def _merge(indptrs, all_indices, all_values, n_columns, indptr, indices, values):  # type: ignore[no-untyped-def]
-    total = np.zeros(n_columns, np.int64)
-    marks = np.zeros((n_columns + 63) // 64, np.uint64)
+def _add(sums, column, value):  # type: ignore[no-untyped-def]
+    sums.total[column] += value
+    sums.marks[column >> 6] |= np.uint64(1) << np.uint64(column & 63)
+    sums.groups[column >> 12] |= np.uint64(1) << np.uint64((column >> 6) & 63)
+
+
+@_jit
+def _lowest_bit(bits):  # type: ignore[no-untyped-def]
+    """Return the place of the lowest set bit, and the bits without it."""
+    lowest = bits & (~bits + np.uint64(1))
+    return np.int64(_BIT_POSITION[(lowest * _DE_BRUIJN) >> np.uint64(58)]), bits ^ lowest
+
+
+@_jit
+def _drain(sums, indices, values, out):  # type: ignore[no-untyped-def]
+    """Move the marked cells of a row to the output in column order, and empty the row.
+
+    Returns the end of the output, and the largest sum.
+    """
+    largest = np.int64(0)
+    for word in range(len(sums.groups)):
+        groups = sums.groups[word]
+        sums.groups[word] = np.uint64(0)
+        while groups != np.uint64(0):
+            place, groups = _lowest_bit(groups)
+            group = word * 64 + place
+            bits = sums.marks[group]
+            sums.marks[group] = np.uint64(0)
+            while bits != np.uint64(0):
+                place, bits = _lowest_bit(bits)
+                column = group * 64 + place
+                largest = max(largest, sums.total[column])
+                indices[out] = column
+                values[out] = sums.total[column]
+                sums.total[column] = 0
+                out += 1
+    return out, largest
+
+
+@_jit
+def _sum_buckets(starts, keys, bits, units, sums, indptr, indices, values):  # type: ignore[no-untyped-def]
+    out, largest, distance = np.int64(0), np.int64(0), (np.int64(1) << bits) - 1
+    for row in range(len(starts) - 1):
+        indptr[row] = out
+        if starts[row] == starts[row + 1]:
+            continue
+        for entry in range(starts[row], starts[row + 1]):
+            key = np.int64(keys[entry])
+            _add(sums, key >> bits, units[key & distance])
+        out, of_row = _drain(sums, indices, values, out)
+        largest = max(largest, of_row)
+    indptr[len(starts) - 1] = out
+    return out, largest
+
+
+@_jit
+def _merge(indptrs, all_indices, all_values, sums, indptr, indices, values):  # type: ignore[no-untyped-def]
     out = np.int64(0)
     for row in range(len(indptr) - 1):
         indptr[row] = out
         for run in range(len(indptrs)):
             for entry in range(indptrs[run][row], indptrs[run][row + 1]):
-                column = all_indices[run][entry]
-                total[column] += all_values[run][entry]
-                marks[column >> 6] |= np.uint64(1) << np.uint64(column & 63)
-        out = _drain(total, marks, indices, values, out)
+                _add(sums, all_indices[run][entry], all_values[run][entry])
+        out, _ = _drain(sums, indices, values, out)
     indptr[len(indptr) - 1] = out
     return out
 
@@ -320,7 +363,7 @@ def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
     # Spare room is never touched and so takes no memory.
     indices, values = np.empty(n_entries, np.int32), np.empty(n_entries, kind)
     arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
-    n = _merge(*arrays, n_columns, indptr, indices, values)
+    n = _merge(*arrays, _row_of_sums(n_columns), indptr, indices, values)
     return _shrunk(indptr, indices, values, n)
 
 
@@ -384,7 +427,7 @@ def mirror_rows(upper: Run, first: int, last: int) -> Run:
 
 
 @_jit
-def _count_terms(documents, offsets, ids, lookup, first, current, total, marks, sizes, indices, values):  # type: ignore[no-untyped-def]
+def _count_terms(documents, offsets, ids, lookup, first, current, sums, sizes, indices, values):  # type: ignore[no-untyped-def]
     out = np.int64(0)
     for row in range(len(documents)):
         document = documents[row] - first
@@ -392,15 +435,13 @@ def _count_terms(documents, offsets, ids, lookup, first, current, total, marks, 
             continue
         if document != current:
             if current >= 0:
-                end = _drain(total, marks, indices, values, out)
+                end, _ = _drain(sums, indices, values, out)
                 sizes[current] = end - out
                 out = end
             current = document
         for place in range(offsets[row], offsets[row + 1]):
             if ids[place] >= 0 and lookup[ids[place]] >= 0:
-                word = np.int64(lookup[ids[place]])
-                total[word] += 1
-                marks[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
+                _add(sums, np.int64(lookup[ids[place]]), 1)
     return out, current
 
 
@@ -413,26 +454,25 @@ class TermCounter:
 
     def __init__(self, lookup: NDArray[np.int32], n_words: int, first: int, last: int) -> None:
         self._lookup, self._first = lookup, first
-        self._total = np.zeros(n_words, np.int64)
-        self._marks = np.zeros((n_words + 63) // 64, np.uint64)
+        self._sums = _row_of_sums(n_words)
         self._sizes = np.zeros(last - first, np.int64)
         self._current = -1
         self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def add(self, rows: TokenRows) -> None:
         """Count the rows of documents first..last-1; rows of other documents are ignored."""
-        room = int(rows.offsets[-1] - rows.offsets[0]) + np.count_nonzero(self._total)
+        room = int(rows.offsets[-1] - rows.offsets[0]) + np.count_nonzero(self._sums.total)
         indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
-        state = (self._lookup, self._first, self._current, self._total, self._marks, self._sizes)
+        state = (self._lookup, self._first, self._current, self._sums, self._sizes)
         n, self._current = _count_terms(*rows, *state, indices, values)
         self._pieces.append((indices[:n].copy(), values[:n].copy()))
 
     def result(self) -> Run:
         """Return the counts of all documents, one row per document."""
-        room = np.count_nonzero(self._total)
+        room = np.count_nonzero(self._sums.total)
         indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
         if self._current >= 0:
-            self._sizes[self._current] = _drain(self._total, self._marks, indices, values, 0)
+            self._sizes[self._current], _ = _drain(self._sums, indices, values, 0)
         self._pieces.append((indices, values))
         indptr = np.concatenate([[0], np.cumsum(self._sizes)])
         return Run(indptr, *(np.concatenate(arrays) for arrays in zip(*self._pieces, strict=True)))

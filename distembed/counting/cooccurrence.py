@@ -133,8 +133,8 @@ def count_partition(
 ) -> PartialCounts:
     """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
 
-    The memory stays below `options.block_memory`, apart from the partition's dictionary: keys are sorted and
-    summed an eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
+    The memory stays below `options.block_memory`, apart from the partition's dictionary: pairs are counted an
+    eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
     separate run.
 
     Parameters
@@ -165,7 +165,7 @@ def count_partition(
     rows = token_rows(partition, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
     with RunWriter(target) as writer:
-        for run in _spilled_runs(_key_runs(rows, options, rules, n_words), options, n_words):
+        for run in _spilled_runs(_piece_runs(rows, options, rules, n_words), options, n_words):
             _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
             n_runs += 1
     n_tokens, denominator = int(known_counts.sum()), options.units.denominator
@@ -232,50 +232,36 @@ def _stream_rules(
     return StreamRules(np.asarray(lookup, np.int32), options.oov == "remove", keep, drop_key, draw, draw_key)
 
 
-def _key_runs(
+def _piece_runs(
     rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
 ) -> Iterator[Run]:
-    """Yield the sums of the keys, one buffer at a time."""
-    window, weights = options.window, options.units.weights
-    radix = window if (weights != weights[0]).any() else 1
-    key_type = blocks.key_type(n_words, radix)
-    keys = _key_buffer(options, key_type)
-    filled = 0
-    for words, reach in _windowed_stream(rows, rules, window):
-        start = window
-        while start < len(words):
-            stop = min(len(words), start + (len(keys) - filled) // window)
-            span = (words, reach, start, stop, window, n_words, _CELL[options.direction], radix)
-            filled = blocks.emit_pairs(*span, keys, filled)
-            start = stop
-            if len(keys) - filled < window:
-                yield _sorted_sums(keys[:filled], n_words, weights[:radix])
-                filled = 0
-    if filled:
-        yield _sorted_sums(keys[:filled], n_words, weights[:radix])
+    """Yield the counts of the stream, one piece at a time."""
+    window, n_pairs = options.window, _pairs_per_piece(options, n_words)
+    counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
+    for words, reach in _windowed_stream(rows, rules, window, n_pairs // window):
+        yield counter.count(words, reach)
 
 
-def _key_buffer(options: CooccurrenceOptions, key_type: np.dtype[Any]) -> NDArray[Any]:
-    return np.empty(max(options.block_memory // 8 // key_type.itemsize, 64 * options.window), key_type)
-
-
-def _sorted_sums(keys: NDArray[Any], n_words: int, units: NDArray[np.int64]) -> Run:
-    keys.sort()
-    return blocks.sum_sorted_keys(keys, n_words, units)
+def _pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
+    pair_bytes = blocks.key_type(n_words, options.window).itemsize
+    return max(options.block_memory // 8 // pair_bytes, 64 * options.window)
 
 
 def _windowed_stream(
-    batches: Iterable[TokenRows], rules: StreamRules, window: int
+    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yield the partition's stream in pieces, each preceded by the last `window` positions of the previous one."""
+    """Yield the partition's stream, `n_positions` at a time, each piece after the last `window` of the one before."""
     words = np.full(window, blocks.BORDER, np.int32)
     reach = np.zeros(window if rules.draw else 0, np.int32)
     document, position = -1, 0
     for rows in batches:
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position
-        words = np.concatenate([words[-window:], stream.words])
-        reach = np.concatenate([reach[-window:], stream.reach])
+        words, reach = np.concatenate([words, stream.words]), np.concatenate([reach, stream.reach])
+        while len(words) >= window + n_positions:
+            yield words[: window + n_positions], reach[: window + n_positions]
+            words, reach = words[n_positions:], reach[n_positions:]
+    if len(words) > window:
         yield words, reach
 
 

@@ -16,7 +16,11 @@ from distembed.vectors import WordVectors
 
 Space = WordVectors | SparseSpace
 
-Unknown = Literal["skip", "zero"]
+Unknown = Literal["skip", "zero", "subwords"]
+"""How items with unknown words count: left out, as wrong, or answered with vectors composed from n-grams."""
+
+Options = Literal["all", "known"]
+"""Which options of a synonym question must be known: all of them, or the answer and one distractor."""
 
 Case = Literal["auto", "lower", "keep", "ignore"]
 """Which spellings of a word of a set are looked up; see `SPELLINGS`."""
@@ -34,14 +38,16 @@ MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is und
 
 
 class Policy(NamedTuple):
-    """How words are looked up, how unknown words count, and the seed of random choices."""
+    """How words are looked up, how unknown words count, the seed of random choices, and which options are needed."""
 
     case: Case = "auto"
     unknown: Unknown = "skip"
     seed: int = 0
+    synonym_options: Options = "all"
 
     def __str__(self) -> str:
-        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}"
+        dropped = ", unknown options dropped" if self.synonym_options == "known" else ""
+        return f"{', then '.join(SPELLINGS[self.case])}, unknown {self.unknown}{dropped}"
 
     def for_words(self, words: Iterable[str]) -> Policy:
         """Return the policy as it acts on a vocabulary: only lower case can be known where all its words are."""
@@ -50,7 +56,11 @@ class Policy(NamedTuple):
 
 
 class Score(NamedTuple):
-    """The score of one metric on one set; `interval` is None if none is computed, `value` NaN if no item is known."""
+    """The score of one metric on one set.
+
+    `value` is NaN if no item is answered, and `interval` None if none is computed. `known` items have all their words
+    among the vectors; `composed` ones were answered too, with at least one vector composed from n-grams.
+    """
 
     set: str
     task: str
@@ -60,6 +70,12 @@ class Score(NamedTuple):
     total: int
     policy: str
     interval: tuple[float, float] | None
+    composed: int = 0
+
+    @property
+    def answered(self) -> str:
+        """How many items were answered, `known/total` or `known+composed/total`, as text."""
+        return f"{self.known}{f'+{self.composed}' if self.composed else ''}/{self.total}"
 
 
 def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
@@ -76,6 +92,11 @@ def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[n
                     form.lower() if spelling == "lower case" else form for form in forms
                 )
     return rows
+
+
+def form_to_compose(word: str, policy: Policy) -> str:
+    """Return the form in which an unknown word is composed: the first spelling that the policy tries."""
+    return word.lower() if SPELLINGS[policy.case][0] == "lower case" else word
 
 
 def row_table(vectors: Space, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:

@@ -1,7 +1,9 @@
 """Lists of word pairs with scores as people write them: any delimiter, with or without a header, decimal commas.
 
-A list has two words and a score per line, separated by tabs, semicolons, commas or blanks. With a header it may have
-more columns: the words are in two columns whose names differ only in the numbers 1 and 2 (``word1``, ``word2``), and
+A list has two words and a score per line, separated by tabs, semicolons, commas or blanks. Without a header, the
+words are the first two fields and the score is the first number after them, so that SimVerb-3500 (words, part of
+speech, score, relation) and the Stanford rare words (words, mean, ten ratings) are read as their authors wrote them.
+With a header, the words are in two columns whose names differ only in the numbers 1 and 2 (``word1``, ``word2``), and
 the score is in the column with a name of `SCORE_NAMES`, or else in the only column of numbers.
 """
 
@@ -14,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-DELIMITERS = ("\t", ";", ",")
+DELIMITERS = ("\t", ";", ",", " ")
 
 SCORE_NAMES = (
     "score", "similarity", "rating", "relatedness", "mean", "average", "human (mean)", "human", "gold", "simlex999",
@@ -80,15 +82,24 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
         rows = _rows(lines[:2], delimiter)
         if len(rows[0]) < 3:
             continue
-        if len(rows[0]) == 3 and parse_number(rows[0][2]) is not None:
-            return _pairs(lines, delimiter, Columns(0, 1, 2, 3))
         if len(rows) == 2 and (columns := _columns(lines[0], rows[0], rows[1])) is not None:
             return _pairs(lines[1:], delimiter, columns)
+        if (columns := _plain_columns(rows[0])) is not None:
+            return _pairs(lines, delimiter, columns)
     return None
+
+
+def _plain_columns(row: list[str]) -> Columns | None:
+    """Return the columns of a list without a header: two words, and the first number after them."""
+    numbers = [place for place, field in enumerate(row) if parse_number(field) is not None]
+    words_first = numbers and numbers[0] >= 2 and row[0] and row[1]
+    return Columns(0, 1, numbers[0], len(row)) if words_first else None
 
 
 def _rows(lines: Sequence[tuple[int, str]], delimiter: str) -> list[list[str]]:
     texts = [line for _, line in lines]
+    if delimiter == " ":
+        return [text.split() for text in texts]
     # Quotes are ordinary characters between tabs.
     tabs = csv.reader(texts, delimiter="\t", quoting=csv.QUOTE_NONE)
     reader = tabs if delimiter == "\t" else csv.reader(texts, delimiter=delimiter)
@@ -97,7 +108,7 @@ def _rows(lines: Sequence[tuple[int, str]], delimiter: str) -> list[list[str]]:
 
 def _columns(line: tuple[int, str], header: list[str], row: list[str]) -> Columns | None:
     """Return the columns that a header and the first row below it describe; None if there are no such columns."""
-    if len(row) != len(header) or any(parse_number(name) is not None for name in header):
+    if len(row) != len(header) or all(parse_number(name) is not None for name in header[2:]):
         return None
     numbers = [place for place, field in enumerate(row) if parse_number(field) is not None]
     words = _word_columns(header) or ((0, 1) if len(header) == 3 and numbers == [2] else None)

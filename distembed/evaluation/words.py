@@ -1,6 +1,6 @@
 """Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories, outliers.
 
-Sets of associations, priming and relations are scored by `distembed.evaluation.priming`.
+Sets of associations, priming, relations and antonyms are scored by `distembed.evaluation.priming`.
 
 Conventions, the same for every set:
 
@@ -9,9 +9,13 @@ Conventions, the same for every set:
   `case="keep"` try one of the two; `case="ignore"` takes, after both, the first word of the vocabulary that has
   the same lower-case form.
 - `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
-  0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector. Every score
-  tells known and total items, because scores of different vocabularies compare only on the same items: see
-  `compare`.
+  0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector.
+  `unknown="subwords"` composes the vectors of unknown words from their character n-grams; for each set its own
+  unknown words join the vocabulary, so that they may answer an analogy of that set too. Every score counts
+  the items whose words are all known, those answered with a composed vector, and all, because scores of different
+  vocabularies compare only on the same items: see `compare`.
+- A synonym question with an unknown option is unknown; with `synonym_options="known"` the unknown options are left
+  out, and the accuracy of a random choice is shown as well, because fewer options are easier.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
 - Intervals are bootstrap percentiles over items, 95 %, from one seed.
 """
@@ -29,16 +33,23 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from distembed.evaluation import blocks
-from distembed.evaluation.priming import evaluate_associations, evaluate_priming, evaluate_relations
+from distembed.evaluation.priming import (
+    evaluate_antonyms,
+    evaluate_associations,
+    evaluate_priming,
+    evaluate_relations,
+)
 from distembed.evaluation.scoring import (
     SPELLINGS,
     Case,
+    Options,
     Policy,
     Score,
     Space,
     Unknown,
     bootstrap_interval,
     cosine_table,
+    form_to_compose,
     known_cosines,
     mean_score,
     row_table,
@@ -49,6 +60,7 @@ from distembed.evaluation.scoring import (
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import (
     AnalogySet,
+    AntonymSet,
     AssociationSet,
     CategorySet,
     OutlierSet,
@@ -74,6 +86,7 @@ def evaluate(
     *,
     case: Case = "auto",
     unknown: Unknown = "skip",
+    synonym_options: Options = "all",
     restrict: Iterable[str] | None = None,
     max_words: int | None = None,
     seed: int = 0,
@@ -88,8 +101,10 @@ def evaluate(
         A folder, a file, or several of either; see `distembed.evaluation.wordsets` for the formats.
     case : {"auto", "lower", "keep", "ignore"}
         The spellings in which a word is looked up; see the conventions of this module.
-    unknown : {"skip", "zero"}
+    unknown : {"skip", "zero", "subwords"}
         How items with unknown words count; see the conventions of this module.
+    synonym_options : {"all", "known"}
+        Whether a synonym question needs all its options, or only the answer and one distractor.
     restrict : iterable of str, optional
         If given, only these words count as known and may be answers.
     max_words : int, optional
@@ -102,16 +117,16 @@ def evaluate(
     -------
     list of Score
         In the order of the sets: two per analogy set (3CosAdd, 3CosMul) and two per outlier set (accuracy,
-        OPP); for priming, associations and relations see `distembed.evaluation.priming`.
+        OPP); for priming, associations, relations and antonyms see `distembed.evaluation.priming`.
 
     Raises
     ------
     ValueError
-        If a file is not in its format, no word of `restrict` is known, `case` or `unknown` is not one of its
-        choices, or no item of any set is known.
+        If a file is not in its format, no word of `restrict` is known, no item of any set is known, or `case`,
+        `unknown` or `synonym_options` is not one of its choices.
     """
     limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
-    return known_scores(limited, read, Policy(case, unknown, seed))
+    return known_scores(limited, read, Policy(case, unknown, seed, synonym_options))
 
 
 def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
@@ -120,15 +135,55 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
     for option, value, choices in (
         ("case", policy.case, get_args(Case)),
         ("unknown", policy.unknown, get_args(Unknown)),
+        ("synonym_options", policy.synonym_options, get_args(Options)),
     ):
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
+    _check_unknown(vectors, policy)
     policy = policy.for_words(vectors.words)
     scores, every = list[Score](), list(sets)
+    score_set = _with_composed_words if policy.unknown == "subwords" else _with_known_words
     for number, word_set in enumerate(every, start=1):
-        scores += _EVALUATORS[type(word_set)](vectors, word_set, policy)
+        scores += score_set(vectors, word_set, policy)
         tell("sets", number, len(every))
     return scores
+
+
+def _check_unknown(vectors: Space, policy: Policy, name: str = "these vectors") -> None:
+    can_compose = isinstance(vectors, WordVectors) and vectors.subwords is not None
+    if policy.unknown == "subwords" and not can_compose:
+        raise ValueError(
+            f'unknown is "subwords", and there is no table of n-grams to compose words from in {name}: give a '
+            'workspace or file that has one, or unknown="skip"'
+        )
+
+
+def _with_known_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
+    return _EVALUATORS[type(word_set)](vectors, word_set, policy)
+
+
+def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
+    """Score a set with its unknown words composed, and count what is known without them.
+
+    Only an analogy looks at words outside its set, which may answer it. Which items are known depends on the
+    words of the set alone.
+    """
+    assert isinstance(vectors, WordVectors)
+    words = sorted({form for word in words_of(word_set) for form in (word, word.replace("_", " "))})
+    plain = policy._replace(unknown="skip")
+    rows = word_rows(vectors, words, policy)
+    composed = [
+        form_to_compose(word, policy) for word, row in zip(words, rows.tolist(), strict=True) if row < 0
+    ]
+    known_rows = np.unique(rows[rows >= 0]).tolist()
+    own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
+    candidates = vectors if own is None or isinstance(word_set, AnalogySet) else own
+    scores = _with_known_words(candidates.extended(composed), word_set, plain)
+    known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
+    return [
+        score._replace(known=n_known, composed=score.known - n_known, policy=str(policy))
+        for score, n_known in zip(scores, known, strict=True)
+    ]
 
 
 def known_scores(
@@ -160,7 +215,7 @@ def known_scores(
         If no item of any set is known; the message gives the reason.
     """
     scores = evaluate_sets(vectors, sets, policy)
-    if sets and not any(score.known for score in scores):
+    if sets and not any(score.known + score.composed for score in scores):
         reason = why_unknown(vocabulary or vectors.words, sets, policy or Policy())
         raise ValueError(f"{f'{name}: ' if name else ''}{_none_known(scores)}: {reason}")
     return scores
@@ -217,13 +272,16 @@ def compare(
     same_words: bool = True,
     case: Case = "auto",
     unknown: Unknown = "skip",
+    synonym_options: Options = "all",
     max_words: int | None = None,
     seed: int = 0,
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
     loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
-    read, policy = find_word_sets(sets), Policy(case, unknown, seed)
+    read, policy = find_word_sets(sets), Policy(case, unknown, seed, synonym_options)
+    for name, vectors in loaded.items():
+        _check_unknown(vectors, policy, name)
     return {
         name: known_scores(
             _limited(vectors, common, None), read, policy, name=name if len(loaded) > 1 else ""
@@ -327,27 +385,36 @@ def _answer_block(
 def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> list[Score]:
     """Return the accuracy of choosing the option with the largest cosine.
 
-    A question is known when the question word, the answer and at least one distractor are. An unknown
-    option is never chosen; k options that tie for the largest cosine give credit 1/k to the answer among
-    them.
+    A question is known when its word and all its options are. With `synonym_options="known"` it is known when its
+    word, the answer and one distractor are, and unknown distractors are left out; the accuracy of a random choice,
+    which rises with every option that is left out, is then a score of its own. k options that tie for the largest
+    cosine give credit 1/k to the answer among them.
     """
-    points = np.array(
-        [
-            choice_credit(vectors, word_rows(vectors, [question, *options], policy))
-            for question, options in zip(choices.questions, choices.options, strict=True)
-        ]
-    )
+    rows = [
+        word_rows(vectors, [question, *options], policy)
+        for question, options in zip(choices.questions, choices.options, strict=True)
+    ]
+    points = np.array([choice_credit(vectors, each, options=policy.synonym_options) for each in rows])
     known = points >= 0
     used = points[known] if policy.unknown == "skip" else np.maximum(points, 0)
-    return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(points)), policy)]
+    counts = int(known.sum()), len(points)
+    accuracy = mean_score(choices.name, ("synonym", "accuracy"), used, counts, policy)
+    if policy.synonym_options == "all":
+        return [accuracy]
+    left = np.array(
+        [1 / np.count_nonzero(each[1:] >= 0) if k else 0 for each, k in zip(rows, known, strict=True)]
+    )
+    chance = left[known] if policy.unknown == "skip" else left
+    value = float(chance.mean()) if chance.size else math.nan
+    return [accuracy, accuracy._replace(metric="chance", value=value, interval=None)]
 
 
-def choice_credit(vectors: Space, rows: NDArray[np.int64]) -> float:
-    """Return the credit for one question (rows of question, answer, distractors); -1 if unknown."""
-    options = rows[1:][rows[1:] >= 0]
-    if rows[0] < 0 or rows[1] < 0 or options.size < 2:
+def choice_credit(vectors: Space, rows: NDArray[np.int64], *, options: Options = "all") -> float:
+    """Return the credit for one question (rows of question, answer, distractors); -1 if it is not known."""
+    known = rows[1:][rows[1:] >= 0]
+    if rows[0] < 0 or rows[1] < 0 or known.size < (2 if options == "known" else rows.size - 1):
         return -1.0
-    pairs = np.column_stack([np.full_like(options, rows[0]), options])
+    pairs = np.column_stack([np.full_like(known, rows[0]), known])
     return blocks.choose(vectors.similarities(pairs))
 
 
@@ -420,6 +487,7 @@ _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
     AssociationSet: evaluate_associations,
     PrimingSet: evaluate_priming,
     RelationSet: evaluate_relations,
+    AntonymSet: evaluate_antonyms,
 }
 
 
@@ -427,15 +495,15 @@ _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
-    """Return scores as dictionaries for JSON; NaN becomes None."""
-    return [
-        {
-            **score._asdict(),
-            "value": None if math.isnan(score.value) else score.value,
-            "interval": score.interval,
-        }
-        for score in scores
-    ]
+    """Return scores as dictionaries for JSON; NaN becomes None, and `composed` is there where words were composed."""
+    return [_score_record(score) for score in scores]
+
+
+def _score_record(score: Score) -> dict[str, Any]:
+    record = {**score._asdict(), "value": None if math.isnan(score.value) else score.value}
+    if not score.composed:
+        del record["composed"]
+    return record
 
 
 def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
@@ -447,7 +515,7 @@ def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
             score.metric,
             _percent(score.value),
             "" if score.interval is None else f"{_percent(score.interval[0])}..{_percent(score.interval[1])}",
-            f"{score.known}/{score.total}",
+            score.answered,
             score.policy,
         )
         for score in scores
@@ -469,7 +537,7 @@ def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
         raise ValueError("the candidates were scored on different sets; score them with `compare`")
     rows = [("set", "metric", *scores, "known/total")]
     for i, score in enumerate(first):
-        counts = dict.fromkeys(f"{column[i].known}/{column[i].total}" for column in scores.values())
+        counts = dict.fromkeys(column[i].answered for column in scores.values())
         rows.append(
             (
                 score.set,

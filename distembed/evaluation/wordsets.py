@@ -11,6 +11,7 @@
 - outlier: CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
 - association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
   that are no words are dropped
+- antonyms: tabs, with columns `word` and `antonym`, as `{distembed}/evaluation/sets/deese.tsv` has them
 - priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
   priming effects in ms at 200 and 1200 ms
 - relations: CSV `,word1,word2,relation`, or tabs `word1 word2 label`; pairs of relation `?` are dropped
@@ -32,11 +33,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.encodings import detect_encoding
-from distembed.evaluation.similarity_files import PairsError, parse_number, read_scored_pairs
+from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 
 FORMATS_PAGE = "docs/evaluation_files.md"
 SHOWN_FILES = 10
 """Files that were passed over that are named."""
+
+PACKAGED_SETS = Path(__file__).parent / "sets"
+"""The folder of the sets that are part of the package: `deese.tsv`, antonyms."""
 
 SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
@@ -106,6 +110,13 @@ class PrimingSet(NamedTuple):
     milliseconds: NDArray[np.float64]
 
 
+class AntonymSet(NamedTuple):
+    """Pairs of words that are antonyms."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+
+
 class RelationSet(NamedTuple):
     """Word pairs with the relation of each."""
 
@@ -123,6 +134,7 @@ WordSet = (
     | AssociationSet
     | PrimingSet
     | RelationSet
+    | AntonymSet
 )
 Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
@@ -252,15 +264,12 @@ def _recognized_by_line(path: Path, lines: Lines) -> WordSet | None:
     first = lines[0][1]
     if "|" in first:
         return _read_synonyms(path, lines)
-    n_fields = len(first.split())
-    if first.startswith(":") or n_fields == 4:
-        return _read_analogies(path, lines)
-    is_pair = n_fields >= 3 and parse_number(_fields(first)[-1]) is not None
-    return _read_similarities(path, lines) if is_pair else None
+    of_four_words = all(len(line.split()) == 4 for _, line in lines[:2])
+    return _read_analogies(path, lines) if first.startswith(":") or of_four_words else None
 
 
 def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
-    """Read a list of pairs whose columns are delimited by more than blanks, or return None."""
+    """Read a list of pairs with scores, or return None."""
     try:
         found = read_scored_pairs(lines)
     except PairsError as error:
@@ -313,18 +322,6 @@ def _bad_line(path: Path, number: int, line: str, expected: str) -> WordSetError
     return WordSetError(
         f"{path}, line {number}: {line[:60]!r}, expected {expected}; correct or remove the line"
     )
-
-
-def _read_similarities(path: Path, lines: Lines) -> SimilaritySet:
-    pairs, scores = [], []
-    for number, line in lines:
-        fields = _fields(line)
-        score = parse_number(fields[2]) if len(fields) == 3 else None
-        if score is None:
-            raise _bad_line(path, number, line, "two words and a score")
-        pairs.append((fields[0], fields[1]))
-        scores.append(score)
-    return SimilaritySet(_stem(path), pairs, np.array(scores))
 
 
 def _read_analogies(path: Path, lines: Lines) -> AnalogySet:
@@ -412,6 +409,13 @@ def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
     return AssociationSet(_stem(path), [(row[0], row[1]) for _, row in rows], strengths)
 
 
+def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
+    for number, row in rows:
+        if not all(row):
+            raise _bad_line(path, number, "\t".join(row), "a word and its antonym")
+    return AntonymSet(_stem(path), [(row[0], row[1]) for _, row in rows])
+
+
 def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
     for number, row in rows:
         if not all(row):
@@ -461,6 +465,7 @@ _WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")
 _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
     ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,
     ("\t", ("word1", "word2", "label")): _relation_set,
+    ("\t", ("word", "antonym")): _tsv_antonyms,
     (",", _PRIMING_COLUMNS): _csv_priming,
 }
 

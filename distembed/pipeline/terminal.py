@@ -48,9 +48,10 @@ def confirmed(question: str) -> bool:
     return sys.stdin.isatty() and click.confirm(shown(question), default=False, err=True)
 
 
-def neighbor_line(word: str, found: Iterable[tuple[str, float]]) -> str:
-    """Return a word and its neighbors with their similarities as one line."""
-    return f"{shown(word)}: " + ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)
+def neighbor_line(word: str, found: Iterable[tuple[str, float]], *, origin: str = "") -> str:
+    """Return a word, where its vector comes from, and its neighbors with their similarities as one line."""
+    neighbors = ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)
+    return f"{shown(word)}{f' ({shown(origin)})' if origin else ''}: {neighbors}"
 
 
 def safe_scores(scores: Iterable[Score]) -> list[Score]:

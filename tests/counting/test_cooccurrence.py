@@ -83,15 +83,15 @@ def test_equals_the_plain_loop(tmp_path, direction, weighting, oov):
     documents=documents,
     row_tokens=st.integers(1, 40),
     cuts=st.sets(st.integers(1, 4)),
-    n_keys=st.integers(5, 60),
+    n_pairs=st.integers(5, 60),
 )
-def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_keys):
+def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_pairs):
     """Rows, batches, buffers, spilled runs and partitions may be cut anywhere."""
     folder = tmp_path_factory.mktemp("cut")
     partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
     whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_key_buffer", lambda options, key_type: np.empty(n_keys, key_type))
+        patch.setattr(module, "_pairs_per_piece", lambda options, n_words: n_pairs)
         patch.setattr(module, "_nbytes", lambda runs: 2**40)  # every buffer spills
         patch.setattr(module, "_row_batch", lambda about, batch_bytes: 1)
         found = count(
@@ -367,45 +367,62 @@ def test_counts_of_the_authors_program(shared, tmp_path):
     np.testing.assert_array_equal(found.sum(axis=1), [int(total) for _, total in totals])
 
 
-def sums_of(keys, n_words, units):
+def sums_of(words, units, cell):
     """Sum with a dictionary, the plain way."""
     sums = dict[tuple[int, int], int]()
-    for key in keys:
-        cell, distance = divmod(int(key), len(units))
-        place = divmod(cell, n_words)
-        sums[place] = sums.get(place, 0) + int(units[distance])
+    for (place, right), (before, weight) in itertools.product(enumerate(words), enumerate(units)):
+        if place > before:
+            left = words[place - 1 - before]
+            pairs = {blocks.LEFT: (left, right), blocks.RIGHT: (right, left)}
+            pair = pairs.get(cell, (min(left, right), max(left, right)))
+            sums[pair] = sums.get(pair, 0) + int(weight)
     return sums
+
+
+def cells_of(run):
+    rows = np.repeat(np.arange(len(run.indptr) - 1), np.diff(run.indptr))
+    return dict(zip(zip(rows.tolist(), run.indices.tolist(), strict=True), run.values.tolist(), strict=True))
+
+
+def counted(words, units, cell, n_words):
+    window, units = len(units), np.array(units, np.int64)
+    counter = blocks.PairCounter(n_words, units, cell, len(words) * window)
+    stream = np.concatenate([np.full(window, blocks.BORDER), words]).astype(np.int32)
+    return counter.count(stream, np.empty(0, np.int32))
 
 
 @pytest.mark.parametrize(
     ("units", "kind"),
     [([1], np.int32), ([2520, 1260, 840], np.int32), ([2**28, 2**27], np.int64), ([2**30, 1], np.int64)],
 )
-@pytest.mark.parametrize("key_type", [np.uint32, np.uint64])
-def test_sorted_keys_are_summed_exactly_even_where_their_running_sum_outgrows_32_bits(key_type, units, kind):
-    units = np.array(units, np.int64)
-    rng = np.random.default_rng(0)
-    keys = np.sort(rng.integers(0, 7 * 7 * len(units), 400).astype(key_type))
-    run = blocks.sum_sorted_keys(keys, 7, units)
-    rows = np.repeat(np.arange(7), np.diff(run.indptr))
-    found = dict(zip(zip(rows.tolist(), run.indices.tolist(), strict=True), run.values.tolist(), strict=True))
-    assert found == sums_of(keys, 7, units)
+@pytest.mark.parametrize("cell", [blocks.LEFT, blocks.RIGHT, blocks.UPPER])
+def test_pairs_are_summed_exactly_even_where_a_sum_outgrows_32_bits(cell, units, kind):
+    words = np.random.default_rng(0).integers(0, 7, 400)
+    run = counted(words, units, cell, 7)
+    assert cells_of(run) == sums_of(words.tolist(), units, cell)
     assert run.values.dtype == kind
-    none = blocks.sum_sorted_keys(keys[:0], 7, units)
+    none = counted(words[:0], units, cell, 7)
     assert len(none.indices) == 0
     assert none.indptr.tolist() == [0] * 8
 
 
-@pytest.mark.parametrize(("n_words", "kind"), [(65_536, np.uint32), (65_537, np.uint64), (92_681, np.uint64)])
-def test_the_last_pair_of_a_vocabulary_keeps_its_place(n_words, kind):
-    """Keys of 65,537 words and more do not fit 32 bits."""
-    keys = np.empty(1, blocks.key_type(n_words, 1))
-    last = np.array([n_words - 2, n_words - 1], np.int32)
-    assert blocks.emit_pairs(last, np.empty(0, np.int32), 1, 2, 1, n_words, blocks.LEFT, 1, keys, 0) == 1
-    run = blocks.sum_sorted_keys(keys, n_words, np.ones(1, np.int64))
-    assert keys.dtype == kind
-    assert (run.indices.tolist(), run.values.tolist()) == ([n_words - 1], [1])
-    assert np.flatnonzero(np.diff(run.indptr)).tolist() == [n_words - 2]
+@pytest.mark.parametrize("n_words", [63, 64, 65, 4095, 4096, 4097, 300_000])
+def test_columns_at_the_borders_of_the_marks_are_read_in_order(n_words):
+    """Marks are kept in groups of 64 and of 64 times 64 columns."""
+    borders = np.array([0, 63, 64, 127, 4095, 4096, 4097, 262_143, 262_144, n_words - 1])
+    words = np.random.default_rng(0).permutation(np.repeat(borders[borders < n_words], 3))
+    run = counted(words, [1, 1], blocks.LEFT, n_words)
+    assert cells_of(run) == sums_of(words.tolist(), [1, 1], blocks.LEFT)
+    for first, last in itertools.pairwise(run.indptr):
+        assert (np.diff(run.indices[first:last]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("n_words", "window", "kind"),
+    [(2**31, 2, np.uint32), (2**31 - 1, 3, np.uint64), (2**28, 16, np.uint32), (2**28, 17, np.uint64)],
+)
+def test_keys_take_32_bits_as_long_as_column_and_distance_fit(n_words, window, kind):
+    assert blocks.key_type(n_words, window) == kind
 
 
 def run_of(values, indices=None):
@@ -431,11 +448,3 @@ def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
     for expected, found in zip(written, read, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert read.values.dtype == written.values.dtype
-
-
-def test_a_vocabulary_whose_pairs_have_no_exact_key_is_refused():
-    assert blocks.key_type(2**25, 2) == np.uint64
-    with pytest.raises(OverflowError, match="smaller vocabulary"):
-        blocks.key_type(2**25 + 1, 2)
-    with pytest.raises(OverflowError, match="smaller vocabulary"):
-        blocks.key_type(20_000_000, 22)

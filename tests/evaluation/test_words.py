@@ -184,12 +184,30 @@ def test_synonym_policy():
         ["q", "right", "wrong", "twin", "a_hurry"], [[1, 0], [1, 0.1], [0, 1], [1, 0.1], [1, 0]]
     )
     options = [("right", "wrong"), ("wrong", "right"), ("right", "twin", "wrong"), ("right", "nobody")]
-    options += [("nobody", "wrong"), ("a hurry", "wrong"), ("right", "nobody", "wrong")]
-    score = one(evaluate_sets(vectors, [SynonymSet("s", ["q"] * 7, options)]))
-    assert (score.known, score.total) == (5, 7)
-    assert score.value == pytest.approx((1 + 0 + 0.5 + 1 + 1) / 5)
-    zero = one(evaluate_sets(vectors, [SynonymSet("s", ["q"] * 7, options)], Policy(unknown="zero")))
-    assert zero.value == pytest.approx(3.5 / 7)
+    options += [("nobody", "wrong"), ("a hurry", "wrong"), ("wrong", "right", "twin", "nobody")]
+    questions = SynonymSet("s", ["q"] * 7, options)
+    score = one(evaluate_sets(vectors, [questions]))
+    assert (score.known, score.total, score.policy) == (4, 7, "lower case, unknown skip")
+    assert score.value == pytest.approx((1 + 0 + 0.5 + 1) / 4)
+    zero = one(evaluate_sets(vectors, [questions], Policy(unknown="zero")))
+    assert zero.value == pytest.approx(2.5 / 7)
+
+
+def test_unknown_options_are_dropped_when_asked_and_chance_is_shown():
+    vectors = WordVectors(["q", "right", "wrong", "far"], [[1, 0], [1, 0.1], [0, 1], [-1, 0]])
+    options = [
+        ("right", "wrong", "far", "nobody"),
+        ("wrong", "right"),
+        ("right", "nobody"),
+        ("right", "wrong"),
+    ]
+    questions = SynonymSet("s", ["q", "q", "q", "nobody"], options)
+    accuracy, chance = evaluate_sets(vectors, [questions], Policy(synonym_options="known"))
+    assert accuracy.policy == "lower case, unknown skip, unknown options dropped"
+    assert (accuracy.metric, accuracy.value, accuracy.known) == ("accuracy", 0.5, 2)
+    assert (chance.metric, chance.value, chance.known) == ("chance", pytest.approx((1 / 3 + 1 / 2) / 2), 2)
+    with pytest.raises(ValueError, match="synonym_options is 'some'; give one of 'all', 'known'"):
+        evaluate_sets(vectors, [questions], Policy(synonym_options="some"))
 
 
 def test_categories_of_separate_clusters_are_pure():
@@ -368,6 +386,30 @@ PAIR_FILES = {
 }
 
 
+ORIGINAL_FILES = {
+    "SimLex-999.txt": (
+        "word1\tword2\tPOS\tSimLex999\tconc(w1)\tconc(w2)\tconcQ\tAssoc(USF)\tSimAssoc333\tSD(SimLex)\r\n"
+        "old\tnew\tA\t1.58\t2.72\t2.81\t2\t7.25\t1\t0.41\r\nsmart\tdumb\tA\t0.6\t1.75\t2.36\t1\t2.1\t1\t1.27\r\n"
+    ),
+    "SimVerb-3500.txt": "old\tnew\tV\t1.58\tNONE\nsmart\tdumb\tV\t0.6\tANTONYMS\n",
+    "combined.csv": "Word 1,Word 2,Human (mean)\r\nold,new,1.58\r\nsmart,dumb,0.6\r\n",
+    "set1.csv": "Word 1,Word 2,Human (mean),1,2,3\r\nold,new,1.58,1,2,1\r\nsmart,dumb,0.6,0,1,0.5\r\n",
+    "rw.txt": "old\tnew\t1.58\t1\t2\t1\nsmart\tdumb\t0.6\t0\t1\t1\n",
+    "MTURK-771.csv": "old,new,1.58\nsmart,dumb,0.6\n",
+    "MEN_dataset_natural_form_full": "old new 1.580000\nsmart dumb 0.600000\n",
+    "blanks with a header": "word1 word2 score\nold new 1.58\nsmart dumb 0.6\n",
+}
+"""The first lines of the files as their authors distribute them, with other words."""
+
+
+@pytest.mark.parametrize("name", ORIGINAL_FILES)
+def test_files_of_pairs_as_their_authors_distribute_them(tmp_path, name):
+    (tmp_path / name).write_bytes(ORIGINAL_FILES[name].encode())
+    read = read_word_set(tmp_path / name)
+    assert read.pairs == [("old", "new"), ("smart", "dumb")]
+    assert read.scores.tolist() == [1.58, 0.6]
+
+
 @pytest.mark.parametrize("kind", PAIR_FILES)
 def test_lists_of_pairs_as_people_write_them(tmp_path, kind):
     text, encoding = PAIR_FILES[kind]
@@ -388,7 +430,7 @@ def test_bad_sets(tmp_path, name):
 def test_folders(tmp_path, vectors):
     with pytest.raises(WordSetError, match="holds no evaluation set"):
         find_word_sets(tmp_path)
-    (tmp_path / "README.txt").write_text("What these files are about, in words.\n")
+    (tmp_path / "README.txt").write_text("What these files are\nabout, in words.\n")
     (tmp_path / "pairs.txt").write_text("w1 w2 1\nw3 w4 2\nw1 w5 3\n")
     (tmp_path / "crosslingual").mkdir()
     (tmp_path / "crosslingual/de-en.txt").write_text("Haus house 9\n")

@@ -12,7 +12,7 @@ from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case
+    from distembed.evaluation.scoring import Case, Options, Unknown
 
 
 @click.command()
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "sets",
     multiple=True,
     required=True,
-    help="A folder or file of evaluation sets; may be repeated.",
+    help="A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
 @click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
@@ -35,6 +35,22 @@ if TYPE_CHECKING:
     help="How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
     "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
 )
+@click.option(
+    "--unknown",
+    type=click.Choice(["skip", "zero", "subwords"]),
+    default="skip",
+    show_default=True,
+    help="Items with a word that has no vector: left out (skip), counted as wrong (zero), or answered with a vector "
+    "composed from the word's character n-grams (subwords).",
+)
+@click.option(
+    "--synonym-options",
+    type=click.Choice(["all", "known"]),
+    default="all",
+    show_default=True,
+    help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
+    "then left out, and the accuracy of a random choice is shown as well.",
+)
 @one_sentence
 def evaluate(
     vectors: tuple[str, ...],
@@ -43,6 +59,8 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
     case: Case,
+    unknown: Unknown,
+    synonym_options: Options,
 ) -> None:
     """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
 
@@ -53,9 +71,13 @@ def evaluate(
     from distembed.evaluation.scoring import Policy
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.sections import locate
 
+    sets = tuple(locate(path, Path()) for path in sets)
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    scores = evaluation.compare(files, sets, same_words=same_words, case=case)
+    scores = evaluation.compare(
+        files, sets, same_words=same_words, case=case, unknown=unknown, synonym_options=synonym_options
+    )
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
@@ -85,7 +107,9 @@ def evaluate(
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
 
-    Words that have no vector are listed at the end, with words that are spelt like them; the exit code is then 1.
+    A word that has no vector of its own is composed from its character n-grams where VECTORS has them, and its line
+    says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
+    code is then 1.
     """
     from distembed.pipeline.runner import load_vectors
     from distembed.vectors.word_vectors import UnknownWordError
@@ -93,7 +117,8 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     model, unknown = load_vectors(vectors), list[str]()
     for word in words:
         try:
-            write(neighbor_line(word, model.most_similar(word, n=n)))
+            found = model.most_similar(word, n=n)
+            write(neighbor_line(word, found, origin="" if word in model else model.describe(word)))
         except UnknownWordError as error:
             unknown.append(str(error))
     if unknown:

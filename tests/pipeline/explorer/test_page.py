@@ -161,7 +161,7 @@ def test_zoom_labels_and_the_whole_map(seen: Seen) -> None:
     until(seen.page, f"view().width < {0.6 * width}")
     seen.page.keyboard.press("0")
     assert seen.page.evaluate("view().width") == pytest.approx(width, rel=0.01)
-    until(seen.page, "document.body.dataset.labels > 20")
+    until(seen.page, "document.body.dataset.labels >= 8")
 
 
 def test_words_of_any_characters_stay_text(seen: Seen) -> None:

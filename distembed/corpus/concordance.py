@@ -1,0 +1,132 @@
+"""Passages of a tokenized corpus where two words stand together: keywords in context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from distembed.corpus.concordance_blocks import Meetings, meetings
+from distembed.corpus.partitions import TokenBatch, Tokens
+
+MARGIN = 8
+"""Tokens that a passage shows before the first and after the last of its two words."""
+
+Pair = tuple[str, str]
+"""A keyword and a context word."""
+
+
+class Passage(NamedTuple):
+    """A line of a concordance.
+
+    Attributes
+    ----------
+    document, title : str
+        The document's id and its title, "" where it has none.
+    words : tuple of str
+        The tokens of the passage, as the corpus was tokenized.
+    marked : tuple of int
+        The places in `words` of what was looked for.
+    """
+
+    document: str
+    title: str
+    words: tuple[str, ...]
+    marked: tuple[int, ...]
+
+
+class _Found(NamedTuple):
+    """A passage whose words and document are still numbers of its partition."""
+
+    pair: int
+    document: int
+    ids: NDArray[np.int32]
+    marked: tuple[int, ...]
+
+
+def find_passages(
+    tokens: Tokens, pairs: Sequence[Pair], *, window: int, n: int = 3
+) -> dict[Pair, list[Passage]]:
+    """Return the first passages where the words of each pair stand within `window` places of each other.
+
+    A document gives one passage of a pair. The partitions are read in their order, until every pair has its passages.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    pairs : sequence of (keyword, context word)
+    window : int
+        The largest distance of the two words, in tokens.
+    n : int
+        The number of passages of each pair.
+
+    Returns
+    -------
+    dict of pair to list of Passage
+        Shorter lists where the corpus has no more such documents.
+    """
+    wanted = list(dict.fromkeys(pairs))
+    found: dict[Pair, list[Passage]] = {pair: [] for pair in wanted}
+    for partition in tokens.partitions:
+        left = [pair for pair in wanted if len(found[pair]) < n]
+        if not left:
+            break
+        lacking = {pair: n - len(found[pair]) for pair in left}
+        words = tokens.words(partition)["word"].combine_chunks()
+        raw = list(_search(tokens.iter_partition(partition), words, lacking, window))
+        if raw:
+            documents = tokens.documents(partition)
+            for one in raw:
+                found[left[one.pair]].append(_passage(one, words, documents))
+    return found
+
+
+def _search(
+    batches: Iterator[TokenBatch], words: pa.Array, lacking: Mapping[Pair, int], window: int
+) -> Iterator[_Found]:
+    """Yield as many passages of each pair as it lacks, from one partition."""
+    keywords, contexts = (list(dict.fromkeys(side)) for side in zip(*lacking, strict=True))
+    numbers = np.full((len(keywords), len(contexts)), -1, np.int64)
+    for number, (keyword, context) in enumerate(lacking):
+        numbers[keywords.index(keyword), contexts.index(context)] = number
+    sides = _numbers(words, keywords), _numbers(words, contexts)
+    if min(side.max(initial=-1) for side in sides) < 0:
+        return  # one side has no word in this partition's dictionary
+    missing = list(lacking.values())
+    seen: set[tuple[int, int]] = set()
+    for batch in batches:
+        met = meetings(batch.ids, batch.document, *sides, numbers, window=window)
+        for one in _cut(batch, met):
+            if missing[one.pair] and (one.pair, one.document) not in seen:
+                seen.add((one.pair, one.document))
+                missing[one.pair] -= 1
+                yield one
+        if not any(missing):
+            return
+
+
+def _numbers(words: pa.Array, wanted: Sequence[str]) -> NDArray[np.int32]:
+    """Return for each word of a dictionary its place among the wanted ones, -1 for others."""
+    places = pc.index_in(words, pa.array(wanted, pa.string()))
+    return np.asarray(pc.fill_null(places, -1)).astype(np.int32)
+
+
+def _cut(batch: TokenBatch, met: Meetings) -> Iterator[_Found]:
+    """Yield each meeting of a batch with the ids around it, of the same document and without its borders."""
+    for place, other, pair in zip(*(part.tolist() for part in met), strict=True):
+        begin, end = min(place, other), max(place, other)
+        around = slice(max(begin - MARGIN, 0), end + MARGIN + 1)
+        kept = (batch.document[around] == batch.document[place]) & (batch.ids[around] >= 0)
+        rank = np.cumsum(kept) - 1
+        marked = tuple(sorted(int(rank[at - around.start]) for at in (place, other)))
+        yield _Found(pair, int(batch.document[place]), batch.ids[around][kept], marked)
+
+
+def _passage(one: _Found, words: pa.Array, documents: pa.Table) -> Passage:
+    row = documents.slice(one.document, 1).to_pylist()[0]
+    text = words.take(pa.array(one.ids)).to_pylist()
+    return Passage(row["id"] or "", row["title"] or "", tuple(text), one.marked)

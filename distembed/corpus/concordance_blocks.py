@@ -1,0 +1,69 @@
+"""Where words stand together in one batch of token ids."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+
+class Meetings(NamedTuple):
+    """Places where a keyword stands near a context word, in the order of the text.
+
+    Attributes
+    ----------
+    place, other : (m,) int64
+        The places of the keyword and of the context word among the ids.
+    pair : (m,) int64
+        The number of the pair that the two words are.
+    """
+
+    place: Int64s
+    other: Int64s
+    pair: Int64s
+
+
+def meetings(
+    ids: NDArray[np.int32],
+    documents: Int64s,
+    keywords: NDArray[np.int32],
+    contexts: NDArray[np.int32],
+    pairs: Int64s,
+    *,
+    window: int,
+) -> Meetings:
+    """Return where a keyword stands within `window` places of a context word that belongs to it.
+
+    Parameters
+    ----------
+    ids : (n,) int32
+        Token ids; -1 is a border, which no pair crosses and no place counts.
+    documents : (n,) int64
+        The document of each id.
+    keywords, contexts : (n_words,) int32
+        The number of the keyword, and of the context word, that an id is; -1 for none.
+    pairs : (n_keywords, n_contexts) int64
+        The number of each pair that is looked for; -1 for others.
+    window : int
+        The largest distance, in places.
+
+    Returns
+    -------
+    Meetings
+    """
+    tokens = ids >= 0
+    keyword, context = (np.where(tokens, numbers[ids], -1) for numbers in (keywords, contexts))
+    borders = np.cumsum(~tokens)
+    places = np.flatnonzero(keyword >= 0)
+    steps = np.array([step for size in range(1, window + 1) for step in (-size, size)])
+    own, others = np.repeat(places, len(steps)), (places[:, None] + steps).ravel()
+    inside = (others >= 0) & (others < len(ids))
+    own, others = own[inside], others[inside]
+    met = (context[others] >= 0) & (documents[own] == documents[others]) & (borders[own] == borders[others])
+    own, others = own[met], others[met]
+    pair = pairs[keyword[own], context[others]]
+    found = np.flatnonzero(pair >= 0)
+    return Meetings(own[found], others[found], pair[found])

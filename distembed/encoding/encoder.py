@@ -1,0 +1,263 @@
+"""Text vectors from word vectors, as a scikit-learn transformer over texts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from distembed.corpus.streams import Batch
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.display import plural
+from distembed.encoding import blocks
+from distembed.encoding.rows import Counts, FoldedRows, Whitening, folded_rows, word_shares
+from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
+from distembed.execution import compute, delayed, map_blocks
+from distembed.options import PositiveFloat
+from distembed.vectors import WordVectors
+
+Weighting = Literal["sif", "mean"]
+UnknownWords = Literal["skip", "subwords"]
+
+TASK_TEXTS = 1 << 12
+"""Texts of a task of `transform`: a hundredth of a second of sentences."""
+
+
+class EncodedTexts(NamedTuple):
+    """Some texts in their order: vectors float32 (n, d), tokens and known tokens of each, int64 (n,)."""
+
+    vectors: NDArray[np.float32]
+    n_tokens: NDArray[np.int64]
+    n_known: NDArray[np.int64]
+
+
+class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Turn texts into vectors: the weighted mean of the vectors of their words.
+
+    .. math:: x = \frac{1}{n} \sum_{i=1}^{n} \frac{a}{a + p(w_i)} \frac{v_{w_i}}{\lVert v_{w_i} \rVert}
+
+    over the n known tokens of a text, p(w) the share of a word among all tokens: smooth inverse frequency (Arora,
+    Liang and Ma 2017). Weights and whitening are learned from the vocabulary, never from the texts that are
+    encoded, so that the vector of a text does not depend on the texts beside it. They are linear, and are folded into
+    one table of rows. A text without a known word has the zero vector.
+
+    Parameters
+    ----------
+    vectors : WordVectors
+    weighting : {"sif", "mean"}
+        "mean" is the plain mean of the word vectors as they are, neither weighted nor of unit length.
+    a : float
+        The constant of smooth inverse frequency: a word of this share has half the weight of a rare one.
+    counts : array (n_words,), mapping of str to number, or None
+        The number of tokens of each word, for p(w). None takes the words to be in falling order of frequency and
+        their counts to follow Zipf's law; `counts_source_` names what was taken.
+    whitening : {"none", "component", "half", "full"}
+        The linear map of the weighted rows, learned from their second moments over the vocabulary, where each word
+        counts as often as it occurs: "component" removes the first principal axis, "full" makes the spread
+        along all axes equal, "half" takes its square root (the moments to the power -1/4).
+    tokenizer : Tokenizer, optional
+        How texts become words. By default words are runs of letters, in lower case if no word of the vocabulary has a
+        capital, with digits and apostrophes if its words have them.
+    unknown : {"skip", "subwords"}
+        Whether words without a vector are left out, or composed from their n-grams by the table of the vectors.
+
+    Attributes
+    ----------
+    rows_ : float32 array (n_words, d)
+        The rows whose mean over the tokens of a text is its vector.
+    counts_source_ : str
+        Where the shares of the words are taken from.
+    tokenizer_ : Tokenizer
+    n_without_words_ : int
+        The texts of the last `transform` in memory that had no known word.
+    n_features_out_ : int
+        The number d of components.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> vectors = de.WordVectors(["the", "cat", "dog", "sat"], [[1, 1], [0, 2], [0, 3], [2, 0]])
+    >>> encoder = de.TextEncoder(vectors, counts=[90, 3, 3, 4])
+    >>> (1000 * encoder.transform(["The cat sat.", "the dog sat"])).round().astype(int).tolist()
+    [[8, 11], [8, 11]]
+    """
+
+    def __init__(
+        self,
+        vectors: WordVectors,
+        *,
+        weighting: Weighting = "sif",
+        a: PositiveFloat = 1e-3,
+        counts: Counts | None = None,
+        whitening: Whitening = "none",
+        tokenizer: Tokenizer | None = None,
+        unknown: UnknownWords = "skip",
+    ) -> None:
+        self.vectors = vectors
+        self.weighting = weighting
+        self.a = a
+        self.counts = counts
+        self.whitening = whitening
+        self.tokenizer = tokenizer
+        self.unknown = unknown
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+        """Fold the weights and the whitening into the rows of the words; texts are neither needed nor read.
+
+        Raises
+        ------
+        ValueError
+            If an option is not one of its choices, the counts do not fit the words, or words are to be composed and
+            the vectors have no table of n-grams.
+        """
+        self._check()
+        self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
+        shares = word_shares(self.vectors, self.counts)
+        weights = None if self.weighting == "mean" else blocks.inverse_frequency(shares.shares, self.a)
+        self._folded = folded_rows(self.vectors, weights, shares.shares, self.whitening)
+        self.counts_source_ = shares.source
+        self.n_without_words_ = 0
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the vectors of texts, float32 (n, d).
+
+        Parameters
+        ----------
+        X : iterable of str, or Dask array (n,) of them
+            The texts. A Dask array gives a Dask array, lazily.
+
+        Warns
+        -----
+        UserWarning
+            If a text has no known word: its vector is zero.
+
+        Raises
+        ------
+        TypeError
+            If X is a single text, or an item is no text.
+        """
+        if isinstance(X, (str, bytes)):
+            raise TypeError("X is one text, and an iterable of texts is needed: give [text]")
+        self._ensure()
+        if isinstance(X, da.Array):
+            chunks = (X.chunks[0], (self.n_features_out_,))
+            return map_blocks(
+                self._block, X, dtype=np.float32, chunks=chunks, new_axis=1, meta=np.empty((0, 0), np.float32)
+            )
+        found = compute([delayed(self._encoded)(batch) for batch in batches(X)], scheduler="threads")
+        n_known = np.concatenate([np.zeros(0, np.int64), *(part.n_known for part in found)])
+        self.n_without_words_ = int((n_known == 0).sum())
+        if self.n_without_words_:
+            warnings.warn(without_words(self.n_without_words_, len(n_known)), stacklevel=2)
+        empty = np.zeros((0, self.n_features_out_), np.float32)
+        return np.concatenate([empty, *(part.vectors for part in found)])
+
+    def stream(self, *, url: str = "", errors: str = "strict") -> TextStream:
+        """Return what encodes the batches of one file after each other, texts longer than a batch among them."""
+        self._ensure()
+        return TextStream(self._folded, self.vectors, self.tokenizer_, self.unknown, url=url, errors=errors)
+
+    @property
+    def rows_(self) -> NDArray[np.float32]:
+        """The rows whose mean over the tokens of a text is its vector."""
+        return self._folded.table
+
+    @property
+    def n_features_out_(self) -> int:
+        """The number of components."""
+        return int(self.vectors.vectors.shape[1])
+
+    # scikit-learn's mixin takes the number of names from this attribute.
+    _n_features_out = n_features_out_
+
+    def _ensure(self) -> None:
+        """Fit where `fit` has not been called, because it learns nothing from texts."""
+        if not hasattr(self, "_folded"):
+            self.fit()
+
+    def _encoded(self, batch: Batch) -> EncodedTexts:
+        return self.stream().add(batch)
+
+    def _block(self, texts: NDArray[Any]) -> NDArray[np.float32]:
+        return self._encoded(batch_of(texts.tolist())).vectors
+
+    def _check(self) -> None:
+        choices = {"weighting": Weighting, "whitening": Whitening, "unknown": UnknownWords}
+        for name, known in choices.items():
+            if getattr(self, name) not in get_args(known):
+                listed = ", ".join(map(repr, get_args(known)))
+                raise ValueError(f"{name} is {getattr(self, name)!r}; give one of {listed}")
+        if not (isinstance(self.a, (int, float)) and 0 < self.a < np.inf):
+            raise ValueError(f"a is {self.a!r}; give a number above 0")
+        if self.unknown == "subwords" and getattr(self.vectors, "subwords", None) is None:
+            raise ValueError(
+                'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
+                "a job with [subwords] enabled = true"
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.requires_fit = False
+        return tags
+
+
+class TextStream:
+    """Encodes the batches of one file in their order; a text may go on over several batches."""
+
+    def __init__(
+        self,
+        folded: FoldedRows,
+        vectors: WordVectors,
+        tokenizer: Tokenizer,
+        unknown: UnknownWords,
+        *,
+        url: str,
+        errors: str,
+    ) -> None:
+        self.folded, self.vectors, self.composes = folded, vectors, unknown == "subwords"
+        self.scanner = text_scanner(tokenizer, url=url, errors=errors)
+        self.total = np.zeros(folded.table.shape[1])
+        self.n_open = 0
+
+    def add(self, batch: Batch) -> EncodedTexts:
+        """Return the texts that end in a batch."""
+        tokens = known_tokens(batch, self.scanner, self.vectors, keep_unknown=self.composes)
+        extra, rows = self._composed(tokens.unknown, tokens.rows)
+        means, n_known, self.n_open = blocks.mean_rows(
+            self.folded.table, extra, rows, tokens.stops, self.total, self.n_open
+        )
+        return EncodedTexts(means, tokens.n_tokens, n_known)
+
+    def _composed(
+        self, words: list[str], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the rows of composed words, and the tokens without those of which no n-gram is known."""
+        if not words:
+            return self.folded.table[:0], rows
+        table: Any = self.vectors.subwords
+        is_known = table.n_known(words) > 0
+        extra = self.folded.fold(table.compose(words))
+        n_words = len(self.vectors)
+        lost = (rows >= n_words) & ~is_known[np.maximum(rows - n_words, 0)]
+        return extra, np.where(lost, -1, rows)
+
+
+def batches(texts: Iterable[str]) -> Iterator[Batch]:
+    """Yield texts as batches, each of a task."""
+    iterator = iter(texts)
+    while some := list(islice(iterator, TASK_TEXTS)):
+        yield batch_of(some)
+
+
+def without_words(n: int, total: int) -> str:
+    """Return the sentence on texts that have no known word."""
+    has = "has" if n == 1 else "have"
+    return f"{n:,} of {plural(total, 'text')} {has} no known word: the vector is zero"

@@ -1,0 +1,110 @@
+"""From text to the rows of a vocabulary: texts as batches, scanned by the corpus tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from distembed.corpus.streams import Batch
+from distembed.corpus.tokenizer import APOSTROPHES, Scanner, Tokenizer, scanner
+from distembed.vectors import WordVectors
+
+COMMON = 1e-3
+"""The share of the words of a vocabulary that has to have digits, or apostrophes, before texts keep them."""
+
+
+class KnownTokens(NamedTuple):
+    """The tokens of some texts as rows.
+
+    Attributes
+    ----------
+    rows : int64 array (n_tokens,)
+        The row of each token: of the vocabulary, of `unknown` after it, or -1.
+    stops : int64 array (n_texts,)
+        The end of the tokens of each text that ends here.
+    n_tokens : int64 array (n_texts,)
+        The number of tokens of each text, known or not.
+    unknown : list of str
+        The words that the vocabulary lacks, where they were asked for.
+    """
+
+    rows: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    n_tokens: NDArray[np.int64]
+    unknown: list[str]
+
+
+def tokenizer_of(words: Sequence[str]) -> Tokenizer:
+    """Return the tokenizer that a vocabulary looks made by: its case, its digits and its apostrophes."""
+    least = max(COMMON * len(words), 1)
+    n_digits = sum(any(map(str.isdigit, word)) for word in words)
+    n_apostrophes = sum(any(sign in word[1:-1] for sign in APOSTROPHES) for word in words)
+    return Tokenizer(
+        lowercase=all(word == word.lower() for word in words),
+        numbers=n_digits >= least,
+        apostrophes=n_apostrophes >= least,
+    )
+
+
+def text_scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> Scanner:
+    """Return a scanner of texts, in which a short text counts and no window has borders."""
+    plain = replace(tokenizer, border="document", min_border_tokens=1)
+    return scanner(plain, url=url, errors=errors)
+
+
+def batch_of(texts: Iterable[str]) -> Batch:
+    """Return whole texts as one batch.
+
+    Raises
+    ------
+    TypeError
+        If one of them is no text.
+    ValueError
+        If one of them holds half a surrogate pair, which UTF-8 cannot represent.
+    """
+    texts = list(texts)
+    try:
+        array = pa.array(texts, pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+        array = None
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"a text is not valid Unicode ({error.reason}); encode it with errors='replace'"
+        ) from error
+    if array is None or array.null_count:
+        place, wrong = next((i, text) for i, text in enumerate(texts) if not isinstance(text, str))
+        raise TypeError(f"text {place} is {wrong!r:.60}, of type {type(wrong).__name__}: give texts")
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
+    text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    nothing = pa.nulls(len(array), pa.string())
+    return Batch(text, bounds[:-1], bounds[1:], len(array), nothing, nothing, nothing)
+
+
+def known_tokens(batch: Batch, words: Scanner, vectors: WordVectors, *, keep_unknown: bool) -> KnownTokens:
+    """Return the tokens of a batch as rows of the vocabulary.
+
+    Parameters
+    ----------
+    batch : Batch
+    words : Scanner
+        It has read the batches before; its dictionary is emptied, so that it holds the words of one batch only.
+    vectors : WordVectors
+    keep_unknown : bool
+        Whether words without a row of their own get rows after those of the vocabulary.
+    """
+    scanned = words.scan(batch)
+    distinct = [word for part in words.words() for word in part.words.to_pylist()]
+    words.forget()
+    rows = np.append(vectors.index(distinct), -1)  # the last one for the id -1
+    unknown: list[str] = []
+    if keep_unknown:
+        places = np.flatnonzero(rows[:-1] < 0)
+        unknown = [distinct[place] for place in places.tolist()]
+        rows[places] = len(vectors) + np.arange(len(places))
+    return KnownTokens(rows[scanned.ids], scanned.id_stops, scanned.n_tokens, unknown)

@@ -1,0 +1,219 @@
+"""Why two words are near: their cosine as a sum over context words, term by term.
+
+Vectors that fit an association matrix, as those of `PSDVec` fit PMI, are coordinates without names. The rotation into
+the coordinates of the context words changes no product and gives each coordinate a name: see
+`distembed.evaluation.context_blocks` for the formula.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.evaluation import context_blocks as blocks
+from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.linalg.operators import gram
+from distembed.vectors.word_vectors import WordVectors
+
+Float64s = NDArray[np.float64]
+
+ROWS_AT_ONCE = 8192
+"""Context vectors that are taken into float64 at a time."""
+
+
+class SimilarityTerms(NamedTuple):
+    """The cosine of pairs of vectors, and the part of it that each context makes.
+
+    Attributes
+    ----------
+    cosines : (m,) float64
+        One for each pair; 0 where a vector is zero.
+    terms : (m, c) float64
+        The part of every context; a row sums to the cosine, less `rest`.
+    rest : (m,) float64
+        What lies outside the span of the contexts: 0, to rounding, where they span the vectors.
+    """
+
+    cosines: Float64s
+    terms: Float64s
+    rest: Float64s
+
+
+def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
+    """Return the cosine of pairs of vectors as a sum over context vectors.
+
+    ``cos(v, w) = sum_j (v L^-1/2 u_jᵀ) (w L^-1/2 u_jᵀ) / (|v| |w|)`` with u_j the contexts and ``L = UᵀU``. A term is
+    positive where both words are associated with the context, or neither; negative where one of them is.
+
+    Parameters
+    ----------
+    first, second : (m, d) arrays
+        The vectors of each pair.
+    contexts : (c, d) array or Dask array of row blocks
+        The vectors of the contexts: those of the core words, or of all words.
+
+    Returns
+    -------
+    SimilarityTerms
+
+    Raises
+    ------
+    ValueError
+        If the arrays differ in their components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vectors = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> found = similarity_terms(vectors[:1], vectors[1:2], vectors)
+    >>> bool(np.isclose(found.terms.sum(), found.cosines[0]))
+    True
+    """
+    v, w = (np.atleast_2d(np.asarray(side, np.float64)) for side in (first, second))
+    if not v.shape == w.shape or v.shape[1] != contexts.shape[1]:
+        raise ValueError(
+            f"the pairs have shapes {v.shape} and {w.shape} and the contexts {tuple(contexts.shape)}: "
+            "give pairs of equal shape, with the components of the contexts"
+        )
+    rows = contexts if isinstance(contexts, da.Array) else da.from_array(contexts, (ROWS_AT_ONCE, -1))
+    with one_blas_thread():
+        root = blocks.inverse_root(compute(gram(rows, rows)))
+        lengths = np.sqrt((v * v).sum(axis=1) * (w * w).sum(axis=1))
+        terms = compute(
+            map_blocks(
+                _terms_block,
+                rows,
+                first=v @ root,
+                second=w @ root,
+                lengths=lengths,
+                chunks=(rows.chunks[0], (len(v),)),
+                dtype=np.float64,
+            )
+        ).T
+    products = (v * w).sum(axis=1)
+    cosines = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+    return SimilarityTerms(cosines, terms, cosines - terms.sum(axis=1))
+
+
+def _terms_block(block: Any, *, first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
+    return blocks.unit_products(blocks.strengths(block, first), blocks.strengths(block, second), lengths)
+
+
+class ContextTerm(NamedTuple):
+    """A context word, and its part of the cosine of two words."""
+
+    word: str
+    term: float
+
+
+class SimilarityExplanation(NamedTuple):
+    """The contexts that make the cosine of two words.
+
+    Attributes
+    ----------
+    first, second : str
+    cosine : float
+    raising : list of ContextTerm
+        The contexts that raise the cosine most, the largest first.
+    lowering : list of ContextTerm
+        The contexts that lower it most, the lowest first.
+    other_raising, other_lowering : float
+        The sums of the other contexts that raise the cosine, and of those that lower it.
+    rest : float
+        What no context makes: 0, to rounding, where the contexts span the vectors.
+    n_contexts, n_half : int
+        All contexts, and how many of the largest terms together reach half of the cosine.
+    """
+
+    first: str
+    second: str
+    cosine: float
+    raising: list[ContextTerm]
+    lowering: list[ContextTerm]
+    other_raising: float
+    other_lowering: float
+    rest: float
+    n_contexts: int
+    n_half: int
+
+
+def explain_similarity(
+    vectors: WordVectors,
+    first: str,
+    second: str,
+    *,
+    contexts: WordVectors | None = None,
+    n: int = 10,
+    n_lowering: int = 3,
+) -> SimilarityExplanation:
+    """Return the contexts that make two words similar: the largest terms of their cosine, which sum to it.
+
+    Parameters
+    ----------
+    vectors : WordVectors
+    first, second : str
+        The two words.
+    contexts : WordVectors, optional
+        The context words: the core words of a model, or any words of the same space. By default all words.
+    n, n_lowering : int
+        The number of contexts that raise the cosine, and that lower it.
+
+    Returns
+    -------
+    SimilarityExplanation
+
+    Raises
+    ------
+    UnknownWordError
+        If a word has no vector.
+    ValueError
+        If the two words are the same, or one of them has a vector of zeros.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> vectors = de.WordVectors(["king", "queen", "crown"], [[2, 1], [1, 2], [1, 1]])
+    >>> found = de.explain_similarity(vectors, "king", "queen", n=1)
+    >>> found.raising[0].word
+    'crown'
+    """
+    if n < 1 or n_lowering < 0:
+        raise ValueError(f"n is {n} and n_lowering is {n_lowering}; give 1 or more, and 0 or more")
+    rows = vectors[[first, second]]
+    if first == second:
+        raise ValueError(
+            f"both words are {first!r}: a word's cosine with itself is 1; give two different words"
+        )
+    for word, row in zip((first, second), rows, strict=True):
+        if not row.any():
+            raise ValueError(
+                f"the vector of {word!r} is zero: the word co-occurs with no context word, and is near to nothing"
+            )
+    space = contexts or vectors
+    found = similarity_terms(rows[:1], rows[1:], space.vectors)
+    return _explained(found, space.words, (first, second), n, n_lowering)
+
+
+def _explained(
+    found: SimilarityTerms, words: tuple[str, ...], pair: tuple[str, str], n: int, n_lowering: int
+) -> SimilarityExplanation:
+    terms, cosine = found.terms[0], float(found.cosines[0])
+    order = np.argsort(-terms, kind="stable")
+    n_raising = int((terms > 0).sum())
+    raising, lowering = order[:n][terms[order[:n]] > 0], order[::-1][:n_lowering]
+    lowering = lowering[terms[lowering] < 0]
+    reached = np.cumsum(terms[order[:n_raising]]) >= cosine / 2
+    return SimilarityExplanation(
+        *pair,
+        cosine,
+        [ContextTerm(words[j], float(terms[j])) for j in raising],
+        [ContextTerm(words[j], float(terms[j])) for j in lowering],
+        float(terms[terms > 0].sum() - terms[raising].sum()),
+        float(terms[terms < 0].sum() - terms[lowering].sum()),
+        float(found.rest[0]),
+        len(terms),
+        int(np.argmax(reached)) + 1 if reached.any() else 0,
+    )

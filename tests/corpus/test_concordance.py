@@ -1,0 +1,84 @@
+"""Passages where two words stand together: the places of a plain search, no border crossed, the documents named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import distembed as de
+from distembed.corpus.concordance import find_passages
+from distembed.corpus.concordance_blocks import meetings
+from distembed.corpus.tokenizer import Tokenizer
+
+TEXTS = [
+    {
+        "id": "one",
+        "title": "First",
+        "text": "The king sat. On his throne the old king slept, far from a throne.",
+    },
+    {"id": "two", "title": "Second", "text": "A king. Nothing else."},
+    {"id": "three", "title": "Third", "text": "The throne of the king"},
+]
+
+
+def tokens_of(folder: Path, **options: str) -> de.corpus.Tokens:
+    for number, part in enumerate((TEXTS[:2], TEXTS[2:])):
+        (folder / f"{number}.jsonl").write_text("\n".join(map(json.dumps, part)) + "\n")
+    corpus = de.read_corpus(
+        str(folder / "*.jsonl"), id_field="id", title_field="title", tokenizer=Tokenizer(**options)
+    )
+    return corpus.tokenize(folder / "parts")
+
+
+def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path)
+    pairs = [("king", "throne"), ("king", "slept"), ("queen", "throne")]
+    found = find_passages(tokens, pairs, window=3)
+    assert [(p.document, p.title) for p in found["king", "throne"]] == [("one", "First"), ("three", "Third")]
+    for keyword, context in pairs[:2]:
+        assert all(
+            {p.words[place] for place in p.marked} == {keyword, context} for p in found[keyword, context]
+        )
+    assert found["king", "throne"][1].words == ("the", "throne", "of", "the", "king")
+    assert found["queen", "throne"] == []
+    (first,) = find_passages(tokens, pairs[:1], window=3, n=1)[pairs[0]]
+    assert first.document == "one"
+
+
+def test_no_passage_crosses_a_border(tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path, border="sentence")
+    assert find_passages(tokens, [("sat", "throne")], window=9)["sat", "throne"] == []
+    (passage,) = find_passages(tokens, [("king", "slept")], window=9)["king", "slept"]
+    assert passage.words[passage.marked[0]] == "king"
+    assert "sat" in passage.words  # a passage is read across sentences, though the pair is within one
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3)), max_size=30),
+    st.integers(1, 4),
+)
+def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], window: int) -> None:
+    tokens.sort(key=lambda token: token[0])
+    documents = np.array([token[0] for token in tokens], np.int64)
+    ids = np.array([token[1] for token in tokens], np.int32)
+    keywords, contexts = np.array([0, -1, 1, -1], np.int32), np.array([0, 1, -1, -1], np.int32)
+    pairs = np.array([[-1, 0], [1, 2]], np.int64)
+    found = meetings(ids, documents, keywords, contexts, pairs, window=window)
+    expected = {
+        (i, j, int(pairs[keywords[ids[i]], contexts[ids[j]]]))
+        for i in range(len(ids))
+        for j in range(max(0, i - window), min(len(ids), i + window + 1))
+        if i != j
+        and min(ids[i], ids[j]) >= 0
+        and documents[i] == documents[j]
+        and keywords[ids[i]] >= 0
+        and contexts[ids[j]] >= 0
+        and pairs[keywords[ids[i]], contexts[ids[j]]] >= 0
+        and (ids[min(i, j) : max(i, j)] >= 0).all()
+    }
+    assert set(zip(*(part.tolist() for part in found), strict=True)) == expected
+    assert (np.diff(found.place) >= 0).all()

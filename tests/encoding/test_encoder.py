@@ -1,0 +1,196 @@
+"""Text vectors: the formula, whatever the batches; words that are unknown; what scikit-learn asks for."""
+
+from __future__ import annotations
+
+import pickle
+import string
+from dataclasses import replace
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+import distembed as de
+from distembed.corpus.partitions import read_batches
+from distembed.encoding import encoder as module
+from distembed.encoding.rows import word_shares
+from distembed.encoding.tokens import tokenizer_of
+from tests.references.texts import text_vectors
+
+WORDS = list(string.ascii_lowercase)
+MATRIX = np.random.default_rng(0).normal(size=(26, 6)).astype(np.float32)
+COUNTS = np.arange(100, 74, -1)
+VECTORS = de.WordVectors(WORDS, MATRIX)
+TEXTS = ["a b c", "A, b! zz b", "", "zz 7", "x y z " * 50]
+
+
+class Ngrams:
+    """A table that composes what begins with a q, and knows nothing of other words."""
+
+    def compose(self, words):
+        return np.array([np.arange(6.0) + len(word) for word in words], np.float32)
+
+    def n_known(self, words):
+        return np.array([word.startswith("q") for word in words], np.int64)
+
+
+class Composing(de.WordVectors):
+    subwords = Ngrams()
+
+
+@pytest.mark.filterwarnings("ignore:.*no known word")
+@settings(max_examples=25)
+@given(st.lists(st.text(alphabet="abcxyzABÄ ,1\n", max_size=30), max_size=8))
+def test_a_vector_is_the_weighted_mean_of_unit_vectors(texts):
+    found = de.TextEncoder(VECTORS, counts=COUNTS).transform(texts)
+    assert found.dtype == np.float32
+    expected = text_vectors(texts, WORDS, MATRIX, COUNTS)
+    np.testing.assert_allclose(found, expected.reshape(-1, 6), rtol=1e-5, atol=1e-7)
+
+
+def test_the_plain_mean_is_of_the_vectors_as_they_are():
+    found = de.TextEncoder(VECTORS, weighting="mean").transform(["a b b"])
+    np.testing.assert_allclose(found[0], (MATRIX[0] + 2 * MATRIX[1]) / 3, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*no known word")
+def test_bits_do_not_depend_on_batches_or_neighbors(monkeypatch):
+    encoder = de.TextEncoder(VECTORS, counts=COUNTS, whitening="half")
+    whole = encoder.transform(TEXTS)
+    monkeypatch.setattr(module, "TASK_TEXTS", 2)
+    assert np.array_equal(encoder.transform(iter(TEXTS)), whole)
+    assert np.array_equal(encoder.transform(TEXTS[::-1])[::-1], whole)
+    lazy = encoder.transform(da.from_array(np.array(TEXTS, dtype=object), chunks=2))
+    assert lazy.shape == (5, 6)
+    assert lazy.dtype == np.float32
+    assert np.array_equal(lazy.compute(), whole)
+
+
+def test_a_text_that_goes_on_over_many_batches_has_the_same_bits(tmp_path):
+    text = " ".join(np.random.default_rng(1).choice(WORDS, 5000))
+    file = tmp_path / "texts.txt"
+    file.write_text(f"a b\n{text}\nc d", encoding="utf-8")
+    encoder = de.TextEncoder(VECTORS, counts=COUNTS)
+    (partition,) = de.read_corpus(file).partitions
+    stream = encoder.stream()
+    parts = [stream.add(batch) for batch in read_batches(replace(partition, piece_bytes=64))]
+    assert sum(len(part.n_known) == 0 for part in parts) > 50
+    assert np.concatenate([part.n_tokens for part in parts]).tolist() == [2, 5000, 2]
+    found = np.concatenate([part.vectors for part in parts])
+    assert np.array_equal(found, encoder.transform(["a b", text, "c d"]))
+
+
+def test_texts_without_known_words_are_zero_and_counted():
+    encoder = de.TextEncoder(VECTORS)
+    with pytest.warns(UserWarning, match="^2 of 5 texts have no known word: the vector is zero"):
+        found = encoder.transform(TEXTS)
+    assert encoder.n_without_words_ == 2
+    assert np.flatnonzero(~found.any(axis=1)).tolist() == [2, 3]
+    assert encoder.transform(["a"]).any()
+    assert encoder.n_without_words_ == 0
+    assert encoder.transform([]).shape == (0, 6)
+
+
+def test_words_are_composed_where_their_ngrams_are_known():
+    encoder = de.TextEncoder(Composing(WORDS, MATRIX), unknown="subwords", counts=COUNTS)
+    part = encoder.stream().add(module.batch_of(["qq a", "zz a", "a"]))
+    assert part.n_known.tolist() == [2, 1, 1]
+    composed = np.arange(6.0) + 2
+    weights = 1e-3 / (1e-3 + COUNTS / COUNTS.sum())
+    of_a = weights[0] * MATRIX[0] / np.linalg.norm(MATRIX[0])
+    both = (of_a + weights.max() * composed / np.linalg.norm(composed)) / 2
+    np.testing.assert_allclose(part.vectors, [both, of_a, of_a], rtol=1e-5)
+
+
+def test_whitening_is_learned_from_the_vocabulary():
+    """The second moments of the rows, each word as often as it occurs, are those that the definition asks for."""
+
+    def spreads(whitening):
+        rows = de.TextEncoder(VECTORS, counts=COUNTS, whitening=whitening).fit().rows_.astype(float)
+        return np.linalg.eigvalsh(rows.T @ (rows * (COUNTS / COUNTS.sum())[:, None]))
+
+    plain = spreads("none")
+    np.testing.assert_allclose(spreads("half"), np.sqrt(plain), rtol=1e-4)
+    np.testing.assert_allclose(spreads("full"), np.ones(6), rtol=1e-4)
+    np.testing.assert_allclose(spreads("component"), [0, *plain[:-1]], rtol=1e-4, atol=1e-9)
+
+
+def test_a_direction_without_words_is_not_amplified():
+    flat = de.WordVectors(WORDS, np.column_stack([MATRIX, np.zeros(26)]))
+    rows = de.TextEncoder(flat, whitening="half").fit().rows_
+    assert np.isfinite(rows).all()
+    assert np.abs(rows[:, -1]).max() < 1e-6
+
+
+def test_counts_are_given_or_follow_zipf():
+    assert word_shares(VECTORS, None).source == "Zipf's law, by the order of the words"
+    np.testing.assert_allclose(
+        word_shares(VECTORS, None).shares[:2], np.array([1, 0.5]) / np.sum(1 / np.arange(1, 27))
+    )
+    by_word = {word: count for word, count in zip(WORDS, COUNTS, strict=True) if word != "z"}
+    assert word_shares(VECTORS, by_word).shares[-1] == word_shares(VECTORS, by_word).shares[-2]
+    for wrong, message in (
+        ([1, 2], r"counts has shape \(2,\), but there are 26 words"),
+        (-COUNTS, "finite ones of 0 or more"),
+        (0 * COUNTS, "not all of them 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            de.TextEncoder(VECTORS, counts=wrong).fit()
+
+
+def test_the_tokenizer_follows_the_words():
+    assert tokenizer_of(["a", "b"]) == de.Tokenizer()
+    assert tokenizer_of(["Paris", "b2", "l'an"]) == de.Tokenizer(
+        lowercase=False, numbers=True, apostrophes=True
+    )
+    capitals = de.TextEncoder(de.WordVectors(["Paris", "paris"], np.eye(2)))
+    assert capitals.transform(["Paris"]).argmax() == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        ("a text", TypeError, r"X is one text.*give \[text\]"),
+        (["a", None], TypeError, "text 1 is None, of type NoneType"),
+        (["a", 3], TypeError, "text 1 is 3, of type int"),
+        (["a\ud800"], ValueError, "not valid Unicode"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(texts, error, message):
+    with pytest.raises(error, match=message):
+        de.TextEncoder(VECTORS).transform(texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weighting": "idf"}, "weighting is 'idf'; give one of 'sif', 'mean'"),
+        ({"whitening": "all"}, "whitening is 'all'"),
+        ({"a": 0}, "a is 0; give a number above 0"),
+        ({"unknown": "subwords"}, "the vectors have no table of n-grams"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        de.TextEncoder(VECTORS, **options).fit()
+
+
+def test_it_is_a_scikit_learn_transformer():
+    texts, classes = ["a b", "b a a", "x y", "y x z"] * 4, [0, 0, 1, 1] * 4
+    encoder = de.TextEncoder(VECTORS, counts=COUNTS)
+    copied = clone(encoder)
+    assert copied.vectors is VECTORS
+    assert encoder.get_feature_names_out()[:2].tolist() == ["textencoder0", "textencoder1"]
+    again = pickle.loads(pickle.dumps(encoder.fit()))
+    assert np.array_equal(again.transform(texts), encoder.transform(texts))
+    search = GridSearchCV(
+        make_pipeline(encoder, LogisticRegression()), {"textencoder__whitening": ["none", "half"]}, cv=2
+    ).fit(texts, classes)
+    assert search.best_score_ == 1
+    assert encoder.set_output(transform="pandas").transform(["a"]).columns[0] == "textencoder0"
