@@ -86,6 +86,7 @@ class System(NamedTuple):
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
     `explorer` names the module whose `items` are what the page to explore shows.
     `inference` names the module whose `inferred_table` makes the table of documents that a job has not seen.
+    `explanation` names the module whose `explain` gives the reasons of one result.
     """
 
     job: type[Job]
@@ -95,6 +96,7 @@ class System(NamedTuple):
     exports: str = "distembed.pipeline.export.tables"
     inference: str | None = None
     explorer: str = "distembed.pipeline.explorer.words"
+    explanation: str | None = None
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
