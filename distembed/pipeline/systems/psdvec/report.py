@@ -24,7 +24,11 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     vectors = stages.judged_vectors(job, workspace)
     return report.render_report(
-        job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(job, workspace)
+        job.job.title,
+        _summary(workspace),
+        _sections(job, workspace, vectors),
+        facts=_facts(job, workspace),
+        invitation=report.invitation(workspace),
     )
 
 
