@@ -9,7 +9,7 @@ from distembed.pipeline.terminal import shown, write
 
 
 @click.command()
-@click.argument("workspace")
+@click.argument("source")
 @click.option(
     "--what",
     metavar="WORD",
@@ -21,31 +21,52 @@ from distembed.pipeline.terminal import shown, write
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors. Text may end in .gz .bz2 .xz.",
+    ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz.",
 )
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
-    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors.",
+    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
+    "fasttext.",
 )
 @click.option(
     "--space",
     metavar="CHARACTER",
     help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
 )
+@click.option(
+    "--max-words",
+    type=click.IntRange(min=1),
+    help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
+)
+@click.option(
+    "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
+)
 @one_sentence
-def export(workspace: str, what: str | None, target: str, format_: str | None, space: str | None) -> None:
-    """Write a table of a finished WORKSPACE, or of that of a job file, to one file that other tools read.
+def export(
+    source: str,
+    what: str | None,
+    target: str,
+    format_: str | None,
+    space: str | None,
+    max_words: int | None,
+    half: bool,
+) -> None:
+    """Write a table of a finished job to one file that other tools read.
+
+    SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
 
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
     topics: their words with weights.
     """
-    from distembed.pipeline.export.job import export_job
-    from distembed.pipeline.runner import open_job
+    from distembed.pipeline.export.job import export_source
 
-    write(shown(export_job(open_job(workspace), target, what=what, format=format_, space=space)))
+    written = export_source(
+        source, target, what=what, format=format_, space=space, max_words=max_words, half=half
+    )
+    write(shown(written))
 
 
 COMMANDS: tuple[click.Command, ...] = (export,)

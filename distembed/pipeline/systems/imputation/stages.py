@@ -459,4 +459,5 @@ SYSTEM = System(
     "distembed.pipeline.systems.imputation.report",
     "distembed.pipeline.systems.imputation.exports",
     explanation="distembed.pipeline.systems.imputation.explanation",
+    explorer="distembed.pipeline.systems.imputation.explorer",
 )

@@ -587,4 +587,5 @@ SYSTEM = System(
     "distembed.pipeline.systems.topics.exports",
     "distembed.pipeline.systems.topics.inference",
     explanation="distembed.pipeline.systems.topics.explanation",
+    explorer="distembed.pipeline.systems.topics.explorer",
 )
