@@ -8,9 +8,10 @@ The data path, and the module of each step::
     -> counts      counting              count_cooccurrences, count_document_terms
     -> association weighting             ppmi, tf_idf; pmi, log-entropy
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
+    -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate, explain_similarity
+    -> numbers     evaluation            evaluate, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
@@ -40,6 +41,7 @@ _HOME = {
     "OrthogonalNMF": "factorization.nmf",
     "SemanticNMF": "factorization.nmf",
     "SphericalKMeans": "factorization.clustering",
+    "SubwordMap": "factorization.subwords",
     "LatentSemanticImputation": "manifold.imputation",
     "LocalityPreservingProjection": "manifold.projection",
     "FeaturePreservingEmbedding": "manifold.alignment",
@@ -47,6 +49,7 @@ _HOME = {
     "TextEncoder": "encoding.encoder",
     "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
+    "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
     "SubwordTable": "vectors.subwords",
@@ -66,6 +69,7 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordMap",
     "SubwordTable",
     "TextEncoder",
     "Tokenizer",
@@ -83,6 +87,7 @@ __all__ = [
     "read_neighbors",
     "run_job",
     "tf_idf",
+    "weat",
     "write_static_model",
 ]
 
@@ -94,12 +99,14 @@ if TYPE_CHECKING:
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
     from distembed.encoding.static import write_static_model
+    from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
     from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
     from distembed.factorization.psdvec import PSDVec
+    from distembed.factorization.subwords import SubwordMap
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection

@@ -85,6 +85,7 @@ class System(NamedTuple):
     module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
     `inference` names the module whose `inferred_table` makes the table of documents that a job has not seen.
+    `explanation` names the module whose `explain` gives the reasons of one result.
     """
 
     job: type[Job]
@@ -93,6 +94,7 @@ class System(NamedTuple):
     report: str
     exports: str = "distembed.pipeline.export.tables"
     inference: str | None = None
+    explanation: str | None = None
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""

@@ -125,4 +125,25 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
         fail("; ".join(unknown), code=1)
 
 
-COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors)
+@click.command()
+@click.argument("vectors")
+@click.option(
+    "--tests",
+    help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
+)
+@one_sentence
+def weat(vectors: str, tests: str | None) -> None:
+    """Print how far names and other words are associated with good and bad, career and family, and so on.
+
+    VECTORS is a vector file, a workspace or a job file. The table has an effect size between -2 and 2 and the p-value
+    of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
+    """
+    from distembed.evaluation import bias
+    from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.sections import locate
+
+    found = bias.weat(load_vectors(vectors), None if tests is None else locate(tests, Path()))
+    write(bias.format_associations(found))
+
+
+COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, weat)

@@ -296,4 +296,10 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
     )
 
 
-SYSTEM = System(PSDVecJob, stages, pair_sizes, "distembed.pipeline.systems.psdvec.report")
+SYSTEM = System(
+    PSDVecJob,
+    stages,
+    pair_sizes,
+    "distembed.pipeline.systems.psdvec.report",
+    explanation="distembed.pipeline.systems.psdvec.explanation",
+)
