@@ -458,4 +458,5 @@ SYSTEM = System(
     table_sizes,
     "distembed.pipeline.systems.imputation.report",
     "distembed.pipeline.systems.imputation.exports",
+    explorer="distembed.pipeline.systems.imputation.explorer",
 )

@@ -24,7 +24,11 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     vectors = stages.judged_vectors(job, workspace)
     return report.render_report(
-        job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(job, workspace)
+        job.job.title,
+        _summary(workspace),
+        _sections(job, workspace, vectors),
+        facts=_facts(job, workspace),
+        invitation=report.invitation(workspace),
     )
 
 
@@ -74,7 +78,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
         _score_section(read_scores(workspace, stages.SCORES)),
-        *_bias_audit(job, vectors),
+        *bias_audit(job, vectors),
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *_map(vectors, drawn),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
@@ -114,7 +118,7 @@ def _score_section(scores: list[Score]) -> report.Section:
     return report.score_table(rows, title=f"Evaluation ({policies})" if policies else "Evaluation")
 
 
-def _bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
+def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
     """Show the tests of bias whose words are known, if there are any."""
     found = [each for each in bias.weat(vectors, case=job.evaluation.case) if each.n_partitions]
     if not found:

@@ -586,4 +586,5 @@ SYSTEM = System(
     "distembed.pipeline.systems.topics.report",
     "distembed.pipeline.systems.topics.exports",
     "distembed.pipeline.systems.topics.inference",
+    explorer="distembed.pipeline.systems.topics.explorer",
 )
