@@ -11,7 +11,7 @@ The data path, and the module of each step::
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate, explain_similarity
+    -> numbers     evaluation            evaluate, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
@@ -49,6 +49,8 @@ _HOME = {
     "TextEncoder": "encoding.encoder",
     "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
+    "evaluate_sentences": "evaluation.sentences",
+    "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
     "SubwordTable": "vectors.subwords",
@@ -80,12 +82,14 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "evaluate_sentences",
     "explain_similarity",
     "ppmi",
     "read_corpus",
     "read_neighbors",
     "run_job",
     "tf_idf",
+    "weat",
     "write_static_model",
 ]
 
@@ -97,7 +101,9 @@ if TYPE_CHECKING:
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
     from distembed.encoding.static import write_static_model
+    from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
+    from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA

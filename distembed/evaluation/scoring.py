@@ -170,3 +170,11 @@ def mean_score(
         lambda draw: points[draw].mean(axis=1), points.size, policy, max_items=max_items
     )
     return Score(set_name, *task_metric, value, *counts, str(policy), interval)
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of text as one aligned table, the first of them as its heading."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines)

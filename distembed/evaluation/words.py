@@ -53,6 +53,7 @@ from distembed.evaluation.scoring import (
     known_cosines,
     mean_score,
     row_table,
+    text_table,
     unit_rows,
     units,
     word_rows,
@@ -527,7 +528,7 @@ SCORE_HEADINGS = ("set", "task", "metric", "x 100", "95 %", "known/total", "poli
 
 def format_scores(scores: Iterable[Score]) -> str:
     """Return scores as one aligned table of plain text."""
-    return _table([SCORE_HEADINGS, *score_rows(scores)])
+    return text_table([SCORE_HEADINGS, *score_rows(scores)])
 
 
 def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
@@ -546,15 +547,8 @@ def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
                 " ".join(counts),
             )
         )
-    return _table(rows)
+    return text_table(rows)
 
 
 def _percent(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)

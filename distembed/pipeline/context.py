@@ -85,7 +85,9 @@ class System(NamedTuple):
     `sizes` takes a job and the sizes that its workspace has counted, if there is one. `report` names the
     module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
+    `explorer` names the module whose `items` are what the page to explore shows.
     `inference` names the module whose `inferred_table` makes the table of documents that a job has not seen.
+    `explanation` names the module whose `explain` gives the reasons of one result.
     """
 
     job: type[Job]
@@ -94,6 +96,8 @@ class System(NamedTuple):
     report: str
     exports: str = "distembed.pipeline.export.tables"
     inference: str | None = None
+    explorer: str = "distembed.pipeline.explorer.words"
+    explanation: str | None = None
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""

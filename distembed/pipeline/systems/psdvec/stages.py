@@ -311,4 +311,10 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     )
 
 
-SYSTEM = System(PSDVecJob, stages, pair_sizes, "distembed.pipeline.systems.psdvec.report")
+SYSTEM = System(
+    PSDVecJob,
+    stages,
+    pair_sizes,
+    "distembed.pipeline.systems.psdvec.report",
+    explanation="distembed.pipeline.systems.psdvec.explanation",
+)

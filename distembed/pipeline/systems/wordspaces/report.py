@@ -76,7 +76,11 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
     return report.render_report(
-        job.job.title, summary, sections, facts=_facts(workspace) | lacking_facts(job, workspace)
+        job.job.title,
+        summary,
+        sections,
+        facts=_facts(workspace) | lacking_facts(job, workspace),
+        invitation=report.invitation(workspace) if job.wordspaces.vectors else "",
     )
 
 
