@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from distembed.pipeline.commands.failures import one_sentence
@@ -21,7 +23,8 @@ from distembed.pipeline.terminal import shown, write
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz.",
+    ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
+    "sentence-transformers and model2vec.",
 )
 @click.option(
     "--format",
@@ -34,6 +37,16 @@ from distembed.pipeline.terminal import shown, write
     "--space",
     metavar="CHARACTER",
     help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
+)
+@click.option(
+    "--weighting",
+    type=click.Choice(["sif", "mean"]),
+    help="Of static:DIR: smooth inverse frequency (default), or the word vectors as they are.",
+)
+@click.option(
+    "--whitening",
+    type=click.Choice(["none", "component", "half", "full"]),
+    help="Of static:DIR: even out the spread of the words along their principal axes (default: none).",
 )
 @click.option(
     "--max-words",
@@ -52,6 +65,7 @@ def export(
     space: str | None,
     max_words: int | None,
     half: bool,
+    **encoding: str | None,
 ) -> None:
     """Write a table of a finished job to one file that other tools read.
 
@@ -60,13 +74,30 @@ def export(
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
     topics: their words with weights.
+
+    --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """
+    if target.startswith("static:"):
+        from distembed.pipeline.export.static import export_static
+
+        table = {"what": what, "format": format_, "space": space, "max-words": max_words, "half": half}
+        _refuse(table, of="a table")
+        write(shown(export_static(source, target, **encoding)))
+        return
+    _refuse(encoding, of="static:DIR")
     from distembed.pipeline.export.job import export_source
 
     written = export_source(
         source, target, what=what, format=format_, space=space, max_words=max_words, half=half
     )
     write(shown(written))
+
+
+def _refuse(options: Mapping[str, object], *, of: str) -> None:
+    """Raise UsageError for options that belong to another kind of target."""
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{name} is an option of {of}: leave it out")
 
 
 COMMANDS: tuple[click.Command, ...] = (export,)
