@@ -8,10 +8,11 @@ The data path, and the module of each step::
     -> counts      counting              count_cooccurrences, count_document_terms
     -> association weighting             ppmi, tf_idf; pmi, log-entropy
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
+    -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate, explain_similarity
-    text -> vector encoding              TextEncoder
+    -> numbers     evaluation            evaluate, explain_similarity, weat
+    text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
 
@@ -40,14 +41,19 @@ _HOME = {
     "OrthogonalNMF": "factorization.nmf",
     "SemanticNMF": "factorization.nmf",
     "SphericalKMeans": "factorization.clustering",
+    "SubwordMap": "factorization.subwords",
     "LatentSemanticImputation": "manifold.imputation",
     "LocalityPreservingProjection": "manifold.projection",
     "FeaturePreservingEmbedding": "manifold.alignment",
     "SemisupervisedAlignment": "manifold.alignment",
     "TextEncoder": "encoding.encoder",
+    "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
+    "evaluate_sentences": "evaluation.sentences",
+    "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
+    "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
     "run_job": "pipeline.jobs",
@@ -64,6 +70,8 @@ __all__ = [
     "SemanticNMF",
     "SemisupervisedAlignment",
     "SphericalKMeans",
+    "SubwordMap",
+    "SubwordTable",
     "TextEncoder",
     "Tokenizer",
     "Vocabulary",
@@ -74,12 +82,15 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "evaluate_sentences",
     "explain_similarity",
     "ppmi",
     "read_corpus",
     "read_neighbors",
     "run_job",
     "tf_idf",
+    "weat",
+    "write_static_model",
 ]
 
 if TYPE_CHECKING:
@@ -89,12 +100,16 @@ if TYPE_CHECKING:
     from distembed.counting.cooccurrence import count_cooccurrences
     from distembed.counting.documents import count_document_terms
     from distembed.encoding.encoder import TextEncoder
+    from distembed.encoding.static import write_static_model
+    from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
+    from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
     from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
     from distembed.factorization.psdvec import PSDVec
+    from distembed.factorization.subwords import SubwordMap
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
@@ -102,6 +117,7 @@ if TYPE_CHECKING:
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace
     from distembed.vectors import WordVectors
+    from distembed.vectors.subwords import SubwordTable
     from distembed.weighting.documents import tf_idf
     from distembed.weighting.pmi import ppmi
 

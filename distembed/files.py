@@ -70,6 +70,39 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
         raise
 
 
+@contextlib.contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a new local folder to write to, which takes the place of the folder `path` when the block ends.
+
+    After an error it is removed, and what was at `path` is unchanged. A kill between the two renames at the end
+    leaves the previous folder and the new one, both whole, under partial names beside `path`.
+
+    Parameters
+    ----------
+    path : Path
+        A folder that is replaced with all that is in it, or a name that is free.
+
+    Raises
+    ------
+    DiskFullError
+        If an OSError of the block, or of a rename, means that there is no room.
+    """
+    partial, previous = Path(partial_name(str(path))), Path(partial_name(str(path)))
+    partial.mkdir()
+    try:
+        yield partial
+        if path.exists():
+            path.rename(previous)
+        partial.rename(path)
+    except BaseException as error:
+        full = _disk_full(str(path), error)
+        shutil.rmtree(partial, ignore_errors=True)
+        if full is not None:
+            raise full from error
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
+
+
 def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
     """Return the error for a disk without room for `path`; None for an error of another kind."""
     if (

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self, get_args
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
@@ -151,13 +152,26 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return map_blocks(
                 self._block, X, dtype=np.float32, chunks=chunks, new_axis=1, meta=np.empty((0, 0), np.float32)
             )
-        found = compute([delayed(self._encoded)(batch) for batch in batches(X)], scheduler="threads")
-        n_known = np.concatenate([np.zeros(0, np.int64), *(part.n_known for part in found)])
-        self.n_without_words_ = int((n_known == 0).sum())
+        encoded = self.encode(X)
+        self.n_without_words_ = int((encoded.n_known == 0).sum())
         if self.n_without_words_:
-            warnings.warn(without_words(self.n_without_words_, len(n_known)), stacklevel=2)
-        empty = np.zeros((0, self.n_features_out_), np.float32)
-        return np.concatenate([empty, *(part.vectors for part in found)])
+            warnings.warn(without_words(self.n_without_words_, len(encoded.n_known)), stacklevel=2)
+        return encoded.vectors
+
+    def encode(self, texts: Iterable[str]) -> EncodedTexts:
+        """Return the vectors of texts with the number of tokens, and of known tokens, of each.
+
+        Raises
+        ------
+        TypeError
+            If an item is no text.
+        """
+        self._ensure()
+        nothing = np.zeros(0, np.int64)
+        found = [EncodedTexts(np.zeros((0, self.n_features_out_), np.float32), nothing, nothing)]
+        tasks = [delayed(self._encoded, traverse=False)(batch) for batch in batches(texts)]
+        found += compute(tasks, scheduler="threads")
+        return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
     def stream(self, *, url: str = "", errors: str = "strict") -> TextStream:
         """Return what encodes the batches of one file after each other, texts longer than a batch among them."""
@@ -176,6 +190,10 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     # scikit-learn's mixin takes the number of names from this attribute.
     _n_features_out = n_features_out_
+
+    def __dask_tokenize__(self) -> Any:
+        """Return another name for each use in a graph: a hash of all vectors would take longer than a task."""
+        return type(self).__name__, uuid4().hex
 
     def _ensure(self) -> None:
         """Fit where `fit` has not been called, because it learns nothing from texts."""
@@ -196,7 +214,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give one of {listed}")
         if not (isinstance(self.a, (int, float)) and 0 < self.a < np.inf):
             raise ValueError(f"a is {self.a!r}; give a number above 0")
-        if self.unknown == "subwords" and getattr(self.vectors, "subwords", None) is None:
+        if self.unknown == "subwords" and self.vectors.subwords is None:
             raise ValueError(
                 'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
                 "a job with [subwords] enabled = true"
@@ -242,7 +260,7 @@ class TextStream:
         """Return the rows of composed words, and the tokens without those of which no n-gram is known."""
         if not words:
             return self.folded.table[:0], rows
-        table: Any = self.vectors.subwords  # type: ignore[attr-defined]
+        table: Any = self.vectors.subwords
         is_known = table.n_known(words) > 0
         extra = self.folded.fold(table.compose(words))
         n_words = len(self.vectors)

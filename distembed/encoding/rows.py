@@ -71,9 +71,9 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> WordShares:
     elif isinstance(counts, Mapping):
         rarest = min(counts.values(), default=0)
         found = np.array([counts.get(word, rarest) for word in vectors.words], dtype=np.float64)
-        source = "counts by word"
+        source = "the counts of the words"
     else:
-        found, source = np.asarray(counts, dtype=np.float64), "the counts given"
+        found, source = np.asarray(counts, dtype=np.float64), "the counts of the words"
     if found.shape != (len(vectors),):
         raise ValueError(
             f"counts has shape {found.shape}, but there are {len(vectors)} words: give one count per word"

@@ -7,6 +7,12 @@
 - *Separation*: the chance that a pair of one relation has a larger cosine than a pair of another with the
   same first word, in the mean over first words; 0.5 is no separation. For antonyms this is antonymy:
   "Antonym over Synonym" at 0.5 says that the vectors cannot tell opposites from synonyms.
+- *Antonyms*: 2 / (r + s) of each pair, where r and s are the ranks of the two words among the neighbors of each other;
+  1 where both are the nearest. Deese (1965); scored as by S-Space's `DeeseAntonymEvaluation`.
+
+Normed priming and the priming effect stand twice. Beside the papers' rules are those of S-Space, the program of
+Jurgens and Stevens, as tasks and metrics named "..., S-Space": a cue counts with two known targets in place of three,
+and U is the mean cosine of each target with all primes of its relation, each prime once and its own included.
 
 A cue, a pair or a first word counts once; intervals are over these items.
 """
@@ -31,60 +37,81 @@ from distembed.evaluation.scoring import (
     mean_score,
     row_table,
 )
-from distembed.evaluation.wordsets import AssociationSet, PrimingSet, RelationSet
+from distembed.evaluation.sparse_space import SparseSpace
+from distembed.evaluation.wordsets import AntonymSet, AssociationSet, PrimingSet, RelationSet
+from distembed.vectors import WordVectors
 
-MIN_TARGETS = 3  # known targets of a cue: with two, a rank correlation is 1 or -1 whatever the vectors
+SSPACE = ", S-Space"
+"""What the names of tasks and metrics by the rules of S-Space end in."""
+TARGETS_NEEDED = {"": 3, SSPACE: 2}
+"""Known targets that a cue needs by each rule; with two, a rank correlation is 1 or -1 whatever the vectors."""
 MAX_BOOTSTRAP_ITEMS = 10_000  # resampled means cost a gather: under a second up to here
+WORDS_AT_ONCE = 4096  # cosines of a block of words with those of a set: megabytes
+RANK_TIE = 1e-7
+"""Cosines nearer than this share a rank: those of unit vectors in single precision differ by less."""
 DELAYS = ("200 ms", "1200 ms")
 CONTROL = "random"
 OPPOSITES, ALIKE = "Antonym", "Synonym"
 
 
-class RelationPriming(NamedTuple):
-    """Priming of one relation: mean cosines, the effect with its interval, the mean priming in ms."""
+class PrimingEffect(NamedTuple):
+    """Mean cosine of related (R) and of unrelated (U) primes and targets, and R - U with its interval."""
 
-    relation: str
     related: float
     unrelated: float
     effect: float
     interval: tuple[float, float] | None
+
+
+class RelationPriming(NamedTuple):
+    """Priming of one relation: the effect by the paper's rule and by S-Space's, the mean priming in ms."""
+
+    relation: str
+    effect: PrimingEffect
+    sspace: PrimingEffect
     milliseconds: tuple[float, float]
     known: int
     total: int
 
 
 def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy) -> list[Score]:
-    """Return the mean correlation over cues for S1, S2 and S3; a cue is known with `MIN_TARGETS` targets.
+    """Return the mean correlation over cues for S1, S2 and S3, by each rule of `TARGETS_NEEDED`.
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
     """
     rows = row_table(vectors, norms.pairs, policy).reshape(-1, 2)
     (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
     cues, targets = _numbered(norms.pairs)
-    strengths = priming_blocks.associative_strengths(cues, targets, norms.strengths)
-    n_known = int((np.bincount(cues[known], minlength=1) >= MIN_TARGETS).sum())
-    counts = n_known, len(np.unique(cues))
-    groups = _groups(cues, used, MIN_TARGETS if policy.unknown == "skip" else 1)
+    groups = _groups(cues, used, 1 if policy.unknown == "zero" else min(TARGETS_NEEDED.values()))
+    strengths = priming_blocks.associative_strengths(cues, targets, norms.strengths)._asdict()
+    points = {
+        measure: np.array([blocks.spearman(values[g], cosines[g]) for g in groups])
+        for measure, values in strengths.items()
+    }
+    n_known, sizes = np.bincount(cues[known], minlength=1), np.array([g.size for g in groups], dtype=np.int64)
     return [
-        _association_score(norms.name, measure, [(values[g], cosines[g]) for g in groups], counts, policy)
-        for measure, values in strengths._asdict().items()
+        _association_score(
+            (norms.name, f"normed priming{rule}", f"{measure} spearman{rule}"),
+            values if policy.unknown == "zero" else values[sizes >= least],
+            (int((n_known >= least).sum()), len(np.unique(cues))),
+            policy,
+        )
+        for rule, least in TARGETS_NEEDED.items()
+        for measure, values in points.items()
     ]
 
 
 def _association_score(
-    name: str,
-    measure: str,
-    samples: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
-    counts: tuple[int, int],
-    policy: Policy,
+    names: tuple[str, str, str], points: NDArray[np.float64], counts: tuple[int, int], policy: Policy
 ) -> Score:
-    points = np.array([blocks.spearman(x, y) for x, y in samples])
     defined = np.isfinite(points)
     points = points[defined] if policy.unknown == "skip" else np.where(defined, points, 0)
     if policy.unknown == "skip":
         counts = points.size, counts[1]
-    task = ("normed priming", f"{measure} spearman")
-    return mean_score(name, task, points, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS)
+    set_name, *task_metric = names
+    return mean_score(
+        set_name, (task_metric[0], task_metric[1]), points, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS
+    )
 
 
 def _numbered(pairs: Sequence[tuple[str, str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -106,26 +133,27 @@ def _groups(keys: NDArray[np.int64], used: NDArray[np.bool_], least: int) -> lis
 
 
 def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    """Return R, U and E of each relation, and the correlation of cosine with priming in ms at both delays."""
+    """Return R, U and E of each relation by both rules, and the correlation of cosine with priming in ms."""
+    rows = priming_by_relation(vectors, priming, policy)
     scores = [
-        Score(
-            priming.name,
-            "priming effect",
-            f"{row.relation} {part}",
-            value,
-            row.known,
-            row.total,
-            str(policy),
-            ends,
-        )
-        for row in priming_by_relation(vectors, priming, policy)
-        for part, value, ends in (
-            ("related", row.related, None),
-            ("unrelated", row.unrelated, None),
-            ("effect", row.effect, row.interval),
+        Score(priming.name, task, f"{row.relation} {part}", value, row.known, row.total, str(policy), ends)
+        for row in rows
+        for task, part, value, ends in (
+            *_parts(row.effect, ""),
+            *_parts(row.sspace, SSPACE),
         )
     ]
     return [*scores, *_priming_correlations(vectors, priming, policy)]
+
+
+def _parts(found: PrimingEffect, rule: str) -> list[tuple[str, str, float, tuple[float, float] | None]]:
+    """Return the task, the end of the metric, the value and the interval of R, U and E."""
+    task = f"priming effect{rule}"
+    return [
+        (task, f"related{rule}", found.related, None),
+        (task, f"unrelated{rule}", found.unrelated, None),
+        (task, f"effect{rule}", found.effect, found.interval),
+    ]
 
 
 def priming_by_relation(
@@ -134,9 +162,9 @@ def priming_by_relation(
     """Return the priming of each relation, the most frequent first; a pair counts in each of its own."""
     policy = policy or Policy()
     rows = row_table(vectors, priming.pairs, policy).reshape(-1, 2)
-    _, targets = _numbered(priming.pairs)
+    words = np.column_stack(_numbered(priming.pairs))
     found = [
-        _relation_priming(vectors, relation, members, (rows, targets, priming.milliseconds), policy)
+        _relation_priming(vectors, relation, members, (rows, words, priming.milliseconds), policy)
         for relation, members in _members(priming.relations).items()
     ]
     return sorted(found, key=lambda row: (-row.total, row.relation))
@@ -157,15 +185,25 @@ def _relation_priming(
     table: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
     policy: Policy,
 ) -> RelationPriming:
-    rows, targets, milliseconds = table[0][members], table[1][members], table[2][members]
+    rows, words, milliseconds = table[0][members], table[1][members], table[2][members]
     known, used = known_and_used(rows, policy)
-    cosines = cosine_table(vectors, rows[used, 0], rows[used, 1])
-    related, unrelated = np.diag(cosines), priming_blocks.unrelated_cosines(cosines, targets[used])
-    counts = int(known.sum()), len(members)
-    effect = mean_score("", ("", ""), (related - unrelated)[np.isfinite(unrelated)], counts, policy)
-    means = _mean(related), _mean(unrelated), effect.value, effect.interval
+    cosines, (primes, targets) = cosine_table(vectors, rows[used, 0], rows[used, 1]), words[used].T
+    effects = [
+        _priming_effect(np.diag(cosines), unrelated, policy)
+        for unrelated in (
+            priming_blocks.unrelated_cosines(cosines, targets),
+            priming_blocks.cosines_with_all_primes(cosines, primes),
+        )
+    ]
     first, second = (_mean(column) for column in milliseconds[used].T)
-    return RelationPriming(relation, *means, (first, second), *counts)
+    return RelationPriming(relation, effects[0], effects[1], (first, second), int(known.sum()), len(members))
+
+
+def _priming_effect(
+    related: NDArray[np.float64], unrelated: NDArray[np.float64], policy: Policy
+) -> PrimingEffect:
+    effect = mean_score("", ("", ""), (related - unrelated)[np.isfinite(unrelated)], (0, 0), policy)
+    return PrimingEffect(_mean(related), _mean(unrelated), effect.value, effect.interval)
 
 
 def _mean(values: NDArray[np.float64]) -> float:
@@ -192,6 +230,38 @@ def _correlation(
     return value, bootstrap_interval(
         lambda draw: blocks.spearman(x[draw], y[draw]), x.size, policy, max_items=MAX_BOOTSTRAP_ITEMS
     )
+
+
+# -------------------------------------------------------------------------------------------------- antonyms
+
+
+def evaluate_antonyms(vectors: Space, antonyms: AntonymSet, policy: Policy) -> list[Score]:
+    """Return the mean over pairs of 2 / (r + s), r and s the ranks of each word among the other's neighbors.
+
+    The rank is one more than the number of words whose cosine is larger; the word itself is left out. S-Space counts
+    the word itself as the one more, so that its ranks are the same wherever no two vectors have one direction.
+    """
+    if isinstance(vectors, SparseSpace):
+        raise TypeError(
+            f"{antonyms.name} asks for ranks among all words, which need word vectors, not a sparse space"
+        )
+    rows = row_table(vectors, antonyms.pairs, policy).reshape(-1, 2)
+    known, used = known_and_used(rows, policy)
+    points = np.zeros(len(rows))
+    ranks = [_neighbor_ranks(vectors, rows[known][:, sides]) for sides in ([0, 1], [1, 0])]
+    points[known] = 2 / (ranks[0] + ranks[1])
+    counts = int(known.sum()), len(rows)
+    return [mean_score(antonyms.name, ("antonyms", "2 / (rank + rank)"), points[used], counts, policy)]
+
+
+def _neighbor_ranks(vectors: WordVectors, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rank of the second word of each pair (n, 2) among the neighbors of the first, from 1."""
+    own, ranks = known_cosines(vectors, pairs), np.ones(len(pairs), dtype=np.int64)
+    for start in range(0, len(vectors), WORDS_AT_ONCE):
+        block = np.arange(start, min(start + WORDS_AT_ONCE, len(vectors)))
+        above = cosine_table(vectors, pairs[:, 0], block) > own[:, None] + RANK_TIE
+        ranks += np.count_nonzero(above & (pairs[:, :1] != block) & (pairs[:, 1:] != block), axis=1)
+    return ranks
 
 
 # ------------------------------------------------------------------------------------------------- relations

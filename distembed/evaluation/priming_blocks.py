@@ -68,6 +68,22 @@ def unrelated_cosines(cosines: Float64s, target_ids: Int64s) -> Float64s:
     return np.divide(sums, n_others, out=np.full(len(sums), np.nan), where=n_others > 0)
 
 
+def cosines_with_all_primes(cosines: Float64s, prime_ids: Int64s) -> Float64s:
+    """Return for the target of each pair its mean cosine with all primes, each prime once and its own included.
+
+    S-Space's `AbstractWordPrimingTest`.
+
+    Parameters
+    ----------
+    cosines : array (m, m)
+        The cosine of prime i with the target of pair j.
+    prime_ids : int64 array (m,)
+        Equal numbers for equal primes.
+    """
+    _, first = np.unique(prime_ids, return_index=True)
+    return np.asarray(cosines[np.sort(first)].mean(axis=0)) if first.size else np.empty(0)
+
+
 def chance_of_larger(values: Float64s, others: Float64s) -> float:
     """Return the share of pairs (value, other) in which the value is larger, a tie counting half.
 

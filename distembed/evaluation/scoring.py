@@ -16,7 +16,8 @@ from distembed.vectors import WordVectors
 
 Space = WordVectors | SparseSpace
 
-Unknown = Literal["skip", "zero"]
+Unknown = Literal["skip", "zero", "subwords"]
+"""How items with unknown words count: left out, as wrong, or answered with vectors composed from n-grams."""
 
 Options = Literal["all", "known"]
 """Which options of a synonym question must be known: all of them, or the answer and one distractor."""
@@ -55,7 +56,11 @@ class Policy(NamedTuple):
 
 
 class Score(NamedTuple):
-    """The score of one metric on one set; `interval` is None if none is computed, `value` NaN if no item is known."""
+    """The score of one metric on one set.
+
+    `value` is NaN if no item is answered, and `interval` None if none is computed. `known` items have all their words
+    among the vectors; `composed` ones were answered too, with at least one vector composed from n-grams.
+    """
 
     set: str
     task: str
@@ -65,6 +70,12 @@ class Score(NamedTuple):
     total: int
     policy: str
     interval: tuple[float, float] | None
+    composed: int = 0
+
+    @property
+    def answered(self) -> str:
+        """How many items were answered, `known/total` or `known+composed/total`, as text."""
+        return f"{self.known}{f'+{self.composed}' if self.composed else ''}/{self.total}"
 
 
 def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
@@ -81,6 +92,11 @@ def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[n
                     form.lower() if spelling == "lower case" else form for form in forms
                 )
     return rows
+
+
+def form_to_compose(word: str, policy: Policy) -> str:
+    """Return the form in which an unknown word is composed: the first spelling that the policy tries."""
+    return word.lower() if SPELLINGS[policy.case][0] == "lower case" else word
 
 
 def row_table(vectors: Space, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
@@ -154,3 +170,11 @@ def mean_score(
         lambda draw: points[draw].mean(axis=1), points.size, policy, max_items=max_items
     )
     return Score(set_name, *task_metric, value, *counts, str(policy), interval)
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of text as one aligned table, the first of them as its heading."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,6 +1,6 @@
 """Scores of word vectors on word-level sets: similarity, analogies, synonym choice, categories, outliers.
 
-Sets of associations, priming and relations are scored by `distembed.evaluation.priming`.
+Sets of associations, priming, relations and antonyms are scored by `distembed.evaluation.priming`.
 
 Conventions, the same for every set:
 
@@ -9,9 +9,11 @@ Conventions, the same for every set:
   `case="keep"` try one of the two; `case="ignore"` takes, after both, the first word of the vocabulary that has
   the same lower-case form.
 - `unknown="skip"` leaves items with an unknown word out; `unknown="zero"` counts them: a pair has similarity
-  0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector. Every score
-  tells known and total items, because scores of different vocabularies compare only on the same items: see
-  `compare`.
+  0, an analogy, a choice or an outlier is wrong, a word to be categorized has the zero vector.
+  `unknown="subwords"` composes the vectors of unknown words from their character n-grams; for each set its own
+  unknown words join the vocabulary, so that they may answer an analogy of that set too. Every score counts
+  the items whose words are all known, those answered with a composed vector, and all, because scores of different
+  vocabularies compare only on the same items: see `compare`.
 - A synonym question with an unknown option is unknown; with `synonym_options="known"` the unknown options are left
   out, and the accuracy of a random choice is shown as well, because fewer options are easier.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
@@ -31,7 +33,12 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from distembed.evaluation import blocks
-from distembed.evaluation.priming import evaluate_associations, evaluate_priming, evaluate_relations
+from distembed.evaluation.priming import (
+    evaluate_antonyms,
+    evaluate_associations,
+    evaluate_priming,
+    evaluate_relations,
+)
 from distembed.evaluation.scoring import (
     SPELLINGS,
     Case,
@@ -42,9 +49,11 @@ from distembed.evaluation.scoring import (
     Unknown,
     bootstrap_interval,
     cosine_table,
+    form_to_compose,
     known_cosines,
     mean_score,
     row_table,
+    text_table,
     unit_rows,
     units,
     word_rows,
@@ -52,6 +61,7 @@ from distembed.evaluation.scoring import (
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import (
     AnalogySet,
+    AntonymSet,
     AssociationSet,
     CategorySet,
     OutlierSet,
@@ -92,7 +102,7 @@ def evaluate(
         A folder, a file, or several of either; see `distembed.evaluation.wordsets` for the formats.
     case : {"auto", "lower", "keep", "ignore"}
         The spellings in which a word is looked up; see the conventions of this module.
-    unknown : {"skip", "zero"}
+    unknown : {"skip", "zero", "subwords"}
         How items with unknown words count; see the conventions of this module.
     synonym_options : {"all", "known"}
         Whether a synonym question needs all its options, or only the answer and one distractor.
@@ -108,7 +118,7 @@ def evaluate(
     -------
     list of Score
         In the order of the sets: two per analogy set (3CosAdd, 3CosMul) and two per outlier set (accuracy,
-        OPP); for priming, associations and relations see `distembed.evaluation.priming`.
+        OPP); for priming, associations, relations and antonyms see `distembed.evaluation.priming`.
 
     Raises
     ------
@@ -130,12 +140,51 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
     ):
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
+    _check_unknown(vectors, policy)
     policy = policy.for_words(vectors.words)
     scores, every = list[Score](), list(sets)
+    score_set = _with_composed_words if policy.unknown == "subwords" else _with_known_words
     for number, word_set in enumerate(every, start=1):
-        scores += _EVALUATORS[type(word_set)](vectors, word_set, policy)
+        scores += score_set(vectors, word_set, policy)
         tell("sets", number, len(every))
     return scores
+
+
+def _check_unknown(vectors: Space, policy: Policy, name: str = "these vectors") -> None:
+    can_compose = isinstance(vectors, WordVectors) and vectors.subwords is not None
+    if policy.unknown == "subwords" and not can_compose:
+        raise ValueError(
+            f'unknown is "subwords", and there is no table of n-grams to compose words from in {name}: give a '
+            'workspace or file that has one, or unknown="skip"'
+        )
+
+
+def _with_known_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
+    return _EVALUATORS[type(word_set)](vectors, word_set, policy)
+
+
+def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
+    """Score a set with its unknown words composed, and count what is known without them.
+
+    Only an analogy looks at words outside its set, which may answer it. Which items are known depends on the
+    words of the set alone.
+    """
+    assert isinstance(vectors, WordVectors)
+    words = sorted({form for word in words_of(word_set) for form in (word, word.replace("_", " "))})
+    plain = policy._replace(unknown="skip")
+    rows = word_rows(vectors, words, policy)
+    composed = [
+        form_to_compose(word, policy) for word, row in zip(words, rows.tolist(), strict=True) if row < 0
+    ]
+    known_rows = np.unique(rows[rows >= 0]).tolist()
+    own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
+    candidates = vectors if own is None or isinstance(word_set, AnalogySet) else own
+    scores = _with_known_words(candidates.extended(composed), word_set, plain)
+    known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
+    return [
+        score._replace(known=n_known, composed=score.known - n_known, policy=str(policy))
+        for score, n_known in zip(scores, known, strict=True)
+    ]
 
 
 def known_scores(
@@ -167,7 +216,7 @@ def known_scores(
         If no item of any set is known; the message gives the reason.
     """
     scores = evaluate_sets(vectors, sets, policy)
-    if sets and not any(score.known for score in scores):
+    if sets and not any(score.known + score.composed for score in scores):
         reason = why_unknown(vocabulary or vectors.words, sets, policy or Policy())
         raise ValueError(f"{f'{name}: ' if name else ''}{_none_known(scores)}: {reason}")
     return scores
@@ -232,6 +281,8 @@ def compare(
     loaded = {name: _limited(vectors, None, max_words) for name, vectors in candidates.items()}
     common = common_words(list(loaded.values())) if same_words else None
     read, policy = find_word_sets(sets), Policy(case, unknown, seed, synonym_options)
+    for name, vectors in loaded.items():
+        _check_unknown(vectors, policy, name)
     return {
         name: known_scores(
             _limited(vectors, common, None), read, policy, name=name if len(loaded) > 1 else ""
@@ -437,6 +488,7 @@ _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
     AssociationSet: evaluate_associations,
     PrimingSet: evaluate_priming,
     RelationSet: evaluate_relations,
+    AntonymSet: evaluate_antonyms,
 }
 
 
@@ -444,15 +496,15 @@ _EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
-    """Return scores as dictionaries for JSON; NaN becomes None."""
-    return [
-        {
-            **score._asdict(),
-            "value": None if math.isnan(score.value) else score.value,
-            "interval": score.interval,
-        }
-        for score in scores
-    ]
+    """Return scores as dictionaries for JSON; NaN becomes None, and `composed` is there where words were composed."""
+    return [_score_record(score) for score in scores]
+
+
+def _score_record(score: Score) -> dict[str, Any]:
+    record = {**score._asdict(), "value": None if math.isnan(score.value) else score.value}
+    if not score.composed:
+        del record["composed"]
+    return record
 
 
 def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
@@ -464,7 +516,7 @@ def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
             score.metric,
             _percent(score.value),
             "" if score.interval is None else f"{_percent(score.interval[0])}..{_percent(score.interval[1])}",
-            f"{score.known}/{score.total}",
+            score.answered,
             score.policy,
         )
         for score in scores
@@ -476,7 +528,7 @@ SCORE_HEADINGS = ("set", "task", "metric", "x 100", "95 %", "known/total", "poli
 
 def format_scores(scores: Iterable[Score]) -> str:
     """Return scores as one aligned table of plain text."""
-    return _table([SCORE_HEADINGS, *score_rows(scores)])
+    return text_table([SCORE_HEADINGS, *score_rows(scores)])
 
 
 def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
@@ -486,7 +538,7 @@ def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
         raise ValueError("the candidates were scored on different sets; score them with `compare`")
     rows = [("set", "metric", *scores, "known/total")]
     for i, score in enumerate(first):
-        counts = dict.fromkeys(f"{column[i].known}/{column[i].total}" for column in scores.values())
+        counts = dict.fromkeys(column[i].answered for column in scores.values())
         rows.append(
             (
                 score.set,
@@ -495,15 +547,8 @@ def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
                 " ".join(counts),
             )
         )
-    return _table(rows)
+    return text_table(rows)
 
 
 def _percent(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)

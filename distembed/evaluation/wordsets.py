@@ -11,6 +11,7 @@
 - outlier: CSV `,category,outliers,words`, both lists as Python literals; empty words are dropped
 - association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
   that are no words are dropped
+- antonyms: tabs, with columns `word` and `antonym`, as `{distembed}/evaluation/sets/deese.tsv` has them
 - priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
   priming effects in ms at 200 and 1200 ms
 - relations: CSV `,word1,word2,relation`, or tabs `word1 word2 label`; pairs of relation `?` are dropped
@@ -22,7 +23,7 @@ import ast
 import csv
 import io
 import lzma
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,9 @@ from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 FORMATS_PAGE = "docs/evaluation_files.md"
 SHOWN_FILES = 10
 """Files that were passed over that are named."""
+
+PACKAGED_SETS = Path(__file__).parent / "sets"
+"""The folder of the sets that are part of the package: `deese.tsv`, antonyms."""
 
 SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
@@ -106,6 +110,13 @@ class PrimingSet(NamedTuple):
     milliseconds: NDArray[np.float64]
 
 
+class AntonymSet(NamedTuple):
+    """Pairs of words that are antonyms."""
+
+    name: str
+    pairs: list[tuple[str, str]]
+
+
 class RelationSet(NamedTuple):
     """Word pairs with the relation of each."""
 
@@ -123,6 +134,7 @@ WordSet = (
     | AssociationSet
     | PrimingSet
     | RelationSet
+    | AntonymSet
 )
 Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
@@ -158,8 +170,12 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
     return look_for_word_sets(sets).sets
 
 
-def look_for_word_sets(sets: str | Path | Iterable[str | Path]) -> FoundSets:
+def look_for_word_sets(
+    sets: str | Path | Iterable[str | Path], *, besides: Collection[Path] = ()
+) -> FoundSets:
     """Read evaluation sets as `find_word_sets`, and list the files of folders that are no sets.
+
+    The files `besides` are sets of another kind, and are not listed.
 
     Raises
     ------
@@ -167,7 +183,7 @@ def look_for_word_sets(sets: str | Path | Iterable[str | Path]) -> FoundSets:
         As `find_word_sets`.
     """
     paths = [sets] if isinstance(sets, str | Path) else list(sets)
-    found = [_sets_at(Path(path)) for path in paths]
+    found = [_sets_at(Path(path), besides) for path in paths]
     return FoundSets(
         [s for each in found for s in each.sets], [f for each in found for f in each.passed_over]
     )
@@ -213,11 +229,12 @@ def read_word_set(path: str | Path) -> WordSet:
     return word_set
 
 
-def _sets_at(path: Path) -> FoundSets:
+def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
     if not path.is_dir():
         return FoundSets([read_word_set(path)], [])
     found = FoundSets([], [])
-    for file in sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != "."):
+    files = (file for file in path.rglob("*") if file.is_file() and file not in besides)
+    for file in sorted(file for file in files if file.name[0] != "."):
         name = file.relative_to(path)
         if "crosslingual" in name.parts:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
@@ -397,6 +414,13 @@ def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
     return AssociationSet(_stem(path), [(row[0], row[1]) for _, row in rows], strengths)
 
 
+def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
+    for number, row in rows:
+        if not all(row):
+            raise _bad_line(path, number, "\t".join(row), "a word and its antonym")
+    return AntonymSet(_stem(path), [(row[0], row[1]) for _, row in rows])
+
+
 def _relation_set(path: Path, rows: CsvRows) -> RelationSet:
     for number, row in rows:
         if not all(row):
@@ -446,6 +470,7 @@ _WORD_FIELDS = ("pairs", "questions", "options", "words", "groups", "outliers")
 _TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
     ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,
     ("\t", ("word1", "word2", "label")): _relation_set,
+    ("\t", ("word", "antonym")): _tsv_antonyms,
     (",", _PRIMING_COLUMNS): _csv_priming,
 }
 

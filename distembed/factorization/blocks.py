@@ -188,6 +188,7 @@ def solve_words(
     *,
     background_weight: float,
     uniform_weight: float,
+    prior: Floats | None = None,
 ) -> Floats:
     """Return the ridge solutions of one block of noncore words against fixed core vectors.
 
@@ -196,6 +197,11 @@ def solve_words(
     ``V1ᵀ diag(w) V1 = b V1ᵀV1 + sum (w_j - b) v_j v_jᵀ`` runs over the support only (PSDVec, section 2).
     `uniform_weight` a adds to each order of each pair what the core's first iterate (G + W∘G)/2 has beside W:
     ``2 a V1ᵀV1`` on the left, and ``a (g_ij + g_ji)`` of the support on the right.
+
+    With a `prior` s_i the ridge draws v_i towards s_i and not towards zero, ``mu_i ‖v_i - s_i‖²``: the posterior
+    mean of v_i if s_i is the mean of its prior. Then ``v_i = p_i + d_i``, where ``p_i = mu_i B^-1 s_i`` is the
+    solution of a word without pairs, B being what the systems of all words share, and d_i is the solution for the
+    targets that p_i leaves over.
 
     Parameters
     ----------
@@ -210,16 +216,40 @@ def solve_words(
         The weight of target 0 where a word has no count with a core word.
     uniform_weight : float
         The weight that each order of every pair has in addition to its own.
+    prior : (words, d) array, optional
+        s_i, default zero.
 
     Returns
     -------
     (words, d) float32
-        Zero for a word without any count.
+        Zero for a word without any count, and s_i where there is a prior.
     """
     weights = pairs.weights + pairs.backward_weights - np.float32(background_weight)
     moment = (pairs.weights + uniform_weight) * pairs.targets
     moment += (pairs.backward_weights + uniform_weight) * pairs.backward_targets
     everywhere = (background_weight + 2 * uniform_weight) * core_gram
+    if prior is None:
+        return _solutions(pairs, core, everywhere, ridge, weights, moment)
+    shared = _without_pairs(prior, everywhere, ridge)
+    lonely = np.diff(pairs.support.indptr) == 0
+    shared[lonely] = prior[lonely]
+    moment -= weights * sampled_product(pairs.support, shared, core)
+    return shared + _solutions(pairs, core, everywhere, ridge, weights, moment)
+
+
+def _without_pairs(prior: Floats, everywhere: Floats, ridge: Floats) -> Floats:
+    """Return p, ``mu_i (E + mu_i I)^-1 s_i`` of each word, float32; zero where mu_i is zero."""
+    out = np.zeros(prior.shape, np.float32)
+    for mu in np.unique(ridge[ridge > 0]):
+        rows = ridge == mu
+        out[rows] = mu * np.linalg.solve(everywhere + mu * np.identity(len(everywhere)), prior[rows].T).T
+    return out
+
+
+def _solutions(
+    pairs: Pairs, core: Floats, everywhere: Floats, ridge: Floats, weights: Floats, moment: Floats
+) -> Floats:
+    """Return ``(E + mu_i I + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word, zero without pairs."""
     out = np.zeros((len(ridge), core.shape[1]), np.float32)
     sizes = np.diff(pairs.support.indptr)
     positive = sizes > 0

@@ -299,6 +299,7 @@ class PSDVec(BaseEstimator):
         core_counts: Any = None,
         core_row_totals: Any = None,
         ridge: Any = None,
+        prior: Any = None,
     ) -> Any:
         """Solve new words against the fixed core, of the same or another corpus.
 
@@ -322,12 +323,14 @@ class PSDVec(BaseEstimator):
             Default those of the fit.
         ridge : float or (m,) array, optional
             Default the estimator's, the last band's (of the rarest words) where it has bands.
+        prior : (m, d) array, optional
+            Vectors that the ridge draws the words towards, as in `fit_noncore`; default zero.
 
         Returns
         -------
         (m, d) float32
-            A Dask array where `new_rows` is one. A word without any count with a core word is zero
-            where `background_weight` is 0, and where it is not.
+            A Dask array where `new_rows` is one. A word without any count with a core word is zero, and its
+            prior where there is one, whatever `background_weight` is.
 
         Raises
         ------
@@ -351,16 +354,24 @@ class PSDVec(BaseEstimator):
         )
         default = np.ravel(self.ridge)[-1] if ridge is None else ridge
         with one_blas_thread():
-            vectors = self._solve_noncore(pairs, weighting, np.broadcast_to(np.asarray(default, float), (m,)))
-            return like_input(vectors, new_rows)
+            mu = np.broadcast_to(np.asarray(default, float), (m,))
+            return like_input(
+                self._solve_noncore(pairs, weighting, mu, self._checked_prior(prior, m)), new_rows
+            )
 
-    def fit_noncore(self, rows: Any, columns: Any, word_counts: Any, row_totals: Any) -> da.Array:
+    def fit_noncore(
+        self, rows: Any, columns: Any, word_counts: Any, row_totals: Any, *, prior: Any = None
+    ) -> da.Array:
         """Return vectors of the noncore words, by the ridge of their band (noncore mode): the second step of `fit`.
 
         Parameters
         ----------
         rows, columns : Dask arrays, sparse matrices or arrays (m, n_core), (n_core, m)
         word_counts, row_totals : (m,) arrays
+        prior : Dask array or array (m, d), optional
+            Row i is s_i, what word i is expected to be before its counts are seen, such as
+            `distembed.SubwordMap.transform` of it: the ridge is ``mu ‖v_i - s_i‖²``, so that v_i is the mean of
+            the posterior, and s_i itself where the word has no count with a core word. Default zero.
 
         Returns
         -------
@@ -373,10 +384,16 @@ class PSDVec(BaseEstimator):
             columns,
             _checked_length(word_counts, rows.shape[0], "word_counts"),
             _checked_length(row_totals, rows.shape[0], "row_totals"),
+            self._checked_prior(prior, rows.shape[0]),
         )
 
     def _learn_noncore(
-        self, rows: da.Array, columns: da.Array, word_counts: Floats, row_totals: Floats
+        self,
+        rows: da.Array,
+        columns: da.Array,
+        word_counts: Floats,
+        row_totals: Floats,
+        prior: da.Array | None = None,
     ) -> da.Array:
         """Return vectors of the noncore words from counts in row blocks."""
         ridge = self._ridge_of_words(rows.shape[0])
@@ -393,7 +410,8 @@ class PSDVec(BaseEstimator):
                 self.core_row_totals_,
                 total_count=self.total_count_,
             )
-            return self.checkpoint("noncore/vectors", partial(self._solve_noncore, pairs, weighting, ridge))
+            solve = partial(self._solve_noncore, pairs, weighting, ridge, prior)
+            return self.checkpoint("noncore/vectors", solve)
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
@@ -449,7 +467,20 @@ class PSDVec(BaseEstimator):
         own = float(self.core_counts_.sum())
         return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
 
-    def _solve_noncore(self, pairs: PairCounts, weighting: PairWeighting, ridge: Floats) -> da.Array:
+    def _checked_prior(self, prior: Any, m: int) -> da.Array | None:
+        """Return the prior of m words as row blocks, after checking it."""
+        if prior is None:
+            return None
+        shape, d = np.shape(prior), self.core_vectors_.shape[1]
+        if shape != (m, d):
+            raise ValueError(
+                f"prior has shape {shape}; give one row of {d} numbers for each of the {m} words"
+            )
+        return da.asarray(checked_matrix(prior, name="prior", estimator=self, sparse=False))
+
+    def _solve_noncore(
+        self, pairs: PairCounts, weighting: PairWeighting, ridge: Floats, prior: da.Array | None = None
+    ) -> da.Array:
         return solved_words(
             pairs,
             weighting,
@@ -457,6 +488,7 @@ class PSDVec(BaseEstimator):
             ridge,
             background_weight=self.background_weight,
             uniform_weight=self.uniform_weight,
+            prior=prior,
         )
 
     def _rounds(self) -> Rounds:

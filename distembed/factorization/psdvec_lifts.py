@@ -74,10 +74,15 @@ def solved_words(
     *,
     background_weight: float,
     uniform_weight: float,
+    prior: da.Array | None = None,
 ) -> da.Array:
-    """Return the vectors (n, d) of the row words, float32: each a ridge regression against the core vectors."""
+    """Return the vectors (n, d) of the row words, float32: each a ridge regression against the core vectors.
+
+    The ridge draws each word towards its row of `prior` (n, d), or towards zero.
+    """
     core = gathered(da.asarray(core_vectors))
     rows = pairs.forward.chunks[0]
+    priors = () if prior is None else (prior.rechunk((rows, -1)),)
     return _lift(
         _words_block,
         pairs,
@@ -85,6 +90,7 @@ def solved_words(
         core,
         gram(core, core),
         da.from_array(ridge[:, None], chunks=(rows, 1)),
+        *priors,
         chunks=(rows, (core.shape[1],)),
         meta=np.empty((0, 0), np.float32),
         background_weight=background_weight,
@@ -164,9 +170,10 @@ def _words_block(
     core: Floats,
     core_gram: Floats,
     ridge: Floats,
+    prior: Floats | None = None,
     *,
     weighting: PairWeighting,
     **options: Any,
 ) -> Any:
     pairs = _weighed((forward, backward, sides, facing), weighting)
-    return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], **options)
+    return blocks.solve_words(pairs, core, core_gram, ridge[:, 0], prior=prior, **options)

@@ -11,7 +11,17 @@ import signal
 import click
 
 import distembed
-from distembed.pipeline.commands import drawings, export, inference, jobs, start, vectors
+from distembed.pipeline.commands import (
+    drawings,
+    explain,
+    explorer,
+    export,
+    inference,
+    jobs,
+    start,
+    texts,
+    vectors,
+)
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -46,7 +56,7 @@ def cli() -> None:
     """
 
 
-for subject in (start, jobs, vectors, export, inference, drawings):
+for subject in (start, jobs, vectors, export, explain, explorer, inference, texts, drawings):
     for command in subject.COMMANDS:
         cli.add_command(command)
 

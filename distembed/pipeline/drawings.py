@@ -67,7 +67,7 @@ def draw_map(
         If the format cannot be told, none of the names is known, or the job has no documents with topics.
     """
     figure_format(target)
-    job = None if _is_vector_file(source) else open_job(source)
+    job = None if is_vector_file(source) else open_job(source)
     if what is None:
         what = (
             "documents" if job is not None and next(iter(system_of(job).tables())) == "documents" else "words"
@@ -84,7 +84,8 @@ def draw_map(
     return f"{len(found.names):,} {what}, {len(placed.labels):,} labeled, in {target}{left_out}"
 
 
-def _is_vector_file(source: str) -> bool:
+def is_vector_file(source: str) -> bool:
+    """Return whether a source is neither a job file nor a workspace."""
     return not source.endswith(".toml") and not Workspace.exists(source)
 
 

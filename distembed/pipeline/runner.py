@@ -21,6 +21,7 @@ from distembed.pipeline.context import (
     makes_only_temporaries,
     read_vectors,
 )
+from distembed.pipeline.explorer import kept
 from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter, Silent
@@ -367,7 +368,7 @@ def _made_from(job: Job, workspace: Workspace) -> str:
     stages = {
         spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in system_of(job).stages(job)
     }
-    return digest_of_json([shown, stages, provenance.source_digest()])
+    return digest_of_json([shown, stages, provenance.source_digest(), kept.is_kept(workspace)])
 
 
 def _report_seal(made_from: str, page: bytes) -> bytes:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from distembed.encoding.texts import FoundText
     from distembed.evaluation.scoring import Score
 
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -48,9 +49,16 @@ def confirmed(question: str) -> bool:
     return sys.stdin.isatty() and click.confirm(shown(question), default=False, err=True)
 
 
-def neighbor_line(word: str, found: Iterable[tuple[str, float]]) -> str:
-    """Return a word and its neighbors with their similarities as one line."""
-    return f"{shown(word)}: " + ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)
+def neighbor_line(word: str, found: Iterable[tuple[str, float]], *, origin: str = "") -> str:
+    """Return a word, where its vector comes from, and its neighbors with their similarities as one line."""
+    neighbors = ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)
+    return f"{shown(word)}{f' ({shown(origin)})' if origin else ''}: {neighbors}"
+
+
+def found_text(text: FoundText) -> str:
+    """Return a text that a search has found as one line: its cosine, its title or else its id, and its beginning."""
+    beginning = " ".join(text.snippet.split())
+    return f"{text.cosine:.3f}  {shown(text.title or text.id)}  {shown(beginning)}"
 
 
 def safe_scores(scores: Iterable[Score]) -> list[Score]:

@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.vectors.binary import read_binary, write_binary
+from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
+from distembed.vectors.fasttext import read_fasttext, write_fasttext
 from distembed.vectors.parquet import read_parquet, write_parquet
 from distembed.vectors.rows import Source, WordRows, gather, without_duplicates
 from distembed.vectors.safetensors import read_safetensors, write_safetensors
 from distembed.vectors.streams import Stream, read_head, read_header, reading, writing
+from distembed.vectors.subwords import SubwordTable
 from distembed.vectors.text import read_text, write_text, write_word2vec
 
-Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors"]
+Format = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"]
 
 _SUFFIX_FORMATS: dict[str, Format] = {
     ".txt": "word2vec",
@@ -34,6 +37,10 @@ _SUFFIX_FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".safetensors": "safetensors",
 }
+SUBWORD_FORMATS: tuple[Format, ...] = ("safetensors", "fasttext")
+"""The formats that keep the table of n-grams."""
+
+_FASTTEXT_SUFFIX = ".fasttext.bin"
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
     "word2vec": write_word2vec,
@@ -57,16 +64,16 @@ def read_vectors(
     errors: Literal["strict", "replace", "ignore"] = "strict",
     duplicates: Literal["error", "first"] = "error",
 ) -> WordRows:
-    """Read words and vectors from a file or fsspec URL of any format of this module.
+    """Read words and vectors, and their n-grams, from a file or fsspec URL of any format of this module.
 
     Parameters
     ----------
     path : str or Path
         The file or URL; text and binary files are decompressed by their extension.
     format : str
-        "auto" goes by the extension and the first bytes: two whole numbers on the first line are a word2vec
-        header, and no header means GloVe text; after a header, numbers where a line of text has its values
-        mean text.
+        "auto" goes by the extension and the first bytes: fastText's models begin with bytes of their own, two whole
+        numbers on the first line are a word2vec header, and no header means GloVe text; after a header, numbers where
+        a line of text has its values mean text.
     max_words : int, optional
         Read only the first words of the file.
     encoding : str
@@ -79,7 +86,7 @@ def read_vectors(
     Returns
     -------
     WordRows
-        words, and vectors float32 (n_words, n_components).
+        words, vectors float32 (n_words, n_components), and the table of n-grams of safetensors and fastText files.
 
     Raises
     ------
@@ -94,8 +101,7 @@ def read_vectors(
     if max_words is not None and max_words < 1:
         raise ValueError(f"max_words is {max_words}; give 1 or more")
     if (chosen := _reading_format(name, format)) == "safetensors":
-        rows = gather(read_safetensors(name), name, None, max_words)
-        return without_duplicates(rows, Source(name, "row", 0), duplicates)
+        return without_duplicates(read_safetensors(name, max_words), Source(name, "row", 0), duplicates)
     with reading(name) as file:
         if chosen == "parquet":
             rows = gather(read_parquet(file, name), name, None, max_words)
@@ -110,7 +116,10 @@ def read_vectors(
 def _read_stream(
     stream: Stream, name: str, chosen: Format, max_words: int | None, *, encoding: str, errors: str
 ) -> tuple[WordRows, Source]:
-    """Read word2vec text or binary or GloVe text."""
+    """Read word2vec text or binary, GloVe text or a model of fastText."""
+    if chosen == "fasttext":
+        source = Source(name, "word", 1, encoding, errors)
+        return read_fasttext(stream, source, max_words), source
     if chosen == "glove":
         source = Source(name, "line", 1, encoding, errors)
         return gather(read_text(stream, source, None), name, None, max_words), source
@@ -138,6 +147,8 @@ def without_compression(name: str) -> str:
 
 def vector_format(name: str) -> Format | None:
     """Return the format that belongs to the extension of a file name; None for an unknown extension."""
+    if without_compression(name).lower().endswith(_FASTTEXT_SUFFIX):
+        return "fasttext"
     return _SUFFIX_FORMATS.get(_suffix(name))
 
 
@@ -146,7 +157,9 @@ def _suffix(name: str) -> str:
 
 
 def _sniff(head: bytes, name: str) -> Format:
-    """Recognize word2vec text, word2vec binary or GloVe text by the extension and the first bytes."""
+    """Recognize fastText, word2vec text, word2vec binary or GloVe text by the extension and the first bytes."""
+    if head.startswith(FASTTEXT_MAGIC):
+        return "fasttext"
     first, _, rest = head.partition(b"\n")
     if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
         return "glove"
@@ -171,8 +184,10 @@ def write_vectors(
     words: list[str],
     vectors: NDArray[np.float32],
     *,
+    subwords: SubwordTable | None = None,
     format: Format | None = None,  # noqa: A002
     space: str | None = None,
+    half: bool = False,
 ) -> None:
     """Write words and vectors to a file or fsspec URL; a local file appears complete or not at all.
 
@@ -184,17 +199,22 @@ def write_vectors(
         n words.
     vectors : float32 array (n, d)
         Finite values.
+    subwords : SubwordTable, optional
+        The n-grams from which other strings are composed; "safetensors" and "fasttext" keep them, the other formats
+        leave them out.
     format : str, optional
         By default it follows the extension: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove,
-        .parquet, .safetensors.
+        .parquet, .safetensors, .fasttext.bin.
     space : str, optional
         The character written in place of blanks, tabs and line ends inside words (text and binary).
+    half : bool
+        Write float16 in place of float32 (safetensors): half the bytes, and three digits.
 
     Raises
     ------
     ValueError
-        If the name does not determine the format, a word cannot be written in it, or `space` would make two
-        words equal.
+        If the name does not determine the format, a word or half precision cannot be written in it, or `space`
+        would make two words equal.
     """
     name = str(path)
     chosen = format or vector_format(name)
@@ -207,9 +227,16 @@ def write_vectors(
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
         )
+    if half and chosen != "safetensors":
+        raise ValueError(f"{name}: {chosen} has no half precision; leave out half, or save as .safetensors")
     _check_unicode(words, name)
     if chosen == "safetensors":
-        write_safetensors(name, words, vectors)
+        write_safetensors(name, words, vectors, subwords, half=half)
+        return
+    if chosen == "fasttext":
+        _check_fasttext_words(words, name)
+        with writing(name) as file:
+            write_fasttext(file, words, vectors, subwords)
         return
     if chosen != "parquet":
         words = _written_words(words, chosen, space)
@@ -234,6 +261,15 @@ def _written_words(words: list[str], chosen: str, space: str | None) -> list[str
                 "give another space=, or save as .parquet or .safetensors"
             )
     return written
+
+
+def _check_fasttext_words(words: list[str], name: str) -> None:
+    bad = next((word for word in words if not word or "\0" in word), None)
+    if bad is not None:
+        raise ValueError(
+            f"{name}: the word {bad!r} cannot be written for fastText, which ends words at zero bytes; replace or "
+            "remove it, or save as .safetensors"
+        )
 
 
 def _check_unicode(words: list[str], name: str) -> None:

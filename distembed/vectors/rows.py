@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.vectors.subwords import SubwordTable
+
 Block = tuple[list[str], NDArray[np.float32]]
 
 BLOCK_VALUES = 1 << 21  # float32 values handled at a time: 8 MiB
@@ -18,10 +20,11 @@ class VectorFileError(ValueError):
 
 
 class WordRows(NamedTuple):
-    """The rows of a file of word vectors."""
+    """The rows of a file of word vectors, and the vectors of character n-grams where it has them."""
 
     words: list[str]
     vectors: NDArray[np.float32]
+    subwords: SubwordTable | None = None
 
 
 class Source(NamedTuple):
@@ -60,7 +63,7 @@ def gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_words
     for block_words, block in blocks:
         n_kept = len(block) if max_words is None else min(len(block), max_words - len(words))
         try:
-            vectors = _extended(vectors, len(words), block[:n_kept], wanted)
+            vectors = extended(vectors, len(words), block[:n_kept], wanted)
         except MemoryError as error:
             raise MemoryError(
                 f"{name}: no memory is left after {len(words)} words of {block.shape[1]} values; "
@@ -83,7 +86,7 @@ def gather(blocks: Iterable[Block], name: str, n_promised: int | None, max_words
     return WordRows(words, vectors)
 
 
-def _extended(
+def extended(
     vectors: NDArray[np.float32], n_filled: int, block: NDArray[np.float32], n_wanted: int | None
 ) -> NDArray[np.float32]:
     """Append a block to the filled rows, making room for a quarter more (not above the number wanted)."""
@@ -117,7 +120,8 @@ def without_duplicates(rows: WordRows, source: Source, duplicates: str) -> WordR
     if not repeated:
         return rows
     if duplicates == "first":
-        return WordRows(list(seen), rows.vectors[np.fromiter(seen.values(), dtype=np.int64)])
+        kept = rows.vectors[np.fromiter(seen.values(), dtype=np.int64)]
+        return rows._replace(words=list(seen), vectors=kept)
     word = rows.words[repeated[0]]
     raise VectorFileError(
         f"{source.at(repeated[0])}: the word {word!r} stands already in {source.unit} "

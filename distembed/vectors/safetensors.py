@@ -1,8 +1,22 @@
-"""The safetensors format: `vectors`, and the words as UTF-8 bytes with the offsets at which they begin."""
+"""The safetensors format: vectors, words as UTF-8 bytes with the offsets at which they begin, and n-grams.
+
+=====================  ==========================================================================================
+`vectors`              float32 or float16 (n, d)
+`words`, `offsets`     uint8, the UTF-8 bytes of all words joined; int64 (n + 1,): word i is
+                       `words[offsets[i]:offsets[i + 1]]`
+`subword_options`      int64 (4,): min_n, max_n, number of buckets (0: rows are named), and 1 where composed
+                       vectors are divided by their lengths; this and the rest only with a table of n-grams
+`subword_mean`         float32 (d,)
+`subword_vectors`      float32 or float16 (rows, d)
+`ngrams`,              the n-gram of each row, as the words are
+`ngram_offsets`
+`subword_buckets`      int64 (rows,), rising: the bucket of each row, where not all buckets have one
+=====================  ==========================================================================================
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +28,83 @@ from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from distembed.files import replacing
-from distembed.vectors.rows import BLOCK_VALUES, Block, Source, VectorFileError, check_finite
+from distembed.vectors.rows import (
+    BLOCK_VALUES,
+    Block,
+    Source,
+    VectorFileError,
+    WordRows,
+    check_finite,
+    gather,
+)
 from distembed.vectors.streams import check_folder
+from distembed.vectors.subwords import SubwordTable
 
 
-def read_safetensors(name: str) -> Iterator[Block]:
-    """Yield the rows of a safetensors file in blocks."""
+def read_safetensors(name: str, max_words: int | None) -> WordRows:
+    """Read the rows of a safetensors file, and the table of n-grams where it has one."""
     try:
         tensors = _safetensors_arrays(name)
     except safetensors.SafetensorError as error:
         raise VectorFileError(
             f"{name} is not a whole safetensors file ({error}); write or download it again"
         ) from error
+    rows = gather(_row_blocks(name, tensors), name, None, max_words)
+    return rows._replace(subwords=_table(name, tensors)) if "subword_vectors" in tensors else rows
+
+
+def _row_blocks(name: str, tensors: dict[str, NDArray[Any]]) -> Iterator[Block]:
     missing = {"vectors", "words", "offsets"} - set(tensors)
     if missing:
         raise VectorFileError(
             f"{name} holds the tensors {sorted(tensors)} and lacks {sorted(missing)}: it has no words; "
             "load it with safetensors and give the words yourself: WordVectors(words, vectors)"
         )
-    blob, offsets, vectors = tensors["words"].tobytes(), tensors["offsets"], tensors["vectors"]
+    vectors = tensors["vectors"]
+    words = _strings(name, tensors["words"], tensors["offsets"])
+    if vectors.ndim != 2 or len(words) != len(vectors):
+        raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
+    source, step = Source(name, "row", 0), max(1, BLOCK_VALUES // max(vectors.shape[1], 1))
+    for start in range(0, len(words), step):
+        block = vectors[start : start + step].astype(np.float32, copy=False)
+        check_finite(words[start : start + step], block, source, start)
+        yield words[start : start + step], block
+
+
+def _strings(name: str, joined: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
+    """Return strings from their joined UTF-8 bytes and the offsets at which they begin."""
+    blob = joined.tobytes()
     if (
-        (vectors.ndim, tensors["words"].dtype.str, offsets.dtype.str) != (2, "|u1", "<i8")
-        or offsets.shape != (len(vectors) + 1,)
+        (joined.dtype.str, offsets.dtype.str, offsets.ndim) != ("|u1", "<i8", 1)
+        or not offsets.size
         or np.any(np.diff(offsets) < 0)
         or (offsets[0], offsets[-1]) != (0, len(blob))
     ):
         raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
     source = Source(name, "row", 0)
     spans = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    words = [source.decode(blob[start:stop], row) for row, (start, stop) in enumerate(spans)]
-    step = max(1, BLOCK_VALUES // max(vectors.shape[1], 1))
-    for start in range(0, len(words), step):
-        block = vectors[start : start + step].astype(np.float32, copy=False)
-        check_finite(words[start : start + step], block, source, start)
-        yield words[start : start + step], block
+    return [source.decode(blob[start:stop], row) for row, (start, stop) in enumerate(spans)]
+
+
+def _table(name: str, tensors: dict[str, NDArray[Any]]) -> SubwordTable:
+    """Return the table of n-grams of a file; a tensor that is missing or does not fit is an error."""
+    try:
+        min_n, max_n, n_buckets, normalized = tensors["subword_options"].tolist()
+        ngrams = None if n_buckets else tuple(_strings(name, tensors["ngrams"], tensors["ngram_offsets"]))
+        return SubwordTable(
+            tensors["subword_vectors"].astype(np.float32, copy=False),
+            tensors["subword_mean"].astype(np.float32, copy=False),
+            min_n,
+            max_n,
+            ngrams=ngrams,
+            n_buckets=n_buckets or None,
+            buckets=tensors.get("subword_buckets"),
+            normalized=bool(normalized),
+        )
+    except (KeyError, ValueError) as error:
+        raise VectorFileError(
+            f"{name}: its table of n-grams is not whole ({error}); write it again"
+        ) from error
 
 
 def _safetensors_arrays(name: str) -> dict[str, NDArray[Any]]:
@@ -57,14 +114,56 @@ def _safetensors_arrays(name: str) -> dict[str, NDArray[Any]]:
     return dict(safetensors.numpy.load(filesystem.cat_file(local)))
 
 
-def write_safetensors(name: str, words: list[str], vectors: NDArray[np.float32]) -> None:
-    """Write the three tensors `vectors`, `words` and `offsets`."""
-    encoded = [word.encode() for word in words]
-    tensors = {
-        "vectors": np.ascontiguousarray(vectors),
-        "words": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-        "offsets": np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+def write_safetensors(
+    name: str,
+    words: list[str],
+    vectors: NDArray[np.float32],
+    subwords: SubwordTable | None,
+    *,
+    half: bool,
+) -> None:
+    """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
+    joined, offsets = _joined(words)
+    tensors: dict[str, NDArray[Any]] = {"vectors": vectors, "words": joined, "offsets": offsets}
+    if subwords is not None:
+        tensors |= _table_tensors(subwords)
+    if half:
+        tensors |= {
+            key: _half(name, tensors[key]) for key in ("vectors", "subword_vectors") if key in tensors
+        }
+    _save(name, {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
+
+
+def _half(name: str, values: NDArray[Any]) -> NDArray[np.float16]:
+    largest = float(np.abs(values).max(initial=0))
+    if largest > float(np.finfo(np.float16).max):
+        raise ValueError(f"{name}: the value {largest:.3g} is too large for half precision; leave out half")
+    return values.astype(np.float16)
+
+
+def _joined(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the joined UTF-8 bytes of strings and the offsets at which they begin."""
+    encoded = [string.encode() for string in strings]
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum(
+        [0, *map(len, encoded)], dtype=np.int64
+    )
+
+
+def _table_tensors(table: SubwordTable) -> dict[str, NDArray[Any]]:
+    options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
+    tensors: dict[str, NDArray[Any]] = {
+        "subword_options": np.array(options, np.int64),
+        "subword_mean": table.mean,
+        "subword_vectors": table.vectors,
     }
+    if table.buckets is not None:
+        tensors["subword_buckets"] = table.buckets
+    if table.ngrams is not None:
+        tensors["ngrams"], tensors["ngram_offsets"] = _joined(table.ngrams)
+    return tensors
+
+
+def _save(name: str, tensors: dict[str, NDArray[Any]]) -> None:
     filesystem, target = fsspec.url_to_fs(name)
     if not isinstance(filesystem, LocalFileSystem):
         filesystem.pipe_file(target, safetensors.numpy.save(tensors))

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
 from distembed.vectors.files import Format, read_vectors, write_vectors
+from distembed.vectors.keyed_vectors import make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.rows import BLOCK_VALUES
+from distembed.vectors.subwords import SubwordTable
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
@@ -47,6 +49,9 @@ class WordVectors:
         n distinct words; row i belongs to word i.
     vectors : array (n, d)
         Finite values, kept as float32; a C-ordered float32 array is not copied.
+    subwords : SubwordTable, optional
+        The vectors of character n-grams, from which the vector of any other string is composed: then every string
+        has a vector. The words above are still the only ones that `in`, `index`, neighbors and iteration know.
 
     Raises
     ------
@@ -54,7 +59,9 @@ class WordVectors:
         If the lengths differ, a word occurs twice, or a value is NaN or infinite.
     """
 
-    def __init__(self, words: Iterable[str], vectors: ArrayLike) -> None:
+    def __init__(
+        self, words: Iterable[str], vectors: ArrayLike, *, subwords: SubwordTable | None = None
+    ) -> None:
         self._words = tuple(words)
         self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         if self._vectors.ndim != 2 or len(self._vectors) != len(self._words) or not self._words:
@@ -65,6 +72,12 @@ class WordVectors:
         if len(self._rows) < len(self._words):
             raise ValueError(_first_duplicate(self._words))
         self._norms = _row_norms(self._words, self._vectors)
+        if subwords is not None and len(subwords.mean) != self._vectors.shape[1]:
+            raise ValueError(
+                f"the n-grams have vectors of {len(subwords.mean)} components and the words of "
+                f"{self._vectors.shape[1]}; give a table that was fitted to these vectors"
+            )
+        self._subwords = subwords
 
     @classmethod
     def load(
@@ -77,15 +90,49 @@ class WordVectors:
         errors: Literal["strict", "replace", "ignore"] = "strict",
         duplicates: Literal["error", "first"] = "error",
     ) -> WordVectors:
-        """Load word2vec text or binary, GloVe text, Parquet or safetensors; see `distembed.vectors`."""
+        """Load word2vec text or binary, GloVe text, Parquet, safetensors or fastText; see `distembed.vectors`."""
         rows = read_vectors(
             path, format=format, max_words=max_words, encoding=encoding, errors=errors, duplicates=duplicates
         )
+        return cls(rows.words, rows.vectors, subwords=rows.subwords)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002
+        space: str | None = None,
+        half: bool = False,
+    ) -> None:
+        """Save in the format that the extension determines; see `distembed.vectors`.
+
+        The table of n-grams is kept by .safetensors and .fasttext.bin, and left out of the other formats.
+        """
+        write_vectors(
+            path,
+            list(self._words),
+            self._vectors,
+            subwords=self._subwords,
+            format=format,
+            space=space,
+            half=half,
+        )
+
+    @classmethod
+    def from_gensim(cls, keyed: Any) -> WordVectors:
+        """Return the words and vectors of a gensim `KeyedVectors`, or of a model that has one as its `wv`.
+
+        Examples
+        --------
+        >>> WordVectors.from_gensim(WordVectors(["a", "b"], [[1, 0], [0, 1]]).to_gensim())
+        WordVectors(2 words, 2 components: a, b)
+        """
+        rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def save(self, path: str | Path, *, format: Format | None = None, space: str | None = None) -> None:  # noqa: A002
-        """Save in the format that the extension determines; see `distembed.vectors`."""
-        write_vectors(path, list(self._words), self._vectors, format=format, space=space)
+    def to_gensim(self, *, counts: ArrayLike | None = None) -> Any:
+        """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count"."""
+        return make_keyed_vectors(list(self._words), self._vectors, counts)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -102,6 +149,11 @@ class WordVectors:
         """The length of each row, float32 (n_words,)."""
         return self._norms
 
+    @property
+    def subwords(self) -> SubwordTable | None:
+        """The table of character n-grams that other strings are composed from, None where there is none."""
+        return self._subwords
+
     def __repr__(self) -> str:
         return f"WordVectors({self._size()}: {first_words(self._words)})"
 
@@ -113,7 +165,8 @@ class WordVectors:
         )
 
     def _size(self) -> str:
-        return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}"
+        composed = "" if self._subwords is None else f", {self._subwords.contents} for other strings"
+        return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}{composed}"
 
     def __sklearn_clone__(self) -> WordVectors:
         """Return the vectors themselves where an estimator that holds them is cloned: they are not changed by it."""
@@ -129,10 +182,41 @@ class WordVectors:
         return iter(self._words)
 
     def __getitem__(self, word: str | Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector (d,) of a word or the vectors (k, d) of a list; raise UnknownWordError if there is none."""
+        """Return the vector (d,) of a word or the vectors (k, d) of a list.
+
+        A string that is none of the words is composed from its n-grams where there is a table of them; otherwise
+        UnknownWordError is raised.
+        """
         if isinstance(word, str):
-            return self._vectors[self._known_row(word)]
-        return self._vectors[[self._known_row(one) for one in word]]
+            return self._vectors[self._rows[word]] if word in self._rows else self._answers([word])[0]
+        return self._answers(word)
+
+    def _answers(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors (k, d) of words, composed where they have none of their own."""
+        rows = self.index(words)
+        unknown = np.flatnonzero(rows < 0).tolist()
+        if not unknown:
+            return self._vectors[rows]
+        if self._subwords is None:
+            raise UnknownWordError(self._unknown(words[unknown[0]]))
+        found = self._vectors[rows]
+        found[unknown] = self._subwords.compose([words[place] for place in unknown])
+        return found
+
+    def describe(self, word: str) -> str:
+        """Return in words where the vector of a string comes from.
+
+        >>> WordVectors(["king", "queen"], [[1.0, 0.1], [0.9, 0.2]]).describe("king")
+        'row 0 of 2 words'
+        """
+        if word in self._rows:
+            return f"row {self._rows[word]} of {plural(len(self), 'word')}"
+        if self._subwords is None:
+            return self._unknown(word)
+        n_known, n_ngrams = int(self._subwords.n_known([word])[0]), int(self._subwords.n_ngrams([word])[0])
+        if not n_known:
+            return f"the mean vector: none of its {plural(n_ngrams, 'n-gram')} is known"
+        return f"composed from {n_known} of {plural(n_ngrams, 'n-gram')}"
 
     @overload
     def index(self, words: str, *, ignore_case: bool = False) -> int: ...  # type: ignore[overload-overlap]
@@ -152,22 +236,41 @@ class WordVectors:
 
     def head(self, n_words: int) -> WordVectors:
         """Return the first words, which are the most frequent ones in most files."""
-        return self if n_words >= len(self) else WordVectors(self._words[:n_words], self._vectors[:n_words])
+        return self if n_words >= len(self) else self._with(self._words[:n_words], self._vectors[:n_words])
+
+    def _with(self, words: Iterable[str], vectors: NDArray[np.float32]) -> WordVectors:
+        return WordVectors(words, vectors, subwords=self._subwords)
 
     def restricted(self, words: Iterable[str]) -> WordVectors:
-        """Return the vectors of the words that are known, in the order of the rows."""
+        """Return the vectors of the words that are known, in the order of the rows.
+
+        With a table of n-grams the other words are composed from then on.
+        """
         rows = np.sort(self.index(dict.fromkeys(words)))
         rows = rows[rows >= 0]
         if not rows.size:
             raise ValueError(f"none of the words given is known among {len(self)} words; give some that are")
         if rows.size == len(self):
             return self
-        return WordVectors([self._words[row] for row in rows], self._vectors[rows])
+        return self._with([self._words[row] for row in rows], self._vectors[rows])
+
+    def extended(self, words: Iterable[str]) -> WordVectors:
+        """Return the vectors with further rows, those of words that are composed.
+
+        Raises
+        ------
+        UnknownWordError
+            If there is no table of n-grams to compose a word from.
+        """
+        new = [word for word in dict.fromkeys(words) if word not in self._rows]
+        if not new:
+            return self
+        return self._with([*self._words, *new], np.concatenate([self._vectors, self._answers(new)]))
 
     def similarity(self, first: str, second: str) -> float:
         """Return the cosine of two words, in float64; 0 if one of the vectors is zero."""
-        rows = np.array([[self._known_row(first), self._known_row(second)]])
-        return float(self.similarities(rows)[0])
+        found = self._answers([first, second])
+        return float(_pair_cosines(found[:1], found[1:])[0])
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64."""
@@ -178,6 +281,23 @@ class WordVectors:
             cosines[start : start + step] = _pair_cosines(
                 self._vectors[part[:, 0]], self._vectors[part[:, 1]]
             )
+        return cosines
+
+    def composed_similarities(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """Return the cosine of the vector of each word with the one that is composed from its n-grams, (n,).
+
+        Raises
+        ------
+        ValueError
+            If there is no table of n-grams.
+        """
+        if self._subwords is None:
+            raise ValueError("there is no table of n-grams to compose words from: give vectors that have one")
+        cosines = np.empty(len(words), np.float64)
+        step = self._block_rows()
+        for start in range(0, len(words), step):
+            part = words[start : start + step]
+            cosines[start : start + step] = _pair_cosines(self._answers(part), self._subwords.compose(part))
         return cosines
 
     def most_similar(
@@ -223,11 +343,11 @@ class WordVectors:
         return self._top(scores, n, [a, b, c])
 
     def normalized(self) -> WordVectors:
-        """Return the vectors divided by their lengths; a zero vector stays zero."""
+        """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero."""
         scaled = np.empty_like(self._vectors)
         for part in self._blocks():
             scaled[part] = self._vectors[part] / _divisors(self._norms[part])
-        return WordVectors(self._words, scaled)
+        return WordVectors(self._words, scaled, subwords=self._subwords and self._subwords.normalize())
 
     def postprocess(self, *, remove_mean: bool = True, n_components_removed: int = 1) -> WordVectors:
         r"""Return the vectors without their mean and first principal components: "all but the top".
@@ -236,7 +356,7 @@ class WordVectors:
 
         Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed
         in float64 by blocks of rows; without `remove_mean` the components are those of the raw second
-        moments.
+        moments. The same is done to vectors that are composed.
         """
         n_components = self._vectors.shape[1]
         if not 0 <= n_components_removed < n_components:
@@ -248,7 +368,8 @@ class WordVectors:
             for part in self._blocks():
                 centered = self._vectors[part] - mean
                 cleaned[part] = centered - (centered @ top) @ top.T
-        return WordVectors(self._words, cleaned)
+        table = self._subwords and self._subwords.projected(mean, top)
+        return WordVectors(self._words, cleaned, subwords=table)
 
     def _mean(self) -> NDArray[np.float64]:
         return sum(self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()) / len(self)
@@ -270,8 +391,9 @@ class WordVectors:
         return (slice(start, start + step) for start in range(0, len(self), step))
 
     def _units(self, words: Sequence[str]) -> NDArray[np.float32]:
-        rows = [self._known_row(word) for word in words]
-        return self._vectors[rows] / _divisors(self._norms[rows])
+        found, rows = self._answers(words), self.index(words)
+        norms = np.where(rows >= 0, self._norms[rows], _row_norms(words, found))
+        return found / _divisors(norms)
 
     def _checked_vector(self, query: ArrayLike | Sequence[str]) -> NDArray[np.float32]:
         vector = np.asarray(query, dtype=np.float32)
@@ -302,12 +424,6 @@ class WordVectors:
         candidates = np.flatnonzero(scores >= floor)
         order = candidates[np.argsort(-scores[candidates], kind="stable")][:n_kept]
         return [Neighbor(self._words[row], float(scores[row])) for row in order if scores[row] > -np.inf]
-
-    def _known_row(self, word: str) -> int:
-        row = self._rows.get(word, -1)
-        if row < 0:
-            raise UnknownWordError(self._unknown(word))
-        return row
 
     def _unknown(self, word: str) -> str:
         close = self._spelled_like(word)

@@ -82,6 +82,12 @@ def test_the_forms_of_unicode_are_applied() -> None:
     assert cut(written(options), "ﬁne ＡＢＣ") == scanned(options, "ﬁne ＡＢＣ") == ["fine", "abc"]
 
 
+@pytest.mark.parametrize("text", ['צה"ל', "ג'ירפה", 'אב"', 'a"b', 'אבֽ"ג', "col·legi a··b", "it’s"])
+def test_signs_inside_words_are_kept_as_the_scanner_keeps_them(text: str) -> None:
+    for options in OPTIONS:
+        assert cut(written(options), text) == scanned(options, text)
+
+
 def test_a_word_that_looks_like_the_unknown_entry_keeps_its_row() -> None:
     model = json.loads(tokenizer_json(Tokenizer(), ["[UNK]", "king"]))["model"]
     assert model["unk_token"] == unknown_word(["[UNK]"]) == "[[UNK]]"

@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from distembed.evaluation import priming_blocks
 from distembed.evaluation.priming import priming_by_relation
 from distembed.evaluation.scoring import Policy
+from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import evaluate, evaluate_sets
 from distembed.evaluation.wordsets import (
+    PACKAGED_SETS,
+    AntonymSet,
     AssociationSet,
     PrimingSet,
     RelationSet,
@@ -66,13 +70,19 @@ def test_strengths_equal_the_oracle(seed, n_pairs):
 
 def test_normed_priming_equals_the_oracle(vectors, table):
     shares = some_norms(1) | {("w1", "nobody"): 0.5, ("nobody", "w1"): 0.1}
+    shares = {pair: round(share, 1) for pair, share in shares.items()}  # strengths that tie
     scores = evaluate_sets(vectors, [association_set(shares)])
-    for measure, score in enumerate(scores):
-        value, n_cues = plain.normed_priming(table, shares, measure)
+    own, sspace = {"least": 3}, {"least": 2, "correlation": plain.tie_corrected_spearman}
+    for i, score in enumerate(scores):
+        value, n_cues = plain.normed_priming(table, shares, i % 3, **(own if i < 3 else sspace))
         assert score.value == pytest.approx(value, abs=1e-12)
         assert (score.known, score.total) == (n_cues, len({a for a, _ in shares}))
         assert score.interval[0] < score.value < score.interval[1]
-    assert [score.metric for score in scores] == ["S1 spearman", "S2 spearman", "S3 spearman"]
+    assert [score.metric for score in scores] == [
+        f"{measure} spearman{rule}" for rule in ("", ", S-Space") for measure in ("S1", "S2", "S3")
+    ]
+    assert [score.task for score in scores][2:4] == ["normed priming", "normed priming, S-Space"]
+    assert scores[3].known > scores[0].known
 
 
 def test_vectors_made_from_strengths_are_perfect():
@@ -80,7 +90,7 @@ def test_vectors_made_from_strengths_are_perfect():
     angles = np.array([0.0, 0.1, 0.5, 0.9, 1.3])
     vectors = WordVectors("abcde", np.column_stack([np.cos(angles), np.sin(angles)]))
     shares = {("a", "b"): 0.4, ("a", "c"): 0.3, ("a", "d"): 0.2, ("a", "e"): 0.1}
-    assert [score.value for score in evaluate_sets(vectors, [association_set(shares)])] == [1.0] * 3
+    assert [score.value for score in evaluate_sets(vectors, [association_set(shares)])] == [1.0] * 6
     worst = {pair: 1 - share for pair, share in shares.items()}
     assert evaluate_sets(vectors, [association_set(worst)])[0].value == -1.0
 
@@ -103,8 +113,8 @@ def priming_set(pairs, relations, seed=0):
 
 
 def test_priming_effect_equals_the_oracle(vectors, table):
-    pairs = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w4", "nobody")]
-    relations = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 7
+    pairs = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w3", "w22"), ("w4", "nobody")]
+    relations = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 8
     rows = {row.relation: row for row in priming_by_relation(vectors, priming_set(pairs, relations))}
     for relation in ("synonym", "antonym"):
         mine = [
@@ -112,11 +122,11 @@ def test_priming_effect_equals_the_oracle(vectors, table):
             if relation in names and "nobody" not in pair
         ]  # fmt: skip
         row = rows[relation]
-        assert (row.related, row.unrelated, row.effect) == pytest.approx(
-            plain.priming_effect(table, mine), abs=1e-6
-        )
-        assert row.interval[0] < row.effect < row.interval[1]
-    assert (rows["antonym"].known, rows["antonym"].total) == (9, 10)
+        assert row.effect[:3] == pytest.approx(plain.priming_effect(table, mine), abs=1e-6)
+        assert row.sspace[:3] == pytest.approx(plain.priming_effect_sspace(table, mine), abs=1e-6)
+        for effect in (row.effect, row.sspace):
+            assert effect.interval[0] < effect.effect < effect.interval[1]
+    assert (rows["antonym"].known, rows["antonym"].total) == (10, 11)
     assert (rows["synonym"].known, rows["synonym"].total) == (15, 15)
     assert rows["synonym"].milliseconds[0] == pytest.approx(
         priming_set(pairs, relations).milliseconds[:15, 0].mean()
@@ -136,10 +146,44 @@ def test_correlation_with_milliseconds(vectors, table):
 
 def test_a_relation_of_one_pair_has_no_unrelated(vectors):
     scores = evaluate_sets(vectors, [priming_set([("w1", "w2")], [("action",)])])
-    assert [np.isnan(score.value) for score in scores] == [False, True, True, True, True]
+    assert [np.isnan(score.value) for score in scores] == [False, True, True, False, False, False, True, True]
+    assert scores[5].value == pytest.approx(0)  # S-Space: the pair is among its own unrelated ones
     (row,) = priming_by_relation(vectors, priming_set([("x", "y")], [("action",)]))
-    assert np.isnan(row.related)
-    assert (row.known, row.total, row.interval) == (0, 1, None)
+    assert np.isnan(row.effect.related)
+    assert np.isnan(row.sspace.effect)
+    assert (row.known, row.total, row.effect.interval) == (0, 1, None)
+
+
+# ------------------------------------------------------------------------------------------------ antonyms
+
+
+@pytest.mark.parametrize("words_at_once", [4096, 7])
+def test_antonyms_equal_the_oracle(vectors, table, monkeypatch, words_at_once):
+    monkeypatch.setattr("distembed.evaluation.priming.WORDS_AT_ONCE", words_at_once)
+    rng = np.random.default_rng(8)
+    pairs = [tuple(f"w{i}" for i in rng.choice(N_WORDS, 2, replace=False)) for _ in range(30)]
+    nearest = vectors.most_similar("w0", 1)[0].word
+    for some in (pairs, [("w0", nearest)]):
+        (score,) = evaluate_sets(vectors, [AntonymSet("a", [*some, ("w1", "nobody")])])
+        assert score.value == pytest.approx(plain.antonym_score(table, some), abs=1e-12)
+        assert (score.metric, score.known, score.total) == ("2 / (rank + rank)", len(some), len(some) + 1)
+    counted = evaluate_sets(vectors, [AntonymSet("a", [*pairs, ("w1", "nobody")])], ALL)[0].value
+    assert counted == pytest.approx(plain.antonym_score(table, pairs) * 30 / 31)
+
+
+def test_antonyms_of_one_direction_are_nearest():
+    vectors = WordVectors("abcd", [[1, 0], [2, 0], [0, 1], [3, 0]])
+    (score,) = evaluate_sets(vectors, [AntonymSet("a", [("a", "b"), ("b", "d")])])
+    assert score.value == 1.0
+    with pytest.raises(TypeError, match="a asks for ranks among all words, which need word vectors"):
+        evaluate_sets(SparseSpace("abcd", csr_array(np.eye(4))), [AntonymSet("a", [("a", "b")])])
+
+
+def test_the_pairs_of_deese():
+    deese = read_word_set(PACKAGED_SETS / "deese.tsv")
+    assert isinstance(deese, AntonymSet)
+    assert len(set(deese.pairs)) == 39
+    assert deese.pairs[0] == ("active", "passive")
 
 
 # ----------------------------------------------------------------------------------------------- relations
@@ -217,6 +261,7 @@ BAD = {
     "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
     "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected 3 columns"),
     "label.tsv": ("word1\tword2\tlabel\na\tb\t \n", r"line 2: .*expected two words and their relation"),
+    "antonym.tsv": ("word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
     "ms.csv": (SPP.replace("12.5", "slow"), r"line 2: .*expected prime, target and priming in milliseconds"),
     "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),
 }
@@ -271,5 +316,6 @@ def test_pretrained_vectors_beat_chance_by_far(shared):
     scores = {(s.set, s.metric): s for s in evaluate(vectors, [folder / "association", folder / "relations"])}
     assert scores["usf_free_association", "S3 spearman"].interval[0] > 0.2
     assert scores["usf_free_association", "S3 spearman"].known == 1741
+    assert scores["usf_free_association", "S3 spearman, S-Space"].known == 1756
     assert scores["bless-relations", "coord over random"].interval[0] > 0.75
     assert evaluate(vectors, folder / "relations") == evaluate(vectors, folder / "relations")

@@ -71,6 +71,32 @@ def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, uniform):
     np.testing.assert_array_equal(np.asarray(model.vectors_)[:CORE], np.asarray(model.core_vectors_))
 
 
+@pytest.mark.parametrize("ridge", [0.0, 2.0, [3.0, 40.0]])
+def test_noncore_words_with_a_prior_equal_plain_ridge_about_it(ridge):
+    bands = None if np.isscalar(ridge) else [10, N - CORE - 10]
+    model = exact(n_core=CORE, ridge=ridge, bands=bands, uniform_weight=0.5).fit(COUNTS, WORD_COUNTS)
+    (rows, columns, own), totals = noncore_counts(), COUNTS.sum(1)
+    rows[3], columns[:, 3] = 0, 0  # a word without counts has its prior
+    prior = np.random.default_rng(1).standard_normal((N - CORE, D)).astype(np.float32)
+    found = model.fit_noncore(rows, columns, own, totals[CORE:], prior=prior).compute()
+    core, u = np.asarray(model.core_vectors_, float), WORD_COUNTS / WORD_COUNTS.sum()
+    of_word = np.repeat(ridge, [10, N - CORE - 10]) if bands else np.full(N - CORE, ridge)
+    for mu in np.unique(ridge):
+        expected = plain.noncore(
+            rows.astype(float), columns.astype(float), core,
+            totals[CORE:], totals[:CORE], u[CORE:], u[:CORE], ridge=mu, uniform=0.5, prior=prior,
+        )  # fmt: skip
+        np.testing.assert_allclose(found[of_word == mu], expected[of_word == mu], atol=2e-5)
+    np.testing.assert_array_equal(found[3], prior[3])
+    model = exact(n_core=CORE, ridge=2.0).fit(COUNTS, WORD_COUNTS)
+    zero = model.transform(rows, columns, own, prior=np.zeros_like(prior))
+    np.testing.assert_allclose(zero, model.transform(rows, columns, own), atol=1e-6)
+    with pytest.raises(
+        ValueError, match=r"prior has shape \(2, 5\); give one row of 5 numbers for each of the 30"
+    ):
+        model.transform(rows, columns, own, prior=prior[:2])
+
+
 @pytest.mark.parametrize("chunks", [(N,), (30, 30, 30), (7, 50, 33)])
 def test_the_chunks_of_the_counts_do_not_matter(chunks):
     model = exact(n_core=CORE, solver="dense", batch_words=11).fit(chunked(COUNTS, chunks), WORD_COUNTS)
@@ -109,7 +135,7 @@ def test_same_bits_on_a_distributed_cluster():
 
 def noncore_counts(words=slice(CORE, N)):
     """Counts of noncore words left and right of the core words, and the words' occurrences."""
-    return COUNTS[words, :CORE], COUNTS[:CORE, words], WORD_COUNTS[words]
+    return COUNTS[words, :CORE].copy(), COUNTS[:CORE, words].copy(), WORD_COUNTS[words]
 
 
 def test_a_new_word_has_the_vector_of_the_fit_alone_and_among_others():
@@ -315,8 +341,9 @@ def test_new_words_of_the_wrong_shape_are_refused():
 
 @pytest.mark.parametrize("background_weight", [0.0, 0.01])
 @pytest.mark.parametrize("uniform_weight", [0.0, 0.1])
+@pytest.mark.parametrize("has_prior", [False, True])
 def test_words_of_few_and_of_many_pairs_solve_their_normal_equations(
-    background_weight: float, uniform_weight: float
+    background_weight: float, uniform_weight: float, has_prior: bool
 ) -> None:
     """Words with fewer pairs than dimensions take another way than the rest, to the same vectors."""
     c, d, m = 60, 20, 80
@@ -329,14 +356,16 @@ def test_words_of_few_and_of_many_pairs_solve_their_normal_equations(
     ridge = np.where(np.arange(m) < m // 2, 2.0, 5.0)
     gram = core.astype(np.float64).T @ core
     options = {"background_weight": background_weight, "uniform_weight": uniform_weight}
+    prior = random.standard_normal((m, d)) if has_prior else np.zeros((m, d))
+    options["prior"] = prior if has_prior else None
     found = blocks.solve_words(blocks.Pairs(support, *values), core, gram, ridge, **options)
     for i in range(m):
         own = slice(*support.indptr[i : i + 2])
         V, (w, back, g, back_g) = core[support.indices[own]].astype(np.float64), values[:, own]
         normal = (background_weight + 2 * uniform_weight) * gram + ridge[i] * np.identity(d)
         normal += (V.T * (w + back - background_weight)) @ V
-        right = V.T @ ((w + uniform_weight) * g + (back + uniform_weight) * back_g)
-        wanted = np.linalg.solve(normal, right) if V.size else np.zeros(d)
+        right = V.T @ ((w + uniform_weight) * g + (back + uniform_weight) * back_g) + ridge[i] * prior[i]
+        wanted = np.linalg.solve(normal, right) if V.size else prior[i]
         np.testing.assert_allclose(found[i], wanted, atol=2e-5)
 
 

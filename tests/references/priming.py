@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.references.evaluation import cosine, spearman
+from tests.references.evaluation import cosine, mean_ranks, spearman
 
 
 def strengths(shares):
@@ -20,8 +20,8 @@ def strengths(shares):
     }
 
 
-def normed_priming(table, shares, measure, *, least=3):
-    """Return the mean correlation over cues and the number of cues."""
+def normed_priming(table, shares, measure, *, least=3, correlation=spearman):
+    """Return the mean correlation over cues and the number of cues; S-Space: least=2, `tie_corrected_spearman`."""
     found = strengths(shares)
     correlations = []
     for cue in {a for a, _ in shares}:
@@ -29,7 +29,7 @@ def normed_priming(table, shares, measure, *, least=3):
         x = [found[pair][measure] for pair in pairs]
         y = [cosine(table[a], table[b]) for a, b in pairs]
         if len(pairs) >= least and len(set(x)) > 1 and len(set(y)) > 1:
-            correlations.append(spearman(x, y))
+            correlations.append(correlation(x, y))
     return sum(correlations) / len(correlations), len(correlations)
 
 
@@ -42,6 +42,38 @@ def priming_effect(table, pairs):
         unrelated.append(sum(others) / len(others))
     r, u = math.fsum(related) / len(pairs), math.fsum(unrelated) / len(pairs)
     return r, u, r - u
+
+
+def tie_corrected_spearman(x, y):
+    """Return Spearman's correlation by Siegel and Castellan (1988), formulas 9.6 and 9.7, as S-Space does."""
+    cubed = len(x) ** 3 - len(x)
+    ties = [sum(n**3 - n for n in (list(z).count(v) for v in set(z))) for z in (x, y)]
+    squares = sum((a - b) ** 2 for a, b in zip(mean_ranks(x), mean_ranks(y), strict=True))
+    spread = math.sqrt(cubed**2 - sum(ties) * cubed + ties[0] * ties[1])
+    return (cubed - 6 * squares - sum(ties) / 2) / spread
+
+
+def priming_effect_sspace(table, pairs):
+    """Return R, U, E of the pairs of one relation, all known, by the rule of S-Space's AbstractWordPrimingTest."""
+    primes = {prime for prime, _ in pairs}
+    related = [cosine(table[p], table[t]) for p, t in pairs]
+    unrelated = [
+        (cosine(table[p], table[t]) + sum(cosine(table[other], table[t]) for other in primes - {p}))
+        / len(primes)
+        for p, t in pairs
+    ]
+    r, u = math.fsum(related) / len(pairs), math.fsum(unrelated) / len(pairs)
+    return r, u, r - u
+
+
+def antonym_score(table, pairs):
+    """Return the mean of 2 / (rank + rank): a rank counts the words, the first itself among them, that are nearer."""
+
+    def rank(word, other):
+        own = cosine(table[word], table[other])
+        return sum(cosine(table[word], vector) > own for vector in table.values())
+
+    return sum(2 / (rank(a, b) + rank(b, a)) for a, b in pairs) / len(pairs)
 
 
 def separation(table, pairs, relation, control):

@@ -54,14 +54,18 @@ def noncore(
     background=0.0,
     uniform=0.0,
     kappa=0.02,
+    prior=None,
 ):
-    """Return vectors of words with counts rows (m × c, word left) and columns (c × m)."""
+    """Return vectors of words with counts rows (m × c, word left) and columns (c × m).
+
+    The ridge draws each word towards its row of `prior` (m × d); one without counts is that row.
+    """
     cutoff = halved_cutoff(columns)
     w21, w12 = np.minimum(np.sqrt(rows), cutoff), np.minimum(np.sqrt(columns.T), cutoff)
     scale = max(w21.max(), w12.max()) or 1
     w21, w12 = w21 / scale, w12 / scale
     g21, g12 = smoothed_pmi(rows, totals, core_u, kappa), smoothed_pmi(columns, core_totals, u, kappa).T
-    out = np.zeros((len(rows), core_vectors.shape[1]))
+    out = np.zeros((len(rows), core_vectors.shape[1])) if prior is None else np.array(prior, float)
     for i in range(len(rows)):
         w = w12[i] + w21[i]
         seen = w > 0
@@ -70,5 +74,5 @@ def noncore(
         w = np.where(seen, w, background) + 2 * uniform
         normal = core_vectors.T @ (w[:, None] * core_vectors) + ridge * np.eye(core_vectors.shape[1])
         if seen.any():
-            out[i] = np.linalg.solve(normal, core_vectors.T @ right)
+            out[i] = np.linalg.solve(normal, core_vectors.T @ right + ridge * out[i])
     return out

@@ -131,7 +131,7 @@ def test_memory_that_runs_out_is_named(tmp_path, vectors, monkeypatch):
     def refuse(*arguments):
         raise MemoryError
 
-    monkeypatch.setattr(rows, "_extended", refuse)
+    monkeypatch.setattr(rows, "extended", refuse)
     with pytest.raises(
         MemoryError, match=r"v\.txt: no memory is left after 0 words of 6 values; give max_words="
     ):

@@ -12,7 +12,9 @@ from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case, Options
+    from distembed.evaluation.scoring import Case, Options, Policy, Score, Unknown
+    from distembed.evaluation.wordsets import FoundSets
+    from distembed.vectors import WordVectors
 
 
 @click.command()
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     "sets",
     multiple=True,
     required=True,
-    help="A folder or file of evaluation sets; may be repeated.",
+    help="A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the scores there as well.")
 @click.option("--same-words", is_flag=True, help="Judge several vector files on the words they share.")
@@ -36,12 +38,30 @@ if TYPE_CHECKING:
     "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
 )
 @click.option(
+    "--unknown",
+    type=click.Choice(["skip", "zero", "subwords"]),
+    default="skip",
+    show_default=True,
+    help="Items with a word that has no vector: left out (skip), counted as wrong (zero), or answered with a vector "
+    "composed from the word's character n-grams (subwords).",
+)
+@click.option(
     "--synonym-options",
     type=click.Choice(["all", "known"]),
     default="all",
     show_default=True,
     help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
     "then left out, and the accuracy of a random choice is shown as well.",
+)
+@click.option(
+    "--weighting",
+    type=click.Choice(["sif", "mean"]),
+    help="How sentences become vectors: by smooth inverse frequency (default), or as plain means of word vectors.",
+)
+@click.option(
+    "--whitening",
+    type=click.Choice(["none", "component", "half", "full"]),
+    help="Even out the spread of the words in sentences (default: none).",
 )
 @one_sentence
 def evaluate(
@@ -51,34 +71,65 @@ def evaluate(
     same_words: bool,
     max_words: int | None,
     case: Case,
+    unknown: Unknown,
     synonym_options: Options,
+    weighting: str | None,
+    whitening: str | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
+    """Score word vectors on similarity, analogy, synonym, categorization and sentence sets; print one table.
 
     VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
-    message says why.
+    message says why. Sentences (pairs with a score, and texts with a label) are encoded as `distembed encode` does.
     """
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.sentence_files import find_sentence_sets, without_sentences
+    from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.sections import locate
+    from distembed.pipeline.texts import open_encoder
 
+    sets = tuple(locate(path, Path()) for path in sets)
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    scores = evaluation.compare(
-        files, sets, same_words=same_words, case=case, synonym_options=synonym_options
-    )
+    sentences = find_sentence_sets(sets)
+    word_sets = without_sentences(sets, sentences)
+    scores: dict[str, list[Score]] = {path: [] for path in vectors}
+    if word_sets:
+        scores = evaluation.compare(
+            files,
+            word_sets,
+            same_words=same_words,
+            case=case,
+            unknown=unknown,
+            synonym_options=synonym_options,
+        )
+    if sentences.sets:
+        of_texts = None if unknown == "zero" else unknown
+        for path in vectors:
+            encoder = open_encoder(
+                path, max_words=max_words, unknown=of_texts, weighting=weighting, whitening=whitening
+            )
+            scores[path] += evaluate_sentences(encoder, sentences.sets)
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
-    found = look_for_word_sets(sets)
-    if found.omissions:
-        write(shown(found.omissions), err=True)
-    for path, model in files.items():
-        if advice := evaluation.case_advice(model.words, found.sets, Policy(case)):
-            write(f"{shown(path)}: {shown(advice)}", err=True)
+    if word_sets:
+        _write_advice(look_for_word_sets(word_sets, besides=sentences.files), files, Policy(case))
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
+    """Write which files were passed over, and whether another case would know more words."""
+    from distembed.evaluation.words import case_advice
+
+    if found.omissions:
+        write(shown(found.omissions), err=True)
+    for path, model in files.items():
+        if advice := case_advice(model.words, found.sets, policy):
+            write(f"{shown(path)}: {shown(advice)}", err=True)
 
 
 @click.command()
@@ -96,7 +147,9 @@ def evaluate(
 def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
 
-    Words that have no vector are listed at the end, with words that are spelt like them; the exit code is then 1.
+    A word that has no vector of its own is composed from its character n-grams where VECTORS has them, and its line
+    says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
+    code is then 1.
     """
     from distembed.pipeline.runner import load_vectors
     from distembed.vectors.word_vectors import UnknownWordError
@@ -104,11 +157,33 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     model, unknown = load_vectors(vectors), list[str]()
     for word in words:
         try:
-            write(neighbor_line(word, model.most_similar(word, n=n)))
+            found = model.most_similar(word, n=n)
+            write(neighbor_line(word, found, origin="" if word in model else model.describe(word)))
         except UnknownWordError as error:
             unknown.append(str(error))
     if unknown:
         fail("; ".join(unknown), code=1)
 
 
-COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors)
+@click.command()
+@click.argument("vectors")
+@click.option(
+    "--tests",
+    help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
+)
+@one_sentence
+def weat(vectors: str, tests: str | None) -> None:
+    """Print how far names and other words are associated with good and bad, career and family, and so on.
+
+    VECTORS is a vector file, a workspace or a job file. The table has an effect size between -2 and 2 and the p-value
+    of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
+    """
+    from distembed.evaluation import bias
+    from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.sections import locate
+
+    found = bias.weat(load_vectors(vectors), None if tests is None else locate(tests, Path()))
+    write(bias.format_associations(found))
+
+
+COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, weat)

@@ -112,12 +112,13 @@ _WRITERS: dict[TableFormat, Any] = {"parquet": _parquet, "csv": _csv, "tsv": _ts
 def _schema(table: Table, *, as_lists: bool) -> pa.Schema:
     """Return the columns of a file."""
     fields = [pa.field(field.name, field.type) for field in table.schema]
-    if table.numbers is None:
-        return pa.schema(fields)
-    name, width, _ = table.numbers
-    if as_lists:
-        return pa.schema([*fields, pa.field(name, pa.list_(pa.float32(), width))])
-    return pa.schema([*fields, *(pa.field(f"{name}_{place}", pa.float32()) for place in range(width))])
+    if table.numbers is not None:
+        name, width, _ = table.numbers
+        if as_lists:
+            fields.append(pa.field(name, pa.list_(pa.float32(), width)))
+        else:
+            fields += [pa.field(f"{name}_{place}", pa.float32()) for place in range(width)]
+    return pa.schema(fields, metadata=table.schema.metadata)
 
 
 def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from distembed.pipeline.report.measures import (
     zipf_curve,
 )
 from distembed.pipeline.report.page import Section, group, paragraph, render_report
-from distembed.pipeline.report.run import Stage, parameter_table, stage_rows, stage_table, ways_on
+from distembed.pipeline.report.run import Stage, invitation, parameter_table, stage_rows, stage_table, ways_on
 from distembed.pipeline.report.tables import neighbor_table, score_table, table, three_decimals
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "eigenvalue_spectrum",
     "group",
     "histogram",
+    "invitation",
     "line_chart",
     "neighbor_table",
     "objective_curve",

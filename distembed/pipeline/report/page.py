@@ -154,7 +154,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def render_report(
-    title: str, summary: str, sections: Iterable[Section], *, facts: Mapping[str, object] | None = None
+    title: str,
+    summary: str,
+    sections: Iterable[Section],
+    *,
+    facts: Mapping[str, object] | None = None,
+    invitation: str = "",
 ) -> str:
     """Bind sections into one self-contained HTML page.
 
@@ -168,6 +173,8 @@ def render_report(
         Parts of the page, in order.
     facts
         A few key figures shown above the sections, name to number or text.
+    invitation
+        Trusted markup below the summary: where else to look.
 
     Returns
     -------
@@ -197,6 +204,7 @@ def render_report(
 <header>
 <h1>{escaped(title)}</h1>
 <p class="summary">{escaped(summary)}</p>
+{invitation}
 {_facts(facts or {})}
 {contents}
 </header>

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distembed.pipeline.context import StageSpec
+from distembed.pipeline.explorer import kept
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.report.figures import bar_chart
-from distembed.pipeline.report.page import Section, group
+from distembed.pipeline.report.page import Section, escaped, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
@@ -90,3 +91,11 @@ def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix:
         f"report     {shown(where)}\n{table:<10} distembed export {url} --to {table}.{suffix}\n"
         f"neighbors  distembed neighbors {url} WORD ..."
     )
+
+
+def invitation(workspace: Workspace) -> str:
+    """Return, as markup, the link to the page to explore, or what to type to have it."""
+    if kept.is_kept(workspace):
+        return f'<p class="explore"><a href="{kept.NAME}">Explore: a map with search and neighbors</a></p>'
+    line = f"distembed explore {shown(workspace.url)}"
+    return f'<p class="explore note">A map with search and neighbors: <code>{escaped(line)}</code></p>'

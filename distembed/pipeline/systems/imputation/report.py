@@ -39,6 +39,7 @@ def page(job: ImputationJob, workspace: Workspace) -> str:
         f"{_counts(workspace)} {_verdict(workspace)} {summary}",
         _sections(job, workspace, vectors),
         facts=_facts(workspace) | lacking_facts(job, workspace),
+        invitation=report.invitation(workspace),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from distembed.display import plural
 from distembed.execution import compute
@@ -27,7 +28,11 @@ def page(job: NeighborsJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     summary = f"{_graph_text(job, workspace)} Content digest {workspace.digest()}."
     return report.render_report(
-        job.job.title, summary, _sections(job, workspace), facts=_facts(job, workspace)
+        job.job.title,
+        summary,
+        _sections(job, workspace),
+        facts=_facts(job, workspace),
+        invitation="" if sp.issparse(workspace.array("vectors")._meta) else report.invitation(workspace),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
@@ -15,6 +17,7 @@ from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
 from distembed.pipeline.words.content import common_words, content_words
 from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_scores, words_shown
+from distembed.pipeline.words.subwords import SUBWORDS
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -23,7 +26,11 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     vectors = stages.judged_vectors(job, workspace)
     return report.render_report(
-        job.job.title, _summary(workspace), _sections(job, workspace, vectors), facts=_facts(job, workspace)
+        job.job.title,
+        _summary(workspace),
+        _sections(job, workspace, vectors),
+        facts=_facts(job, workspace),
+        invitation=report.invitation(workspace),
     )
 
 
@@ -57,8 +64,21 @@ def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
         "tokens": tokens.get("n_tokens", 0),
         "words": vocabulary["n_words"],
         "pairs": counts["n_nonzero"],
+        **_subword_facts(done[SUBWORDS].facts if job.subwords.enabled else {}),
         **omissions(tokens),
         **lacking_facts(job, workspace),
+    }
+
+
+def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the report says of the n-grams; nothing where none were learned."""
+    if not facts:
+        return {}
+    explained, collisions = facts["explained"], facts["n_collisions"]
+    return {
+        "n-grams with a vector": facts["n_ngrams"],
+        **({"n-grams that share a bucket with another": collisions} if collisions else {}),
+        **({} if explained is None else {"variance of held-out words in their n-grams": f"{explained:.1%}"}),
     }
 
 
@@ -73,6 +93,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
         _score_section(read_scores(workspace, stages.SCORES)),
+        *bias_audit(job, vectors),
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *_map(vectors, drawn),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
@@ -110,3 +131,16 @@ def _score_section(scores: list[Score]) -> report.Section:
         for score in scores
     ]
     return report.score_table(rows, title=f"Evaluation ({policies})" if policies else "Evaluation")
+
+
+def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
+    """Show the tests of bias whose words are known, if there are any."""
+    found = [each for each in bias.weat(vectors, case=job.evaluation.case) if each.n_partitions]
+    if not found:
+        return []
+    caption = (
+        "Word-Embedding Association Test: whether the first targets are nearer to the first attributes than the second "
+        "are. The effect size lies between -2 and 2, and 0 is none; p is the chance that a random partition of the "
+        "targets differs as much. Caliskan, Bryson and Narayanan (2017). In lower case a name may be another word, too."
+    )
+    return [report.table("Bias audit", bias.association_rows(found), caption=caption)]

@@ -53,16 +53,20 @@ class Result(NamedTuple):
 
 def page(job: TopicsJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
-    results = [_result(job, workspace, method) for method in job.topics.methods]
+    results = [best_result(job, workspace, method) for method in job.topics.methods]
     summary = f"{_counts(workspace)} Content digest {workspace.digest()}."
     return report.render_report(
-        job.job.title, summary, _sections(job, workspace, results), facts=_facts(job, workspace)
+        job.job.title,
+        summary,
+        _sections(job, workspace, results),
+        facts=_facts(job, workspace),
+        invitation=report.invitation(workspace),
     )
 
 
 def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
     """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
-    rows = _topic_rows(workspace, job.topics.method)
+    rows = topic_rows(workspace, job.topics.method)
     topics = "\n".join(
         f"{row['topic']:>3}  {row['n_documents']:>6} documents   {' '.join(map(shown, row['words'][:CLOSING_WORDS]))}"
         for row in rows
@@ -109,23 +113,25 @@ def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[f
     """Return the mean PMI and NPMI of the topics of each method that have a pair to judge."""
     found = {}
     for method in job.topics.methods:
-        rows = [(row["pmi"], row["npmi"]) for row in _topic_rows(workspace, method)]
+        rows = [(row["pmi"], row["npmi"]) for row in topic_rows(workspace, method)]
         judged = np.array([row for row in rows if not np.isnan(row).any()]).reshape(-1, 2)
         if judged.size:
             found[method] = (float(judged[:, 0].mean()), float(judged[:, 1].mean()))
     return found
 
 
-def _topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
+def topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
+    """Return what is known of each topic of a method."""
     return [row for row in workspace.table("topics").to_pylist() if row["method"] == method]
 
 
-def _result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
+def best_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
+    """Return the best start of a method."""
     losses = losses_of(workspace, method)
     best = int(np.argmin([curve[-1] for curve in losses]))
     words, documents = (compute(workspace.array(name)) for name in factor_names(job, method))
     labels = labels_of(job, workspace, method)[best]
-    return Result(method, losses[best], labels, documents, words, _topic_rows(workspace, method))
+    return Result(method, losses[best], labels, documents, words, topic_rows(workspace, method))
 
 
 def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
@@ -193,11 +199,12 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
 
 
 def _size_chart(result: Result) -> report.Section:
-    sizes = {_topic_name(row): row["n_documents"] for row in result.topics}
+    sizes = {topic_name(row): row["n_documents"] for row in result.topics}
     return report.bar_chart(sizes, "Documents of a topic", xlabel="documents")
 
 
-def _topic_name(row: dict[str, Any]) -> str:
+def topic_name(row: dict[str, Any]) -> str:
+    """Return the number of a topic with its first words."""
     return f"{row['topic']}: {' '.join(row['words'][:3])}"
 
 
@@ -235,7 +242,7 @@ def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> rep
     lengths = np.linalg.norm(result.documents, axis=0)
     shares = result.documents / np.where(lengths > 0, lengths, 1)
     order = np.argsort(-shares, axis=0, kind="stable")[: job.report.n_top_documents]
-    names = _document_names(workspace, np.unique(order))
+    names = document_names(workspace, np.unique(order))
     labels = workspace.table("documents")["label"].to_pylist()
     rows = [
         {"topic": topic, "documents": "; ".join(_with_label(names[row], labels[row]) for row in column)}
@@ -248,18 +255,23 @@ def _with_label(name: str, label: str | None) -> str:
     return f"{name} ({label})" if label else name
 
 
-def _document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
+def document_names(workspace: Workspace, rows: NDArray[np.int64]) -> dict[int, str]:
     """Return the titles of documents, or their heaviest words where they have none."""
     titles = workspace.table("documents").take(rows)["title"].to_pylist()
     if all(titles):
         return dict(zip(rows.tolist(), titles, strict=True))
+    heaviest = heaviest_words(workspace, rows, NAME_WORDS)
+    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
+
+
+def heaviest_words(workspace: Workspace, rows: NDArray[np.int64], n: int) -> list[str]:
+    """Return the words of the most weight in some documents, rising, the heaviest first."""
     words = workspace.table("vocabulary")["word"].to_pylist()
     weights = _rows_of(workspace.array("tf_idf"), rows)
-    heaviest = [
-        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:NAME_WORDS]])
+    return [
+        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:n]])
         for row in (weights[[place]] for place in range(len(rows)))
     ]
-    return {row: title or text for row, title, text in zip(rows.tolist(), titles, heaviest, strict=True)}
 
 
 def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
@@ -280,12 +292,12 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     rows = filled[np.unique(np.linspace(0, filled.size - 1, count).astype(np.int64))]
     matrix = result.documents[rows]
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    names = {row["topic"]: _topic_name(row) for row in result.topics}
+    names = {row["topic"]: topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
     if classes is not None:
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
-    called = _document_names(workspace, rows)
+    called = document_names(workspace, rows)
     titles = [called[row] for row in rows.tolist()]
     return [
         report.word_map(

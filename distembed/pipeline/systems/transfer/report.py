@@ -48,7 +48,13 @@ def page(job: TransferJob, workspace: Workspace) -> str:
         "topics": job.topics.n_topics,
     }
     summary = f"{_counts(workspace)} {_convergence(workspace)} Content digest {workspace.digest()}."
-    return report.render_report(job.job.title, summary, _sections(job, workspace), facts=facts)
+    return report.render_report(
+        job.job.title,
+        summary,
+        _sections(job, workspace),
+        facts=facts,
+        invitation=report.invitation(workspace),
+    )
 
 
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
@@ -193,14 +199,14 @@ def _series(rows: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[Any], ND
 
 def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     """Draw both collections in their common space: one layout, by topic and by collection."""
-    names, topics = _topic_names(workspace), [_array(workspace, name) for name in ("topics", "second_topics")]
+    names, topics = topic_names(workspace), [stored(workspace, name) for name in ("topics", "second_topics")]
     rows, places, tops, sides = [], [], [], []
     for side, share in zip(SIDES, topics, strict=True):
         ids = workspace.table(f"{side}_documents")["id"].to_pylist()
         chosen = np.unique(np.linspace(0, len(ids) - 1, min(job.report.n_map_words, len(ids))).astype(int))
         chosen = chosen[np.isfinite(share[chosen]).all(axis=1)]
         rows += [ids[row] for row in chosen.tolist()]
-        places.append(_array(workspace, f"{side}_embedding")[chosen])
+        places.append(stored(workspace, f"{side}_embedding")[chosen])
         tops += [names[topic] for topic in share[chosen].argmax(axis=1).tolist()]
         sides += [f"{side} collection"] * len(chosen)
     plane = _plane(np.concatenate(places))
@@ -225,11 +231,13 @@ def _plane(points: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(model.fit_transform(points.astype(np.float64)))
 
 
-def _array(workspace: Workspace, name: str) -> NDArray[Any]:
+def stored(workspace: Workspace, name: str) -> NDArray[Any]:
+    """Return a stored dense array, in memory."""
     return np.asarray(compute(workspace.array(name)))
 
 
-def _topic_names(workspace: Workspace) -> list[str]:
+def topic_names(workspace: Workspace) -> list[str]:
+    """Return the number of each topic with its first words."""
     words = workspace.table("topic_words")["words"].to_pylist()
     return [f"{number} {' '.join(top[:2])}" for number, top in enumerate(words)]
 
@@ -262,7 +270,7 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
     known = {second["id"][pair["second"]] for pair in pairs if pair["known"]}
     excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
     begins = dict(zip(second["id"], second["excerpt"], strict=True))
-    names = _topic_names(workspace)
+    names = topic_names(workspace)
     aligned = workspace.table("aligned").to_pylist()
     left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
     chosen = np.unique(np.linspace(0, len(left) - 1, min(job.evaluation.n_aligned, len(left))).astype(int))

@@ -590,4 +590,5 @@ SYSTEM = System(
     parallel_sizes,
     "distembed.pipeline.systems.transfer.report",
     "distembed.pipeline.systems.transfer.exports",
+    explorer="distembed.pipeline.systems.transfer.explorer",
 )

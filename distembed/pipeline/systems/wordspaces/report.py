@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distembed.evaluation.priming import ALIKE, OPPOSITES
+from distembed.evaluation.priming import ALIKE, OPPOSITES, SSPACE
 from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
@@ -37,6 +37,11 @@ NORMED_PRIMING = SideBySide(
     "Normed priming",
     "Mean over cues of Spearman's correlation between strength of association and cosine, with 95 % bootstrap "
     "intervals over cues (the paper's table 3). Items are cues with at least three known targets.",
+)
+NORMED_PRIMING_SSPACE = SideBySide(
+    (f"normed priming{SSPACE}",),
+    "Normed priming by S-Space's rule",
+    "The same with cues of two known targets or more, as the authors' program counts them.",
 )
 CHOICES = SideBySide(
     ("synonym", "similarity", "categorization", "outlier"),
@@ -71,7 +76,11 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     digest = workspace.digest(spec.name for spec in stages(job))
     summary = f"{len(job.spaces)} word spaces of one corpus; content digest {digest}."
     return report.render_report(
-        job.job.title, summary, sections, facts=_facts(workspace) | lacking_facts(job, workspace)
+        job.job.title,
+        summary,
+        sections,
+        facts=_facts(workspace) | lacking_facts(job, workspace),
+        invitation=report.invitation(workspace) if job.wordspaces.vectors else "",
     )
 
 
@@ -106,7 +115,8 @@ def _facts(workspace: Workspace) -> dict[str, Any]:
 def _score_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
     tables = [
         _side_by_side(job, scores, NORMED_PRIMING),
-        _priming_effects(job, scores),
+        _side_by_side(job, scores, NORMED_PRIMING_SSPACE),
+        *(_priming_effects(job, scores, rule) for rule in UNRELATED),
         *(_side_by_side(job, scores, table) for table in (CHOICES, REACTION_TIMES, SEPARATIONS)),
     ]
     return [table for table in tables if table is not None]
@@ -163,19 +173,28 @@ def _with_interval(score: Score) -> str:
     return f"{score.value:.3f}{ends}"
 
 
-def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | None:
+UNRELATED = {
+    "": "that of a prime with all other targets of its relation (the paper's table 1)",
+    SSPACE: "that of a target with all primes of its relation, its own included (the authors' program)",
+}
+"""What U is by each rule of the priming effect."""
+
+
+def _priming_effects(job: WordSpacesJob, scores: Scores, rule: str) -> report.Section | None:
     """Show E and (R, U) of the relations with the most pairs, a row for each space, a column for each relation."""
-    found = {name: _picked(each, "priming effect") for name, each in scores.items()}
+    found = {name: _picked(each, f"priming effect{rule}") for name, each in scores.items()}
     if not any(found.values()):
         return None
-    effects = [score for score in next(iter(found.values())).values() if score.metric.endswith(" effect")]
+    effects = [
+        score for score in next(iter(found.values())).values() if score.metric.endswith(f" effect{rule}")
+    ]
     effects = sorted(effects, key=lambda score: -score.total)[:RELATIONS_SHOWN]
     rows = [
         {
             "space": job.title_of(name),
             **{
-                f"{effect.metric.removesuffix(' effect')} {effect.known}/{effect.total}": _effect(
-                    each, effect
+                f"{effect.metric.removesuffix(f' effect{rule}')} {effect.known}/{effect.total}": _effect(
+                    each, effect, rule
                 )
                 for effect in effects
             },
@@ -184,15 +203,16 @@ def _priming_effects(job: WordSpacesJob, scores: Scores) -> report.Section | Non
     ]
     caption = (
         "The effect E = R - U, half its 95 % bootstrap interval over pairs, and (R, U): R is the mean cosine of "
-        "related primes and targets, U that of a prime with all other targets of its relation (the paper's table 1). "
-        "Beside each relation its known pairs of all."
+        f"related primes and targets, U {UNRELATED[rule]}. Beside each relation its known pairs of all."
     )
-    return report.table("Priming effect by relation", rows, caption=caption)
+    return report.table(f"Priming effect by relation{rule}", rows, caption=caption)
 
 
-def _effect(scores: Mapping[tuple[str, str], Score], effect: Score) -> str:
-    relation = effect.metric.removesuffix(" effect")
-    related, unrelated = (scores[effect.set, f"{relation} {part}"].value for part in ("related", "unrelated"))
+def _effect(scores: Mapping[tuple[str, str], Score], effect: Score, rule: str) -> str:
+    relation = effect.metric.removesuffix(f" effect{rule}")
+    related, unrelated = (
+        scores[effect.set, f"{relation} {part}{rule}"].value for part in ("related", "unrelated")
+    )
     found = scores[effect.set, effect.metric]
     spread = f" ±{(found.interval[1] - found.interval[0]) / 2:.2f}" if found.interval else ""
     return f"{found.value:.3f}{spread} ({related:.2f}, {unrelated:.2f})"

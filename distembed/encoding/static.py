@@ -1,0 +1,218 @@
+"""A text encoder as a model folder that sentence-transformers and model2vec load as it is.
+
+Both libraries give a text the mean of the rows of its words. The weights and the whitening of an encoder are linear,
+so its folded rows are such a table, and one folder serves both::
+
+    model.safetensors                  `embeddings`, float32 (n_words + 1, d): the rows, and zeros for unknown words
+    tokenizer.json                     how texts become words, and the row of each word
+    config.json                        what model2vec reads: no text is cut, no vector is scaled
+    modules.json                       what sentence-transformers reads: one StaticEmbedding
+    config_sentence_transformers.json  its similarity: the cosine
+    README.md                          the model card
+
+A text without unknown words has the encoder's vector in both. model2vec leaves unknown words out of the mean, as the
+encoder does. sentence-transformers counts them in its divisor: the vector has the same direction, and is shorter by
+the share of known words. Words are not composed from n-grams by either.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from distembed.corpus.tokenizer_json import tokenizer_json
+from distembed.encoding.encoder import TextEncoder
+from distembed.encoding.tokens import batch_of, known_tokens, text_scanner
+from distembed.files import replacing_folder
+
+WRITER = "distembed"
+"""What the configuration of a folder names as its writer: such a folder may be replaced."""
+
+
+def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | None = None) -> Path:
+    """Write a text encoder as a folder for sentence-transformers and model2vec, which appears whole or not at all.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A new or empty folder, or one that this function has written, which is replaced.
+    encoder : TextEncoder
+        Its words are looked up; those that it would compose are left out, because neither library can compose them.
+    card : str, optional
+        The text of README.md, the model card; by default a short one.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    FileExistsError
+        If there is something else at `folder`.
+    ValueError
+        If the folder is a URL, or the tokenizer of the encoder is a Python function.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> encoder = de.TextEncoder(de.WordVectors(["cat", "dog"], [[1, 0], [0, 1]]))
+    >>> de.write_static_model("pets", encoder)  # doctest: +SKIP
+    >>> from model2vec import StaticModel  # doctest: +SKIP
+    >>> StaticModel.from_pretrained("pets").encode(["the cat"])  # doctest: +SKIP
+    """
+    place = _checked_place(folder)
+    encoder = encoder if hasattr(encoder, "rows_") else encoder.fit()
+    words = list(encoder.vectors.words)
+    tokenizer = tokenizer_json(encoder.tokenizer_, words)
+    with replacing_folder(place) as partial:
+        rows = np.vstack([encoder.rows_, np.zeros((1, encoder.n_features_out_), np.float32)])
+        safetensors.numpy.save_file({"embeddings": rows}, partial / "model.safetensors", {"format": "pt"})
+        (partial / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
+        (partial / "README.md").write_text(card or model_card(place.name, encoder), encoding="utf-8")
+        for name, content in _configuration(encoder).items():
+            (partial / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        # The library gives its own file to the owner alone.
+        (partial / "model.safetensors").chmod((partial / "README.md").stat().st_mode)
+    return place
+
+
+def unreadable_words(encoder: TextEncoder) -> list[str]:
+    """Return the words of an encoder that no text gives, because its tokenizer cuts or changes them."""
+    words = encoder.vectors.words
+    batch = batch_of(words)
+    tokens = known_tokens(batch, text_scanner(encoder.tokenizer_), encoder.vectors, keep_unknown=False)
+    starts = tokens.stops - tokens.n_tokens
+    whole = tokens.n_tokens == 1
+    whole[whole] = tokens.rows[starts[whole]] == np.flatnonzero(whole)
+    return [words[row] for row in np.flatnonzero(~whole).tolist()]
+
+
+def model_card(name: str, encoder: TextEncoder, *, about: str = "") -> str:
+    """Return the text of a model card: the head that a model hub reads, how to load the folder, what its rows are.
+
+    Parameters
+    ----------
+    name : str
+        The name of the model.
+    encoder : TextEncoder
+        A fitted one.
+    about : str
+        Sections of Markdown on where the vectors come from.
+    """
+    n_words, d = encoder.rows_.shape
+    return CARD.format(
+        name=name,
+        n_words=f"{n_words:,}",
+        d=d,
+        rows=_rows_in_words(encoder),
+        tokenizer=_tokenizer_in_words(encoder),
+        about=f"\n{about.strip()}\n" if about.strip() else "",
+    )
+
+
+CARD = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags:
+- sentence-transformers
+- model2vec
+- static-embeddings
+- word-vectors
+- distembed
+---
+
+# {name}
+
+A static text embedding model: the vector of a text is the mean of the rows of its words. {n_words} words,
+{d} components, made by distembed from co-occurrence counts, without a neural network.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+SentenceTransformer("{name}").encode(["a text", "another text"])
+```
+
+```python
+from model2vec import StaticModel
+
+StaticModel.from_pretrained("{name}").encode(["a text", "another text"])
+```
+
+Compare vectors by their cosine. The row of a word is {rows}.
+{tokenizer} Words that the model does not know add nothing: model2vec leaves them out of the mean, and
+sentence-transformers counts them in its divisor, which changes the length of a vector and not its direction. A text
+without a known word has the zero vector.
+{about}"""
+
+
+def _rows_in_words(encoder: TextEncoder) -> str:
+    weighted = (
+        f"`a / (a + p) · v / |v|` with a = {encoder.a:g} and p the share of the word among all tokens "
+        f"(smooth inverse frequency; shares from {encoder.counts_source_})"
+        if encoder.weighting == "sif"
+        else "its word vector as it is"
+    )
+    return weighted if encoder.whitening == "none" else f"{weighted}, then whitened (`{encoder.whitening}`)"
+
+
+def _tokenizer_in_words(encoder: TextEncoder) -> str:
+    options = encoder.tokenizer_
+    signs = [name for name in ("numbers", "apostrophes") if getattr(options, name)]
+    kept = f", with {' and '.join(signs)}" if signs else ""
+    case = "in lower case" if options.lowercase else "in the case of the text"
+    return f"Words are runs of {'ASCII ' if options.pattern == 'ascii' else ''}letters{kept}, {case}."
+
+
+def _configuration(encoder: TextEncoder) -> dict[str, Any]:
+    """Return the configuration files of both libraries by name."""
+    static = {"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}
+    return {
+        "config.json": {
+            "model_type": "model2vec",
+            "architectures": ["StaticModel"],
+            "tokenizer_name": WRITER,
+            "embedding_dtype": "float32",
+            "normalize": False,
+            "max_length": None,
+            "written_by": WRITER,
+            "weighting": encoder.weighting,
+            "whitening": encoder.whitening,
+        },
+        "modules.json": [static],
+        "config_sentence_transformers.json": {
+            "model_type": "SentenceTransformer",
+            "__version__": {},
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+    }
+
+
+def _checked_place(folder: str | Path) -> Path:
+    """Return a local folder that may be written: it is not there, empty, or a model of ours."""
+    if "://" in str(folder):
+        raise ValueError(
+            f"{folder} is a URL, and a model folder is written to a local disk: give a folder, and upload it after"
+        )
+    place = Path(folder).absolute()
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {place.parent} to write {place.name} in: make it first")
+    if place.exists() and not (place.is_dir() and (_is_ours(place) or not any(place.iterdir()))):
+        raise FileExistsError(
+            f"{place} is there and is no model folder that distembed has written: name another folder, or remove it"
+        )
+    return place
+
+
+def _is_ours(place: Path) -> bool:
+    try:
+        found = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("written_by") == WRITER

@@ -1,0 +1,202 @@
+"""The ridge regression of vectors on character n-grams: one block of columns, by conjugate gradients.
+
+Symbols: `A` the averaging matrix (n words × p n-grams), `c` the weights of the words (n,), `Y` centered vectors
+(n × b), `Z` vectors of n-grams (p × b), `lambda` the ridge. With ``B = sqrt(C) A`` every column z of Z solves
+
+    (BᵀB + lambda I) z = Bᵀ sqrt(C) y,
+
+which is the minimum of ``sum_w c_w (y_w - A_w z)² + lambda ‖z‖²``. The columns of a block share the products with B,
+and each has step lengths of its own: its answer does not depend on its neighbors. Vectors are float32, sums float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from distembed.linalg.blocks import sparse_times_dense
+
+Floats = NDArray[np.floating]
+Float32s = NDArray[np.float32]
+Float64s = NDArray[np.float64]
+
+MOST_STARTS = 4
+"""Times that the recurrence is begun from the true residual: rounding separates the two."""
+
+
+class RidgeSystem(NamedTuple):
+    """The matrix of the regression in both orders, and what is derived from its weights.
+
+    Attributes
+    ----------
+    matrix, transposed : csr_array (n, p), (p, n), float32
+        B and Bᵀ.
+    roots : float32 (n,)
+        The square roots of the weights.
+    diagonal : float64 (p,)
+        The diagonal of ``BᵀB + lambda I``, which scales the residuals (Jacobi).
+    ridge : float
+        lambda, above 0.
+    """
+
+    matrix: sp.csr_array
+    transposed: sp.csr_array
+    roots: Float32s
+    diagonal: Float64s
+    ridge: float
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the two matrices, which decide how a graph sends them."""
+        sides = (self.matrix, self.transposed)
+        return sum(int(part.nbytes) for side in sides for part in (side.data, side.indices, side.indptr))
+
+
+def ridge_system(averaging: sp.csr_array, weights: Float64s, ridge: float) -> RidgeSystem:
+    """Return the system of an averaging matrix A (n × p) and the weights (n,) of its rows."""
+    roots = np.sqrt(weights)
+    values = averaging.data * np.repeat(roots, np.diff(averaging.indptr))
+    matrix = sp.csr_array(
+        (values.astype(np.float32), averaging.indices, averaging.indptr), shape=averaging.shape
+    )
+    squares = np.bincount(matrix.indices, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
+    diagonal = squares.astype(np.float64) + ridge
+    return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), diagonal, ridge)
+
+
+def column_means(columns: Floats, weights: Float64s) -> Float64s:
+    """Return the weighted mean of each column, float64 (1, b)."""
+    return (weights @ columns.astype(np.float64) / weights.sum())[None]
+
+
+def solve_ridge(
+    columns: Floats, means: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
+) -> Float32s:
+    """Return the vectors of the n-grams for some columns of the vectors of the words, float32 (p, b).
+
+    Parameters
+    ----------
+    columns : array (n, b)
+        Columns of the vectors, not centered.
+    means : array (1, b)
+        What is subtracted from them.
+    system : RidgeSystem
+        The matrix, the weights and the ridge.
+    tol : float
+        The bound on the residual of each column over the length of its right-hand side.
+    max_iter : int
+        The largest number of steps.
+    """
+    right = _right_side(columns, means, system)
+    target = tol * _lengths(right)
+    solution, residual, n_iter = np.zeros_like(right), right.copy(), 0
+    for _ in range(MOST_STARTS):
+        if np.all(_lengths(residual) <= target) or n_iter >= max_iter:
+            break
+        n_iter += _descend(system, solution, residual, target, max_iter - n_iter)
+        residual = right - _product(system, solution)
+    return solution
+
+
+def relative_residuals(
+    columns: Floats, means: Float64s, solution: Float32s, *, system: RidgeSystem
+) -> Float64s:
+    """Return ``‖b - (BᵀB + lambda I) z‖ / ‖b‖`` of each column, float64 (1, b); 0 where b is zero."""
+    right = _right_side(columns, means, system)
+    left, lengths = _lengths(right - _product(system, solution)), _lengths(right)
+    return np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[None]
+
+
+def squared_errors(
+    columns: Floats, means: Float64s, solution: Float32s, averaging: sp.csr_array, weights: Float64s
+) -> Float64s:
+    """Return the weighted squares of ``y - A z`` and of ``y``, summed over the rows of each column, float64 (2, b)."""
+    centered = columns.astype(np.float64) - means
+    errors = centered - sparse_times_dense(averaging, solution)
+    return np.stack([weights @ errors**2, weights @ centered**2])
+
+
+def _right_side(columns: Floats, means: Float64s, system: RidgeSystem) -> Float32s:
+    weighted = (columns - means).astype(np.float32) * system.roots[:, None]
+    nothing = np.zeros((system.matrix.shape[1], columns.shape[1]), np.float32)
+    return _shifted_product(system.transposed, weighted, nothing, 0)
+
+
+def _product(system: RidgeSystem, vectors: Float32s) -> Float32s:
+    """Return (BᵀB + lambda I) times vectors."""
+    return _shifted_product(
+        system.transposed, sparse_times_dense(system.matrix, vectors), vectors, system.ridge
+    )
+
+
+def _shifted_product(transposed: Any, inner: Float32s, vectors: Float32s, ridge: float) -> Float32s:
+    out = np.empty((transposed.shape[0], inner.shape[1]), np.float32)
+    _fill_product(transposed.indptr, transposed.indices, transposed.data, inner, vectors, ridge, out)
+    return out
+
+
+def _lengths(vectors: Float32s) -> Float64s:
+    return np.sqrt(np.einsum("ij,ij->j", vectors, vectors, dtype=np.float64))
+
+
+def _descend(
+    system: RidgeSystem, solution: Float32s, residual: Float32s, target: Float64s, max_iter: int
+) -> int:
+    """Improve a solution until the recurrence gives residuals of the target lengths, in place; return the steps.
+
+    A column that has reached its target no longer changes.
+    """
+    scales = 1 / system.diagonal
+    direction = (residual * scales[:, None]).astype(np.float32)
+    energy = np.einsum("ij,ij->j", residual, direction, dtype=np.float64)
+    lengths, n_iter = _lengths(residual), 0
+    while np.any(active := lengths > target) and n_iter < max_iter:
+        product = _product(system, direction)
+        curvature = np.einsum("ij,ij->j", direction, product, dtype=np.float64)
+        steps = np.divide(energy, curvature, out=np.zeros_like(energy), where=active & (curvature > 0))
+        squares, after = _step(steps, scales, solution, residual, direction, product)
+        turns = np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
+        _turn(turns, scales, residual, direction)
+        lengths, energy, n_iter = np.sqrt(squares), after, n_iter + 1
+    return n_iter
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _fill_product(indptr, indices, data, inner, vectors, ridge, out):  # type: ignore[no-untyped-def]
+    total = np.empty(out.shape[1])
+    for i in range(len(indptr) - 1):
+        for c in range(len(total)):
+            total[c] = ridge * vectors[i, c]
+        for p in range(indptr[i], indptr[i + 1]):
+            value, row = data[p], inner[indices[p]]
+            for c in range(len(total)):
+                total[c] += value * row[c]
+        for c in range(len(total)):
+            out[i, c] = total[c]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _step(steps, scales, solution, residual, direction, product):  # type: ignore[no-untyped-def]
+    """Go one step in place; return ‖r‖² and rᵀ P r of each column."""
+    squares, energy = np.zeros(len(steps)), np.zeros(len(steps))
+    for i in range(len(scales)):
+        for c in range(len(steps)):
+            solution[i, c] += steps[c] * direction[i, c]
+            left = np.float32(residual[i, c] - steps[c] * product[i, c])
+            residual[i, c] = left
+            square = np.float64(left) * left
+            squares[c] += square
+            energy[c] += square * scales[i]
+    return squares, energy
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _turn(turns, scales, residual, direction):  # type: ignore[no-untyped-def]
+    """Give each column its next direction, in place."""
+    for i in range(len(scales)):
+        for c in range(len(turns)):
+            direction[i, c] = scales[i] * residual[i, c] + turns[c] * direction[i, c]

@@ -1,0 +1,417 @@
+"""The subword map: vectors of character n-grams, learned from the vectors of words, for any string.
+
+min over Z of ``sum_w c_w ‖v_w - m - A_w Z‖² + lambda ‖Z‖²``, A the average of a word's n-grams: one sparse ridge
+regression whose d right-hand sides are solved a few at a time, each block of columns a task.
+
+Reference: Bojanowski, Grave, Joulin & Mikolov, Enriching word vectors with subword information, TACL 2017, whose
+composition of a word from its n-grams this is; they learn it from text, here it is fitted to finished vectors.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, whole
+from distembed.factorization import subword_blocks as blocks
+from distembed.factorization.subword_blocks import RidgeSystem
+from distembed.linalg.chunks import batches
+from distembed.options import (
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    RandomState,
+    UnitInterval,
+    check_options,
+)
+from distembed.validation import checked_matrix, like_input, seed_of
+from distembed.vectors.ngram_blocks import (
+    averaging_rows,
+    hash_buckets,
+    number_slices,
+    occurrences_in_words,
+    pack_words,
+    places,
+    unpack,
+    word_ngrams,
+)
+from distembed.vectors.subwords import SubwordTable, check_lengths
+
+Floats = NDArray[np.floating]
+Float64s = NDArray[np.float64]
+
+COLUMNS_TOGETHER = 16
+"""Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""
+
+
+class WordNgrams(NamedTuple):
+    """The n-grams, or buckets of n-grams, of words, and which words hold them.
+
+    Attributes
+    ----------
+    averaging : csr_array (n_words, rows), float32
+        A: each row averages the n-grams of a word.
+    n_words : int64 (rows,)
+        In how many words each n-gram or bucket occurs.
+    ngrams : tuple of str or None
+        The n-gram of each row.
+    buckets : int64 (rows,) or None
+        The bucket of each row, rising.
+    n_collisions : int
+        Distinct n-grams of the words less the buckets that they share.
+    """
+
+    averaging: sp.csr_array
+    n_words: NDArray[np.int64]
+    ngrams: tuple[str, ...] | None
+    buckets: NDArray[np.int64] | None
+    n_collisions: int
+
+
+class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Learn vectors of character n-grams from word vectors, and compose a vector of any string.
+
+    .. math:: \min_Z \sum_w c_w \Bigl\| v_w - m - \frac{1}{|g_w|} \sum_{g \in g_w} z_g \Bigr\|^2
+              + \lambda \|Z\|^2
+
+    g_w are the n-grams of ``<word>``, c_w = e_w / (e_w + `half_evidence`) its weight and m the weighted mean vector.
+
+    Parameters
+    ----------
+    min_n : int
+        The characters of the shortest n-grams.
+    max_n : int
+        The characters of the longest n-grams.
+    buckets : int, optional
+        The number of buckets into which n-grams are hashed, as in fastText (2,000,000 there); n-grams of one bucket
+        share a vector. None: every n-gram has its own.
+    min_words : int
+        N-grams, or buckets, that stand in fewer words have no vector.
+    regularization : float
+        lambda, the ridge: the larger, the nearer are the vectors of n-grams of few words to zero.
+    half_evidence : float
+        The evidence, such as the number of occurrences, at which a word has half of the largest weight. 0: all words
+        with any evidence weigh the same.
+    tol : float
+        The residual of each column of the regression over the length of its right-hand side.
+    max_iter : int
+        The largest number of steps of conjugate gradients.
+    validation_fraction : float
+        The share of the words that are held out, in a regression of its own on a few columns, to measure
+        `validation_score_`. 0: it is not measured.
+    random_state : int, None, Generator or RandomState
+        The seed of the choice of those words.
+    checkpoint : Checkpoint
+        Keeps the vectors of the n-grams, transposed, as ``subwords/components``: the block of a task is one of rows.
+
+    Attributes
+    ----------
+    vectors_ : (rows, d) float32
+        The vectors of the n-grams, or of the buckets that occur. A Dask array if `vectors` was one.
+    mean_ : (d,) float32
+        m, the vector of a string of which no n-gram is known.
+    ngrams_ : tuple of str or None
+        The n-gram of each row, in the order of their first occurrence.
+    buckets_ : (rows,) int64 or None
+        The bucket of each row.
+    n_words_ : (rows,) int64
+        In how many words each n-gram or bucket occurs.
+    n_collisions_ : int
+        How many distinct n-grams of the words there are more than buckets that they fill; 0 without buckets.
+    residuals_ : (d,) float64
+        The residual of each column, measured at the end.
+    converged_ : bool
+        Whether all are at most `tol`.
+    validation_score_ : float
+        The share of the weighted variance of held-out vectors that the map explains; NaN if it was not measured.
+
+    Examples
+    --------
+    >>> words = ["walk", "walks", "walked", "talk", "talks", "talked"]
+    >>> vectors = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [-1, 0, 0], [-1, 1, 0], [-1, 0, 1]]
+    >>> subwords = SubwordMap(regularization=1e-3, validation_fraction=0).fit(words, vectors)
+    >>> print(subwords.transform(["talking"]).round(1))
+    [[-0.6  0.3  0.3]]
+    """
+
+    def __init__(
+        self,
+        min_n: PositiveInt = 3,
+        max_n: PositiveInt = 6,
+        *,
+        buckets: PositiveInt | None = None,
+        min_words: PositiveInt = 2,
+        regularization: PositiveFloat = 0.1,
+        half_evidence: NonNegativeFloat = 0.0,
+        tol: PositiveFloat = 1e-3,
+        max_iter: PositiveInt = 200,
+        validation_fraction: UnitInterval = 0.1,
+        random_state: RandomState = 0,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        self.min_n = min_n
+        self.max_n = max_n
+        self.buckets = buckets
+        self.min_words = min_words
+        self.regularization = regularization
+        self.half_evidence = half_evidence
+        self.tol = tol
+        self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the scikit-learn tags: words as input, with their vectors as a second argument."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def fit(self, words: Sequence[str], vectors: Any, evidence: Any = None) -> SubwordMap:
+        """Learn the vectors of the n-grams of words.
+
+        Parameters
+        ----------
+        words : sequence of str
+            n distinct words.
+        vectors : array or Dask array (n, d)
+            Their vectors, finite.
+        evidence : array (n,), optional
+            How much is known of each word, such as its occurrences. A word with evidence 0 does not count; by default
+            all words weigh the same.
+
+        Returns
+        -------
+        SubwordMap
+
+        Raises
+        ------
+        ValueError
+            If lengths differ, a word stands twice, a value is NaN or infinite, no word has any evidence, or an option
+            is out of range.
+        TypeError
+            If a word is not a string.
+
+        Warns
+        -----
+        RuntimeWarning
+            If a residual is above `tol` at the end.
+        """
+        check_options(self)
+        check_lengths(self.min_n, self.max_n)
+        _check_words(words)
+        matrix = checked_matrix(vectors, name="vectors", estimator=self, sparse=False)
+        weights = self._weights(evidence, _checked_size(words, matrix))
+        found = find_ngrams(
+            words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words, n_buckets=self.buckets
+        )
+        self.ngrams_, self.buckets_, self.n_words_ = found.ngrams, found.buckets, found.n_words
+        self.n_collisions_ = found.n_collisions
+        self._table: SubwordTable | None = None
+        columns = _column_blocks(matrix)
+        with one_blas_thread():
+            learned = self._learn(columns, found.averaging, weights)
+            self.validation_score_ = self._validated(columns, found.averaging, weights)
+        self.vectors_ = like_input(learned, vectors)
+        return self
+
+    def transform(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32."""
+        return self.table_.compose(words)
+
+    @property
+    def table_(self) -> SubwordTable:
+        """The vectors of the n-grams in memory, as what composes vectors; `distembed.WordVectors` takes it."""
+        check_is_fitted(self, "vectors_")
+        if self._table is None:
+            self._table = SubwordTable(
+                compute(self.vectors_),
+                self.mean_,
+                min_n=self.min_n,
+                max_n=self.max_n,
+                ngrams=self.ngrams_,
+                n_buckets=self.buckets,
+                buckets=self.buckets_,
+            )
+        return self._table
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.mean_.shape[0])
+
+    def _weights(self, evidence: Any, n_words: int) -> Float64s:
+        if evidence is None:
+            return np.ones(n_words)
+        amount = np.asarray(evidence, np.float64)
+        if amount.shape != (n_words,) or not np.all(np.isfinite(amount) & (amount >= 0)):
+            raise ValueError(
+                f"evidence has shape {amount.shape}, or holds NaN, infinity or a negative value: give one number "
+                f"of 0 or more for each of the {n_words} words"
+            )
+        if not amount.any():
+            raise ValueError("evidence is 0 for every word: give a number above 0 for some, or leave it out")
+        return np.where(amount > 0, amount / np.maximum(amount + self.half_evidence, 1e-300), 0)
+
+    def _learn(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> da.Array:
+        """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
+        system = blocks.ridge_system(averaging, weights, self.regularization)
+        means = _means(columns, weights)
+        components = self.checkpoint("subwords/components", lambda: self._solved(columns, means, system).T)
+        vectors = components.T
+        self.mean_ = means[0].astype(np.float32)
+        self.residuals_ = _residuals(columns, means, vectors, system)
+        self.converged_ = bool(np.all(self.residuals_ <= self.tol))
+        if not self.converged_:
+            warnings.warn(
+                f"the subword map stopped at a relative residual of {self.residuals_.max():.2g}, above tol "
+                f"{self.tol:g}: raise max_iter, tol or regularization",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return vectors
+
+    def _solved(self, columns: da.Array, means: Float64s, system: RidgeSystem) -> da.Array:
+        return map_blocks(
+            blocks.solve_ridge,
+            columns,
+            _beside(means, columns),
+            system=system,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            chunks=((system.matrix.shape[1],), columns.chunks[1]),
+            dtype=np.float32,
+            meta=np.empty((0, 0), np.float32),
+        )
+
+    def _validated(self, columns: da.Array, averaging: sp.csr_array, weights: Float64s) -> float:
+        """Return the share of the variance of held-out words that a map of the others explains, on a few columns."""
+        n = len(weights)
+        n_held = int(self.validation_fraction * n)
+        random = np.random.default_rng([seed_of(self.random_state), n])
+        is_held = np.zeros(n, bool)
+        is_held[random.permutation(n)[:n_held]] = True
+        kept, held = np.where(is_held, 0, weights), np.where(is_held, weights, 0)
+        if not (held.any() and kept.any()):
+            return float("nan")
+        some = _spread_columns(columns)
+        system = blocks.ridge_system(averaging, kept, self.regularization)
+        means = _means(some, kept)
+        errors, total = compute(
+            map_blocks(
+                blocks.squared_errors,
+                some,
+                _beside(means, some),
+                self._solved(some, means, system),
+                averaging=averaging,
+                weights=held,
+                chunks=((2,), some.chunks[1]),
+                dtype=np.float64,
+                meta=np.empty((0, 0)),
+            )
+        ).sum(axis=1)
+        return float(1 - errors / total) if total > 0 else float("nan")
+
+
+def find_ngrams(
+    words: Sequence[str], *, min_n: int, max_n: int, min_words: int = 2, n_buckets: int | None = None
+) -> WordNgrams:
+    """Return the n-grams that stand in enough words, or their buckets, and the matrix that averages them.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words.
+    min_n, max_n : int
+        The characters of the shortest and of the longest n-grams.
+    min_words : int
+        The number of words in which an n-gram, or a bucket, has to stand.
+    n_buckets : int, optional
+        The number of buckets, if n-grams are hashed.
+    """
+    packed = pack_words(words)
+    slices = word_ngrams(packed, min_n, max_n)
+    numbered = number_slices(packed, slices)
+    ids, occupied, n_collisions = numbered.ids.astype(np.int64), None, 0
+    if n_buckets is not None:
+        hashed = hash_buckets(packed, slices, n_buckets)
+        occupied = np.unique(hashed)
+        ids, n_collisions = places(hashed, occupied), len(numbered.first) - len(occupied)
+    n_ids = len(numbered.first) - n_collisions
+    n_words = occurrences_in_words(ids, slices.offsets, n_ids)
+    kept = np.flatnonzero(n_words >= min_words)
+    column = np.full(n_ids + 1, -1, np.int64)
+    column[kept] = np.arange(len(kept))
+    averaging = averaging_rows(slices.offsets, column[ids], len(kept))
+    names = None if occupied is not None else tuple(unpack(packed, slices, numbered.first[kept]))
+    return WordNgrams(
+        averaging, n_words[kept], names, None if occupied is None else occupied[kept], n_collisions
+    )
+
+
+def _check_words(words: Sequence[str]) -> None:
+    seen: dict[str, int] = {}
+    for place, word in enumerate(words):
+        if not isinstance(word, str) or isinstance(words, str):
+            raise TypeError(f"words holds {word!r} at place {place}: give a list of strings")
+        if seen.setdefault(word, place) != place:
+            raise ValueError(
+                f"the word {word!r} stands at places {seen[word]} and {place}: give each word once"
+            )
+
+
+def _checked_size(words: Sequence[str], matrix: Any) -> int:
+    if matrix.shape[0] != len(words):
+        raise ValueError(
+            f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"
+        )
+    return len(words)
+
+
+def _column_blocks(matrix: Any) -> da.Array:
+    """Return vectors as blocks of all rows and a few columns."""
+    chunks = (-1, batches(matrix.shape[1], COLUMNS_TOGETHER))
+    return matrix.rechunk(chunks) if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=chunks)
+
+
+def _spread_columns(columns: da.Array) -> da.Array:
+    """Return as many columns as one block has, evenly from all of them, as one block."""
+    n = columns.shape[1]
+    chosen = np.unique(np.linspace(0, n - 1, min(n, COLUMNS_TOGETHER)).astype(int))
+    return columns[:, chosen].rechunk((-1, -1))
+
+
+def _beside(means: Float64s, columns: da.Array) -> da.Array:
+    return whole(means).rechunk((1, columns.chunks[1]))
+
+
+def _means(columns: da.Array, weights: Float64s) -> Float64s:
+    chunks = ((1,), columns.chunks[1])
+    means: Float64s = compute(
+        map_blocks(blocks.column_means, columns, weights=weights, chunks=chunks, dtype=np.float64)
+    )
+    return means
+
+
+def _residuals(columns: da.Array, means: Float64s, vectors: da.Array, system: RidgeSystem) -> Float64s:
+    lifted = map_blocks(
+        blocks.relative_residuals,
+        columns,
+        _beside(means, columns),
+        vectors,
+        system=system,
+        chunks=((1,), columns.chunks[1]),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+    found: Float64s = compute(lifted)[0]
+    return found

@@ -1,0 +1,36 @@
+"""The command that writes a page to explore: `distembed explore`."""
+
+from __future__ import annotations
+
+import click
+
+from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.terminal import shown, write
+
+
+@click.command()
+@click.argument("source", metavar="WORKSPACE")
+@click.option(
+    "--to", "target", metavar="FILE", help="The page (default: beside the report, which then links to it)."
+)
+@click.option(
+    "-n",
+    "n_points",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="How many are shown, at most: the most frequent words, or documents from first to last.",
+)
+@one_sentence
+def explore(source: str, target: str | None, n_points: int) -> None:
+    """Write a page to explore words, names or documents: a map with zoom, search, colors and exact neighbors.
+
+    WORKSPACE is that of a finished job, its job file, or a vector file. The page is one HTML file that any browser
+    opens without a network. It needs pip install "distembed[explore]".
+    """
+    from distembed.pipeline.explorer.job import write_explorer
+
+    write(shown(write_explorer(source, target, n_points=n_points)))
+
+
+COMMANDS: tuple[click.Command, ...] = (explore,)

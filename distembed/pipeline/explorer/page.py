@@ -1,0 +1,143 @@
+"""The page as one HTML file: BokehJS, the data and the program of the page inline, and nothing fetched."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.display import plural
+from distembed.pipeline.explorer.items import Coloring, Items, NeighborList
+from distembed.pipeline.explorer.layout import Layout, check_extra
+from distembed.pipeline.report.page import escaped, printable
+
+STEPS = 10_000
+"""Figures of neighbors are stored as 16-bit numbers in steps of 1/10,000."""
+
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+_LIBRARIES = ("bokeh", "bokeh-gl", "bokeh-api")
+
+
+def render_page(items: Items, layout: Layout, *, report: str | None = None) -> str:
+    """Return the page as HTML text; equal input gives equal text.
+
+    Parameters
+    ----------
+    items : Items
+        What is shown.
+    layout : Layout
+        Where the points are, and their neighbors.
+    report : str, optional
+        The address of the report that the page links to.
+
+    Raises
+    ------
+    ImportError
+        As `check_extra`.
+    """
+    here = files("distembed.pipeline.explorer")
+    program, style = (here.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
+    libraries = "\n".join(f"<script>{text}</script>" for text in _libraries())
+    link = f' <a href="{escaped(report)}">The report</a>' if report else ""
+    noun = escaped(items.noun)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{escaped(items.title)}: explore</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<header>
+<h1>{escaped(items.title)}</h1>
+<p>{escaped(_summary(items))}{link}</p>
+</header>
+<form id="tools" role="search" autocomplete="off">
+<div class="field"><label for="search">Search</label>
+<input id="search" type="text" role="combobox" aria-expanded="false" aria-controls="found" aria-autocomplete="list"
+ placeholder="a {noun}" spellcheck="false">
+<ul id="found" role="listbox" aria-label="{noun}s found" hidden></ul></div>
+<div class="field"><label for="coloring">Color by</label><select id="coloring"></select></div>
+<div class="buttons"><button type="button" id="nearer" aria-label="zoom in">+</button>
+<button type="button" id="farther" aria-label="zoom out">−</button>
+<button type="button" id="whole">whole map</button></div>
+</form>
+<p id="message" role="status"></p>
+<main>
+<div id="stage"><div id="map"></div><div id="key"></div></div>
+<aside id="panel" aria-live="polite"><p class="hint">Click a point, or search for a {noun}, to see its neighbors.
+Keys: / search, + and − zoom, 0 the whole map, arrows move, Esc lets go.</p></aside>
+</main>
+<script type="application/json" id="data">{_data(items, layout)}</script>
+{libraries}
+<script>
+{program}
+</script>
+</body>
+</html>
+"""
+
+
+def _summary(items: Items) -> str:
+    sentence = (
+        f"{plural(len(items.names), items.noun)} on a map that keeps neighbors together: distances between "
+        "far points, directions and the axes mean nothing. Neighbors are exact, among those shown."
+    )
+    return f"{sentence} {items.note}".strip()
+
+
+def _libraries() -> list[str]:
+    """Return the text of the scripts of Bokeh that the page uses."""
+    check_extra()
+    folder = files("bokeh") / "server" / "static" / "js"
+    return [(folder / f"{name}.min.js").read_text(encoding="utf-8") for name in _LIBRARIES]
+
+
+def _data(items: Items, layout: Layout) -> str:
+    """Return the data as JSON that HTML may hold."""
+    labeled = np.ones(len(items.names), bool) if items.labeled is None else items.labeled
+    value = {
+        "noun": items.noun,
+        "names": [printable(name) for name in items.names],
+        "x": _packed(layout.points[:, 0], "<f4"),
+        "y": _packed(layout.points[:, 1], "<f4"),
+        "labeled": _packed(labeled, "u1"),
+        "colorings": [_coloring(coloring) for coloring in items.colorings],
+        "facts": {name: [printable(text) for text in texts] for name, texts in items.facts.items()},
+        "lists": [_listed(found) for found in (layout.nearest, *items.lists)],
+        "steps": STEPS,
+    }
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _coloring(coloring: Coloring) -> dict[str, Any]:
+    return {
+        "name": coloring.name,
+        "codes": _packed(coloring.codes, "u1"),
+        "palette": coloring.palette,
+        "key": [printable(text) for text in coloring.key],
+        "quantity": coloring.is_quantity,
+    }
+
+
+def _listed(found: NeighborList) -> dict[str, Any]:
+    steps = np.rint(np.clip(found.values, -1, 1) * STEPS)
+    return {
+        "title": found.title,
+        "k": found.rows.shape[1],
+        "rows": _packed(found.rows, "<i4"),
+        "values": _packed(np.nan_to_num(steps), "<i2"),
+    }
+
+
+def _packed(values: NDArray[Any], dtype: str) -> str:
+    """Return numbers as base64 text, least significant byte first."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")

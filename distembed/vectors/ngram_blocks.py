@@ -1,0 +1,323 @@
+"""Character n-grams of words: where they stand in packed bytes, their FNV-1a hashes, and a table of distinct ones.
+
+Strings are packed as UTF-8 bytes, joined, with the offsets of each. An n-gram is a slice of those bytes that begins and
+ends between characters. NumPy, SciPy and numba only.
+
+Reference: Bojanowski, Grave, Joulin & Mikolov, Enriching word vectors with subword information, TACL 2017. The n-grams
+of a word, their order, their multiplicity and their hash are those of the authors' program, fastText.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+FIRST_HASH, PRIME = 2166136261, 16777619
+"""The offset basis and the prime of FNV-1a of 32 bits."""
+
+
+class Packed(NamedTuple):
+    """Strings as UTF-8 bytes.
+
+    Attributes
+    ----------
+    data : uint8 (n_bytes,)
+        All strings, joined.
+    offsets : int64 (n + 1,)
+        String i is ``data[offsets[i]:offsets[i + 1]]``.
+    """
+
+    data: Bytes
+    offsets: Int64s
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class Slices(NamedTuple):
+    """The n-grams of strings, as slices of their bytes.
+
+    Attributes
+    ----------
+    offsets : int64 (n + 1,)
+        The n-grams of string i are those from ``offsets[i]`` to before ``offsets[i + 1]``.
+    starts, stops : int64 (n_slices,)
+        The bounds of each slice in the bytes.
+    """
+
+    offsets: Int64s
+    starts: Int64s
+    stops: Int64s
+
+
+class Numbered(NamedTuple):
+    """The distinct ones among slices.
+
+    Attributes
+    ----------
+    ids : int32 (n_slices,)
+        The number of each slice; equal slices have one number, in the order of their first occurrence.
+    first : int64 (n_distinct,)
+        The first slice of each number.
+    """
+
+    ids: Int32s
+    first: Int64s
+
+
+def pack_words(words: Iterable[str]) -> Packed:
+    """Return words between their marks, ``<word>``, as packed UTF-8."""
+    return pack([f"<{word}>" for word in words])
+
+
+def pack(strings: Sequence[str]) -> Packed:
+    """Return strings as packed UTF-8; half of a surrogate pair is packed as the three bytes of its code point."""
+    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Packed(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+def unpack(packed: Packed, slices: Slices, chosen: Int64s) -> list[str]:
+    """Return the chosen slices as strings."""
+    data = packed.data.tobytes()
+    bounds = zip(slices.starts[chosen].tolist(), slices.stops[chosen].tolist(), strict=True)
+    return [data[start:stop].decode("utf-8", "surrogatepass") for start, stop in bounds]
+
+
+def word_ngrams(packed: Packed, min_n: int, max_n: int) -> Slices:
+    """Return the n-grams of `min_n` to `max_n` characters of each string, in the order of fastText.
+
+    Parameters
+    ----------
+    packed : Packed
+        Words between their marks, ``<word>``. The two marks alone are no n-grams of one character, and the whole string
+        is one if it is not longer than `max_n`. An n-gram that a word holds twice is there twice.
+    min_n, max_n : int
+        The number of characters of the shortest and of the longest n-grams.
+    """
+    counts = _count_ngrams(packed.data, packed.offsets, min_n, max_n)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    starts, stops = _fill_ngrams(packed.data, packed.offsets, min_n, max_n, offsets)
+    return Slices(offsets, starts, stops)
+
+
+def hash_buckets(packed: Packed, slices: Slices, n_buckets: int) -> Int64s:
+    """Return the bucket of each slice, int64 (n_slices,): its FNV-1a hash of 32 bits modulo `n_buckets`.
+
+    Bytes are extended with their sign before they are mixed in, as fastText does.
+    """
+    return _fill_buckets(packed.data, slices.starts, slices.stops, n_buckets)
+
+
+def hash_strings(strings: Packed, n_buckets: int) -> Int64s:
+    """Return the bucket of each string, int64 (n,), as `hash_buckets` does for slices."""
+    return _fill_buckets(strings.data, strings.offsets[:-1], strings.offsets[1:], n_buckets)
+
+
+def number_slices(packed: Packed, slices: Slices) -> Numbered:
+    """Return a number for each slice, the same for equal bytes."""
+    return Numbered(*_number(packed.data, slices.starts, slices.stops, _slots(len(slices.starts))))
+
+
+def table_slots(table: Packed) -> Int32s:
+    """Return the hash table of distinct strings, for `find_slices`."""
+    slots = _slots(len(table))
+    _enter(table.data, table.offsets, slots)
+    return slots
+
+
+def find_slices(packed: Packed, slices: Slices, table: Packed, slots: Int32s) -> Int64s:
+    """Return the row of each slice among the strings of a table, int64 (n_slices,); -1 where it is none of them."""
+    return _find(packed.data, slices.starts, slices.stops, table.data, table.offsets, slots)
+
+
+def places(values: Int64s, rising: Int64s) -> Int64s:
+    """Return the place of each value among rising ones, int64; -1 where it is none of them."""
+    found = np.searchsorted(rising, values)
+    inside = found < len(rising)
+    inside[inside] = rising[found[inside]] == values[inside]
+    return np.where(inside, found, -1)
+
+
+def occurrences_in_words(ids: NDArray[np.integer], offsets: Int64s, n_ids: int) -> Int64s:
+    """Return in how many words each number occurs, int64 (n_ids,); offsets bound the numbers of each word."""
+    return _count_words(ids, offsets, n_ids)
+
+
+def averaging_rows(offsets: Int64s, columns: Int64s, n_columns: int) -> sp.csr_array:
+    """Return the matrix A that averages the n-grams of each word, float32 (n_words, n_columns).
+
+    Parameters
+    ----------
+    offsets : int64 (n_words + 1,)
+        The bounds of the n-grams of each word.
+    columns : int64 (n_slices,)
+        The column of each n-gram, -1 for one without a column.
+    n_columns : int
+        The number of columns.
+
+    Returns
+    -------
+    csr_array
+        Each n-gram of a word that has a column, as often as it stands in the word, times 1 / k, where k is the
+        number of all n-grams of the word.
+    """
+    known = columns >= 0
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])[offsets]
+    lengths = np.diff(offsets)
+    values = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), np.diff(indptr))
+    matrix = sp.csr_array((values, columns[known], indptr), shape=(len(lengths), n_columns))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _slots(n_keys: int) -> Int32s:
+    """Return an empty hash table with open addressing, at most half of which so many keys will fill."""
+    if n_keys >= 1 << 30:
+        raise ValueError(f"there are {n_keys:,} n-grams: give fewer words, or words of fewer characters")
+    return np.full(1 << max(4, int(2 * n_keys).bit_length()), -1, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _continues(byte):  # type: ignore[no-untyped-def]
+    return (byte & 0xC0) == 0x80
+
+
+@njit(cache=True, nogil=True)
+def _next_character(data, place, stop):  # type: ignore[no-untyped-def]
+    """Return the place after the character at `place`."""
+    place += 1
+    while place < stop and _continues(data[place]):
+        place += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _count_ngrams(data, offsets, min_n, max_n):  # type: ignore[no-untyped-def]
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    for i in range(len(counts)):
+        length = 0
+        for place in range(offsets[i], offsets[i + 1]):
+            length += not _continues(data[place])
+        for n in range(min_n, min(max_n, length) + 1):
+            counts[i] += length - n + 1
+        if min_n == 1:
+            counts[i] -= min(length, 2)
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _fill_ngrams(data, offsets, min_n, max_n, bounds):  # type: ignore[no-untyped-def]
+    starts, stops = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
+    k = 0
+    for i in range(len(offsets) - 1):
+        first, last = offsets[i], offsets[i + 1]
+        start = first
+        while start < last:
+            stop, n = start, 0
+            while stop < last and n < max_n:
+                stop = _next_character(data, stop, last)
+                n += 1
+                is_mark = n == 1 and (start == first or stop == last)
+                if n >= min_n and not is_mark:
+                    starts[k], stops[k] = start, stop
+                    k += 1
+            start = _next_character(data, start, last)
+    return starts, stops
+
+
+@njit(cache=True, nogil=True)
+def _hash(data, start, stop):  # type: ignore[no-untyped-def]
+    h = np.uint32(FIRST_HASH)
+    for place in range(start, stop):
+        h = np.uint32(h ^ np.uint32(np.int8(data[place])))
+        h = np.uint32(h * np.uint32(PRIME))
+    return h
+
+
+@njit(cache=True, nogil=True)
+def _fill_buckets(data, starts, stops, n_buckets):  # type: ignore[no-untyped-def]
+    buckets = np.empty(len(starts), np.int64)
+    for k in range(len(starts)):
+        buckets[k] = np.int64(_hash(data, starts[k], stops[k])) % n_buckets
+    return buckets
+
+
+@njit(cache=True, nogil=True)
+def _first_slot(data, start, stop, slots):  # type: ignore[no-untyped-def]
+    # FNV-1a leaves the low bits of short strings poorly mixed.
+    h = _hash(data, start, stop)
+    return np.int64(h ^ (h >> np.uint32(15))) & (len(slots) - 1)
+
+
+@njit(cache=True, nogil=True)
+def _equal(data, start, stop, other, first, last):  # type: ignore[no-untyped-def]
+    if stop - start != last - first:
+        return False
+    for k in range(stop - start):  # noqa: SIM110 - compiled
+        if data[start + k] != other[first + k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _number(data, starts, stops, slots):  # type: ignore[no-untyped-def]
+    ids, first = np.empty(len(starts), np.int32), np.empty(len(starts), np.int64)
+    n = 0
+    for k in range(len(starts)):
+        slot = _first_slot(data, starts[k], stops[k], slots)
+        while True:
+            if slots[slot] < 0:
+                slots[slot], first[n] = n, k
+                n += 1
+            one = first[slots[slot]]
+            if _equal(data, starts[k], stops[k], data, starts[one], stops[one]):
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+        ids[k] = slots[slot]
+    return ids, first[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def _enter(data, offsets, slots):  # type: ignore[no-untyped-def]
+    for row in range(len(offsets) - 1):
+        slot = _first_slot(data, offsets[row], offsets[row + 1], slots)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (len(slots) - 1)
+        slots[slot] = row
+
+
+@njit(cache=True, nogil=True)
+def _find(data, starts, stops, table, offsets, slots):  # type: ignore[no-untyped-def]
+    rows = np.full(len(starts), -1, np.int64)
+    for k in range(len(starts)):
+        slot = _first_slot(data, starts[k], stops[k], slots)
+        while slots[slot] >= 0:
+            row = slots[slot]
+            if _equal(data, starts[k], stops[k], table, offsets[row], offsets[row + 1]):
+                rows[k] = row
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def _count_words(ids, offsets, n_ids):  # type: ignore[no-untyped-def]
+    counts, last = np.zeros(n_ids, np.int64), np.full(n_ids, -1, np.int64)
+    for word in range(len(offsets) - 1):
+        for k in range(offsets[word], offsets[word + 1]):
+            one = ids[k]
+            if last[one] != word:
+                last[one] = word
+                counts[one] += 1
+    return counts

@@ -1,0 +1,225 @@
+"""Vectors of character n-grams, from which a vector of any string is composed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from distembed.linalg.blocks import sparse_times_dense
+from distembed.vectors import ngram_blocks as blocks
+from distembed.vectors.ngram_blocks import Slices
+
+WORDS_TOGETHER = 20_000
+"""Words whose n-grams are held at a time: about 40 MiB."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SubwordTable:
+    r"""Vectors of character n-grams: the learned state of `distembed.SubwordMap`.
+
+    .. math:: s_w = m + \frac{1}{|g_w|} \sum_{g \in g_w} z_g
+
+    g_w are the n-grams of `min_n` to `max_n` characters of ``<word>``, as often as they stand there, and those
+    without a row have z_g = 0. A string of which no n-gram is known has the mean vector m. fastText composes unknown
+    words by the same formula.
+
+    Parameters
+    ----------
+    vectors : float32 array (rows, d)
+        z, finite.
+    mean : float32 array (d,)
+        m.
+    min_n, max_n : int
+        The characters of the shortest and of the longest n-grams.
+    ngrams : tuple of str, optional
+        The n-gram of each row. Without it rows belong to buckets.
+    n_buckets : int, optional
+        The number of buckets into which n-grams are hashed, by FNV-1a as in fastText.
+    buckets : int64 array (rows,), optional
+        The bucket of each row, rising, where some buckets have no row; by default row i belongs to bucket i.
+    normalized : bool
+        Whether composed vectors are divided by their lengths.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a value is NaN or infinite, an n-gram occurs twice, or both or neither of `ngrams` and
+        `n_buckets` are given.
+
+    Examples
+    --------
+    >>> table = SubwordTable([[4.0, 0.0], [0.0, 4.0]], [1.0, 1.0], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+    >>> table.compose(["ab", "abcd", "日本"]).tolist()
+    [[3.0, 3.0], [2.0, 1.0], [1.0, 1.0]]
+    >>> table.n_known(["ab", "abcd", "日本"])
+    array([2, 1, 0])
+    """
+
+    vectors: NDArray[np.float32]
+    mean: NDArray[np.float32]
+    min_n: int = 3
+    max_n: int = 6
+    ngrams: tuple[str, ...] | None = None
+    n_buckets: int | None = None
+    buckets: NDArray[np.int64] | None = None
+    normalized: bool = False
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("vectors", np.float32), ("mean", np.float32), ("buckets", np.int64)):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, np.ascontiguousarray(value, dtype))
+        check_lengths(self.min_n, self.max_n)
+        self._check_shapes()
+        self._check_rows()
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def contents(self) -> str:
+        """What the table holds, in words."""
+        kind = "n-grams" if self.n_buckets is None else f"of {self.n_buckets:,} buckets of n-grams"
+        lengths = f"{self.min_n} to {self.max_n} characters"
+        return f"{len(self):,} {kind} of {lengths}"
+
+    def __repr__(self) -> str:
+        return f"SubwordTable({self.contents}, {self.vectors.shape[1]} components)"
+
+    def compose(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors (n, d) of words, float32: each the mean vector plus the average of its n-grams.
+
+        The vector of a word is the same alone and among others.
+        """
+        composed = np.empty((len(words), self.vectors.shape[1]), np.float32)
+        for first, rows in self._batches(words):
+            part = sparse_times_dense(rows, self.vectors) + self.mean
+            composed[first : first + len(part)] = _unit(part) if self.normalized else part
+        return composed
+
+    def averaging(self, words: Sequence[str]) -> sp.csr_array:
+        """Return the matrix A (n, rows) of words, float32: ``compose(words)`` is ``mean + A @ vectors``."""
+        parts = [rows for _, rows in self._batches(words)]
+        return sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, len(self)))
+
+    def n_ngrams(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of n-grams of each word, int64 (n,), known or not."""
+        return np.diff(blocks.word_ngrams(blocks.pack_words(words), self.min_n, self.max_n).offsets)
+
+    def n_known(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return how many of the n-grams of each word have a row, int64 (n,); 0 where the mean is the answer."""
+        packed = blocks.pack_words(words)
+        slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
+        known = np.concatenate([[0], np.cumsum(self._rows_of(packed, slices) >= 0)])
+        return np.diff(known[slices.offsets])
+
+    def normalize(self) -> SubwordTable:
+        """Return the table whose composed vectors are divided by their lengths."""
+        return replace(self, normalized=True)
+
+    def projected(self, center: ArrayLike, directions: NDArray[np.floating]) -> SubwordTable:
+        """Return the table that composes ``s' = (s - center) - (s - center) @ directions @ directions.T``.
+
+        Parameters
+        ----------
+        center : array (d,)
+        directions : array (d, k)
+            Orthonormal columns.
+
+        Raises
+        ------
+        ValueError
+            If composed vectors are divided by their lengths, which has to come last.
+        """
+        if self.normalized:
+            raise ValueError(
+                "composed vectors are divided by their lengths already: remove mean and components first, and then "
+                "normalize"
+            )
+        mean = self.mean - np.asarray(center, np.float64)
+        vectors = self.vectors - ((self.vectors @ directions) @ directions.T).astype(np.float32)
+        return replace(self, mean=mean - (mean @ directions) @ directions.T, vectors=vectors)
+
+    def hashed(self, n_buckets: int) -> SubwordTable:
+        """Return the table with n-grams hashed into buckets, in which those that meet share the mean of their vectors.
+
+        Only the buckets that hold an n-gram have a row: there are ``len(table) - len(hashed)`` fewer rows.
+        """
+        if self.ngrams is None:
+            return self
+        found = blocks.hash_strings(blocks.pack(self.ngrams), n_buckets)
+        order = np.argsort(found, kind="stable")
+        buckets, first = np.unique(found[order], return_index=True)
+        sums = np.add.reduceat(self.vectors[order], first, axis=0, dtype=np.float64)
+        sizes = np.diff([*first, len(found)])
+        means = (sums / sizes[:, None]).astype(np.float32)
+        return replace(self, vectors=means, ngrams=None, n_buckets=n_buckets, buckets=buckets)
+
+    def _batches(self, words: Sequence[str]) -> Iterator[tuple[int, sp.csr_array]]:
+        if isinstance(words, str):
+            raise TypeError(f"words is the text {words[:40]!r}: give a list of words")
+        for first in range(0, len(words), WORDS_TOGETHER):
+            packed = blocks.pack_words(words[first : first + WORDS_TOGETHER])
+            slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
+            yield first, blocks.averaging_rows(slices.offsets, self._rows_of(packed, slices), len(self))
+
+    def _rows_of(self, packed: blocks.Packed, slices: Slices) -> NDArray[np.int64]:
+        """Return the row of each n-gram, -1 where it has none."""
+        if self.n_buckets is None:
+            return blocks.find_slices(packed, slices, self._packed, self._slots)
+        found = blocks.hash_buckets(packed, slices, self.n_buckets)
+        return found if self.buckets is None else blocks.places(found, self.buckets)
+
+    @cached_property
+    def _packed(self) -> blocks.Packed:
+        return blocks.pack(self.ngrams or ())
+
+    @cached_property
+    def _slots(self) -> NDArray[np.int32]:
+        return blocks.table_slots(self._packed)
+
+    def _check_shapes(self) -> None:
+        if self.vectors.ndim != 2 or self.mean.shape != self.vectors.shape[1:]:
+            raise ValueError(
+                f"vectors have shape {self.vectors.shape} and the mean {self.mean.shape}: "
+                "give one row per n-gram and a mean of as many components"
+            )
+        if not (np.isfinite(self.mean).all() and np.isfinite(self.vectors.sum(dtype=np.float64))):
+            raise ValueError(
+                "the vectors of the n-grams or their mean hold NaN or infinity: fit the map again"
+            )
+        if (self.ngrams is None) == (self.n_buckets is None):
+            raise ValueError("give ngrams, the n-gram of each row, or n_buckets, and not both")
+
+    def _check_rows(self) -> None:
+        names = self.ngrams if self.buckets is None else self.buckets
+        n_rows = self.n_buckets if names is None else len(names)
+        if n_rows != len(self):
+            raise ValueError(
+                f"there are {len(self)} vectors for {n_rows} n-grams or buckets: give one for each"
+            )
+        if self.ngrams is not None and len(set(self.ngrams)) < len(self.ngrams):
+            raise ValueError("an n-gram occurs twice: give each n-gram once")
+        if self.buckets is not None and not _rises_below(self.buckets, self.n_buckets or 0):
+            raise ValueError(f"buckets are not rising numbers from 0 to {self.n_buckets} - 1: sort them")
+
+
+def check_lengths(min_n: int, max_n: int) -> None:
+    """Raise ValueError unless ``1 <= min_n <= max_n``."""
+    if not 1 <= min_n <= max_n:
+        raise ValueError(f"min_n is {min_n} and max_n is {max_n}: give 1 <= min_n <= max_n, such as 3 and 6")
+
+
+def _rises_below(values: NDArray[np.int64], stop: int) -> bool:
+    inside = not values.size or (values[0] >= 0 and values[-1] < stop)
+    return bool(inside and np.all(np.diff(values) > 0))
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return rows divided by their lengths; a row of zeros stays zero."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return rows / np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]

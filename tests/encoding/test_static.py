@@ -1,0 +1,135 @@
+"""A static model folder, loaded by the libraries that it is for, against the encoder that it was written from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.encoding.static import model_card
+
+model2vec = pytest.importorskip("model2vec", reason="loads the folder: pip install 'distembed[test]'")
+
+WORDS = ["the", "of", "king", "queen", "été", "don't", "日本語", "[UNK]"]
+COUNTS = [500, 300, 20, 18, 7, 5, 3, 1]
+VECTORS = de.WordVectors(WORDS, np.random.default_rng(0).normal(size=(8, 6)))
+KNOWN = ["The king of the queen", "ÉTÉ don\u2019t", "e\u0301te\u0301, 日本語; King!", "the " * 300]
+UNKNOWN = ["the king of Westeros", "xyzzy plugh", "", "12 !? \n\t"]
+TOKENIZER = de.Tokenizer(apostrophes=True)
+
+
+def encoder(**options: object) -> de.TextEncoder:
+    return de.TextEncoder(VECTORS, counts=COUNTS, tokenizer=TOKENIZER, **options).fit()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return de.write_static_model(tmp_path_factory.mktemp("static") / "model", encoder())
+
+
+@pytest.mark.filterwarnings("ignore:.*no known word")
+def test_model2vec_gives_the_vectors_of_the_encoder(folder: Path) -> None:
+    model = model2vec.StaticModel.from_pretrained(folder)
+    np.testing.assert_allclose(
+        model.encode(KNOWN + UNKNOWN), encoder().transform(KNOWN + UNKNOWN), rtol=1e-5, atol=1e-7
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*no known word")
+def test_sentence_transformers_gives_them_up_to_the_length_of_texts_with_unknown_words(folder: Path) -> None:
+    library = pytest.importorskip(
+        "sentence_transformers", reason="not installed: pip install sentence-transformers"
+    )
+    model = library.SentenceTransformer(str(folder), device="cpu")
+    np.testing.assert_allclose(model.encode(KNOWN), encoder().transform(KNOWN), rtol=1e-5, atol=1e-7)
+    found, expected = model.encode(UNKNOWN), encoder().transform(UNKNOWN)
+    np.testing.assert_allclose(found[0] * 4 / 3, expected[0], rtol=1e-5, atol=1e-7)
+    assert not found[1:].any()
+
+
+@pytest.mark.parametrize(
+    "options", [{"weighting": "mean"}, {"whitening": "half"}, {"whitening": "component"}]
+)
+def test_every_weighting_and_whitening_is_in_the_rows(tmp_path: Path, options: dict[str, str]) -> None:
+    chosen = encoder(**options)
+    model = model2vec.StaticModel.from_pretrained(de.write_static_model(tmp_path / "m", chosen))
+    np.testing.assert_allclose(model.encode(KNOWN), chosen.transform(KNOWN), rtol=1e-4, atol=1e-5)
+
+
+def test_a_word_that_looks_like_the_unknown_entry_has_its_own_row(folder: Path) -> None:
+    model = model2vec.StaticModel.from_pretrained(folder)
+    np.testing.assert_array_equal(model.embedding[: len(WORDS)], encoder().rows_)
+    assert not model.embedding[-1].any()
+    assert model.tokens == (*WORDS, "[[UNK]]")
+
+
+def test_the_card_has_a_head_that_a_hub_reads(folder: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    card = hub.ModelCard.load(folder / "README.md")
+    assert card.data.library_name == "sentence-transformers"
+    assert {"model2vec", "static-embeddings"} <= set(card.data.tags)
+    assert "apostrophes" in card.text
+    assert "a = 0.001" in card.text
+
+
+def test_a_card_tells_where_the_vectors_come_from() -> None:
+    assert model_card("m", encoder(), about="## Corpus\n\nfour lines").endswith("## Corpus\n\nfour lines\n")
+
+
+def test_a_model_of_ours_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> None:
+    place = de.write_static_model(tmp_path / "model", encoder())
+    (place / "old").touch()
+    de.write_static_model(place, encoder(weighting="mean"))
+    assert json.loads((place / "config.json").read_text())["weighting"] == "mean"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert not (place / "old").exists()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").touch()
+    (tmp_path / "file").touch()
+    for other in ("thesis", "file"):
+        with pytest.raises(
+            FileExistsError, match="no model folder that distembed has written: name another folder"
+        ):
+            de.write_static_model(tmp_path / other, encoder())
+    assert (tmp_path / "thesis" / "chapter.tex").exists()
+
+
+def test_a_folder_half_written_is_never_at_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = de.write_static_model(tmp_path / "model", encoder())
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    real = Path.write_text
+
+    def fails(path: Path, *arguments: object, **options: object) -> int:
+        if path.name == "modules.json":
+            raise OSError(5, "the disk is gone")
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", fails)
+    with pytest.raises(OSError, match="the disk is gone"):
+        de.write_static_model(place, encoder(weighting="mean"))
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_url_and_a_place_in_no_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="s3://bucket/m is a URL"):
+        de.write_static_model("s3://bucket/m", encoder())
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write m in"):
+        de.write_static_model(tmp_path / "nowhere" / "m", encoder())
+
+
+def test_a_python_tokenizer_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    own = de.TextEncoder(VECTORS, tokenizer=de.Tokenizer(pattern="re:findall"))
+    with pytest.raises(ValueError, match="a Python function, and"):
+        de.write_static_model(tmp_path / "m", own)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_text_of_megabytes_is_encoded_whole(folder: Path) -> None:
+    text = "the king " * 100_000 + "queen " * 100_000
+    model = model2vec.StaticModel.from_pretrained(folder)
+    # model2vec sums in float32: of 300,000 tokens four digits are left
+    np.testing.assert_allclose(model.encode([text]), encoder().transform([text]), atol=1e-4)

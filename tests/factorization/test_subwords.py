@@ -1,0 +1,211 @@
+"""The subword map equals a dense ridge regression, for any number of workers, and refuses what it cannot learn from."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import distembed as de
+from distembed.factorization.subwords import SubwordMap, find_ngrams
+from tests.references import subwords as reference
+
+STEMS = ["walk", "talk", "lauf", "größ", "日本", "unbe", "42", "a"]
+ENDINGS = ["", "s", "ed", "ing", "en", "語", "👍🏽", "ness"]
+WORDS = [stem + ending for stem in STEMS for ending in ENDINGS]
+EXACT = {"tol": 1e-6, "regularization": 0.1, "validation_fraction": 0}
+
+
+def planted(d=5, seed=0, noise=0.1):
+    """Return vectors of the words: a part for the stem, a part for the ending, and noise."""
+    random = np.random.default_rng(seed)
+    stems, endings = random.normal(size=(len(STEMS), d)), random.normal(size=(len(ENDINGS), d))
+    rows = (stems[:, None] + endings[None]).reshape(len(WORDS), d)
+    return (rows + noise * random.normal(size=rows.shape) + 1).astype(np.float32)
+
+
+def learned_by_reference(words, vectors, weights, lam, min_n, max_n, key=lambda one: one):
+    """Return (rows, Z, m) of the plain regression on the n-grams or buckets of two words or more."""
+    sets = [{key(one) for one in reference.ngrams(word, min_n, max_n)} for word in words]
+    rows = {one: None for word in words for one in map(key, reference.ngrams(word, min_n, max_n))}
+    rows = {one: row for row, one in enumerate(one for one in rows if sum(one in s for s in sets) > 1)}
+    A = reference.averaging(words, rows, min_n, max_n, key)
+    return rows, *reference.ridge(A, vectors.astype(np.float64), weights, lam)
+
+
+@pytest.mark.parametrize(("min_n", "max_n"), [(3, 6), (1, 2), (2, 2)])
+@pytest.mark.parametrize("evidence", [None, "counts"])
+def test_the_map_is_the_ridge_regression(min_n, max_n, evidence):
+    vectors = planted()
+    counts = None if evidence is None else np.arange(len(WORDS))
+    weights = np.ones(len(WORDS)) if counts is None else counts / (counts + 20)
+    model = SubwordMap(min_n, max_n, half_evidence=20, **EXACT).fit(WORDS, vectors, counts)
+    rows, Z, mean = learned_by_reference(WORDS, vectors, weights, 0.1, min_n, max_n)
+    assert model.ngrams_ == tuple(rows)
+    assert model.converged_
+    np.testing.assert_allclose(model.mean_, mean, rtol=1e-5)
+    np.testing.assert_allclose(model.vectors_, Z, atol=2e-4)
+    strings = ["walken", "unseen", "größs", ""]
+    A = reference.averaging(strings, rows, min_n, max_n)
+    np.testing.assert_allclose(model.transform(strings), mean + A @ Z, atol=2e-4)
+
+
+@pytest.mark.parametrize("n_buckets", [1, 7, 100_000])
+def test_hashed_ngrams_share_vectors(n_buckets):
+    vectors = planted()
+    model = SubwordMap(buckets=n_buckets, **EXACT).fit(WORDS, vectors)
+    rows, Z, mean = learned_by_reference(
+        WORDS, vectors, np.ones(len(WORDS)), 0.1, 3, 6, key=lambda one: reference.fnv1a(one) % n_buckets
+    )
+    order = [rows[bucket] for bucket in model.buckets_.tolist()]
+    np.testing.assert_allclose(model.vectors_, Z[order], atol=2e-4)
+    A = reference.averaging(["walken"], rows, 3, 6, key=lambda one: reference.fnv1a(one) % n_buckets)
+    np.testing.assert_allclose(model.transform(["walken"]), mean + A @ Z, atol=2e-4)
+    distinct = {one for word in WORDS for one in reference.ngrams(word, 3, 6)}
+    assert model.n_collisions_ == len(distinct) - len({reference.fnv1a(one) % n_buckets for one in distinct})
+
+
+def test_ngrams_of_few_words_have_no_vector():
+    found = find_ngrams(["abc", "abd", "xabab"], min_n=2, max_n=2, min_words=2)
+    assert found.ngrams == ("<a", "ab")
+    assert found.n_words.tolist() == [2, 3]
+    assert find_ngrams(["abc", "abd", "xabab"], min_n=2, max_n=2, min_words=3).ngrams == ("ab",)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 5])
+def test_equal_bits_for_any_workers_and_chunks(n_workers):
+    """40 columns are three blocks."""
+    vectors = planted(d=40)
+    expected = SubwordMap().fit(WORDS, vectors)
+    with dask.config.set(scheduler="threads", num_workers=n_workers):
+        model = SubwordMap().fit(WORDS, da.from_array(vectors, chunks=(9, 7)))
+    assert isinstance(model.vectors_, da.Array)
+    np.testing.assert_array_equal(model.table_.vectors, expected.vectors_)
+    np.testing.assert_array_equal(model.transform(["new"]), expected.transform(["new"]))
+    assert model.validation_score_ == expected.validation_score_
+
+
+def test_a_column_does_not_depend_on_those_beside_it():
+    vectors = planted(d=16)
+    vectors[:, 1] = np.arange(len(WORDS)) % 2 * 1e3
+    together = SubwordMap().fit(WORDS, vectors).vectors_
+    alone = SubwordMap().fit(WORDS, vectors[:, :1]).vectors_
+    np.testing.assert_allclose(together[:, :1], alone, rtol=1e-5, atol=1e-7)
+
+
+def test_a_stored_map_is_not_solved_again():
+    stored, made = {}, []
+
+    def checkpoint(name, make):
+        if name not in stored:
+            made.append(name)
+            stored[name] = make().persist()
+        return stored[name]
+
+    first = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
+    again = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
+    assert made == ["subwords/components"]
+    np.testing.assert_array_equal(first.vectors_, again.vectors_)
+
+
+def test_held_out_words_are_explained_by_their_parts_and_not_by_chance():
+    words = [f"{stem}{n:02d}{ending}" for stem in STEMS for n in range(6) for ending in ENDINGS]
+    random = np.random.default_rng(0)
+    stems, endings = random.normal(size=(8, 20)), random.normal(size=(8, 20))
+    vectors = (stems[:, None, None] + endings[None, None]).repeat(6, axis=1).reshape(len(words), 20)
+    assert SubwordMap(regularization=0.01).fit(words, vectors).validation_score_ > 0.8
+    shuffled = SubwordMap(regularization=0.01).fit(words, random.permutation(vectors))
+    assert shuffled.validation_score_ < 0.1
+    assert np.isnan(SubwordMap(validation_fraction=0).fit(words, vectors).validation_score_)
+
+
+def test_a_word_without_evidence_does_not_count():
+    vectors, odd = planted(), planted()
+    odd[3] = 1e3
+    evidence = np.where(np.arange(len(WORDS)) == 3, 0, 1)
+    models = [SubwordMap(**EXACT).fit(WORDS, one, evidence) for one in (vectors, odd)]
+    np.testing.assert_allclose(models[0].vectors_, models[1].vectors_, atol=1e-5)
+    np.testing.assert_allclose(models[0].mean_, models[1].mean_)
+
+
+def test_words_that_share_nothing_have_the_mean():
+    model = SubwordMap().fit(["a", "b", "語"], np.eye(3))
+    assert model.vectors_.shape == (0, 3)
+    np.testing.assert_allclose(
+        model.transform(["a", "日本語", "", "👍🏽"]), np.full((4, 3), 1 / 3), rtol=1e-6
+    )
+    assert model.table_.n_known(["日本語"]).tolist() == [0]
+
+
+def test_a_long_word_and_equal_vectors():
+    words = [*WORDS, "ab" * 5000]
+    model = SubwordMap().fit(words, np.ones((len(words), 2)))
+    np.testing.assert_array_equal(model.vectors_, 0)
+    np.testing.assert_array_equal(model.transform(["b" * 10_000]), [[1, 1]])
+
+
+def test_too_few_steps_are_a_fact_and_a_warning():
+    with pytest.warns(RuntimeWarning, match="raise max_iter"):
+        model = SubwordMap(max_iter=1, tol=1e-9).fit(WORDS, planted())
+    assert not model.converged_
+    assert model.residuals_.shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("words", "vectors", "evidence", "message"),
+    [
+        (["a", "b", "a"], np.eye(3), None, "'a' stands at places 0 and 2"),
+        (["a", "b"], np.eye(3), None, "2 words and 3 vectors"),
+        (["a", "b", "c"], np.full((3, 3), np.nan), None, "NaN"),
+        (["a", "b", "c"], np.eye(3), [0, 0, 0], "evidence is 0 for every word"),
+        (["a", "b", "c"], np.eye(3), [1, -1, 0], "evidence has shape"),
+        (["a", "b", "c"], np.eye(3), [1, np.nan, 0], "evidence has shape"),
+        (["a", "b", "c"], np.eye(3), [1, 1], "evidence has shape"),
+    ],
+)
+def test_bad_input_is_refused(words, vectors, evidence, message):
+    with pytest.raises(ValueError, match=message):
+        SubwordMap().fit(words, vectors, evidence)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_n": 4, "max_n": 3}, "min_n is 4 and max_n is 3"),
+        ({"buckets": 0}, "buckets is 0"),
+        ({"regularization": 0.0}, "regularization is 0.0"),
+        ({"tol": 0.0}, "tol is 0.0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SubwordMap(**options).fit(WORDS, planted())
+
+
+def test_words_are_strings():
+    with pytest.raises(TypeError, match="holds 1 at place 1"):
+        SubwordMap().fit(["a", 1], np.eye(2))
+
+
+def test_what_holds_of_scikit_learns_promises():
+    """`check_estimator` fits numbers; what it checks beside is here."""
+    model = SubwordMap(2, 5, buckets=10, regularization=0.5)
+    assert clone(model).get_params() == model.get_params()
+    assert repr(model) == "SubwordMap(buckets=10, max_n=5, min_n=2, regularization=0.5)"
+    with pytest.raises(NotFittedError):
+        model.transform(["a"])
+    fitted = model.fit(WORDS, planted())
+    assert fitted is model
+    np.testing.assert_array_equal(clone(model).fit_transform(WORDS, planted()), fitted.transform(WORDS))
+    assert fitted.get_feature_names_out().tolist() == [f"subwordmap{i}" for i in range(5)]
+    fitted.fit(WORDS, 2 * planted())
+    np.testing.assert_array_equal(
+        clone(model).fit(WORDS, 2 * planted()).transform(["x"]), fitted.transform(["x"])
+    )
+
+
+def test_the_public_name():
+    assert de.SubwordMap is SubwordMap

@@ -1,0 +1,228 @@
+"""The page to explore, in a real browser: search, neighbors, colors and keys, without a network and without WebGL."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from distembed.pipeline.explorer.items import Items, NeighborList, by_category, by_quantity
+from distembed.pipeline.explorer.layout import Layout, lay_out
+from distembed.pipeline.explorer.page import render_page
+from distembed.pipeline.explorer.words import word_items
+from distembed.vectors import WordVectors
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NO_WEBGL = ["--disable-gpu", "--disable-webgl", "--disable-webgl2", "--disable-3d-apis"]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome is installed")
+
+ODD = ["<script>alert(1)</script>", "a&b", '"quoted"', "שלום", "東京", "x" * 200]
+"""Words that a page must show as text."""
+
+
+def planted(n: int = 400) -> WordVectors:
+    """Return words in eight far clusters, each near the next of its cluster."""
+    rng = np.random.default_rng(0)
+    centers = 10 * rng.normal(size=(8, 12))
+    words = [*ODD, *(f"word{i}" for i in range(n - len(ODD)))]
+    return WordVectors(words, centers[np.arange(n) % 8] + rng.normal(size=(n, 12)))
+
+
+class Seen(NamedTuple):
+    """A page in a browser, with what it said in the console and what it asked for."""
+
+    page: Any
+    said: list[str]
+    asked: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", *NO_WEBGL])
+        yield started
+        started.close()
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait until an expression is true; the policy of the page forbids Playwright's own way, which is eval."""
+    ends = time.monotonic() + 60
+    while not page.evaluate(expression):
+        assert time.monotonic() < ends, f"{expression} did not come true"
+        page.wait_for_timeout(20)
+
+
+def opened(browser: Any, path: Path, *, width: int = 1200, height: int = 800) -> Seen:
+    page = browser.new_page(viewport={"width": width, "height": height})
+    seen = Seen(page, [], [])
+    page.on("console", lambda m: seen.said.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: seen.said.append(str(error)))
+    page.on("request", lambda request: seen.asked.append(request.url))
+    page.goto(path.as_uri())
+    until(page, "document.body.dataset.ready === 'yes'")
+    return seen
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    vectors = planted()
+    counts = np.arange(len(vectors), 0, -1) ** 2
+    items = word_items(vectors, title="A <b>title</b>", counts=counts)
+    path = tmp_path_factory.mktemp("explorer") / "page.html"
+    path.write_text(render_page(items, lay_out(items)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened_once(browser: Any, written: Path) -> Seen:
+    return opened(browser, written)
+
+
+@pytest.fixture
+def seen(opened_once: Seen, written: Path) -> Iterator[Seen]:
+    opened_once.page.evaluate("letGo(); show(whole); document.activeElement.blur()")
+    yield opened_once
+    assert [text for text in opened_once.said if "WebGL" not in text] == []
+    assert opened_once.asked == [written.as_uri()]
+
+
+def neighbors_shown(seen: Seen) -> list[str]:
+    return list(seen.page.locator("#panel ol").first.locator("bdi").all_inner_texts())
+
+
+def test_a_search_shows_the_exact_neighbors(seen: Seen) -> None:
+    vectors = planted()
+    seen.page.fill("#search", "word1")
+    assert seen.page.locator("#found li").count() > 1
+    seen.page.press("#search", "Enter")
+    assert seen.page.inner_text("#panel h2") == "word1"
+    assert neighbors_shown(seen) == [near.word for near in vectors.most_similar("word1", n=10)]
+    cosines = [float(text) for text in seen.page.locator("#panel ol small").all_inner_texts()]
+    assert cosines == pytest.approx([near[1] for near in vectors.most_similar("word1", n=10)], abs=1e-3)
+
+
+def test_a_suggestion_is_taken_by_keys(seen: Seen) -> None:
+    seen.page.keyboard.press("/")
+    seen.page.keyboard.type("word39")
+    seen.page.keyboard.press("ArrowDown")
+    seen.page.keyboard.press("ArrowDown")
+    second = seen.page.locator("#found li[aria-selected=true]").inner_text()
+    seen.page.keyboard.press("Enter")
+    assert seen.page.inner_text("#panel h2") == second != "word39"
+
+
+def test_an_unknown_word_is_said_and_like_ones_offered(seen: Seen) -> None:
+    seen.page.fill("#search", "word7x")
+    seen.page.press("#search", "Enter")
+    said = seen.page.inner_text("#message")
+    assert "no word “word7x” among the 400 shown" in said
+    assert "Spelled like it: word7" in said
+
+
+def test_a_click_on_the_map_and_on_a_neighbor(seen: Seen) -> None:
+    place = seen.page.evaluate(
+        """() => { const box = document.querySelector("#map").getBoundingClientRect();
+        const now = view(), row = names.indexOf("word50");
+        return [box.x + box.width * (0.5 + (x[row] - now.x) / now.width),
+                box.y + box.height * (0.5 - (y[row] - now.y) / now.height)]; }"""
+    )
+    seen.page.mouse.click(*place)
+    seen.page.wait_for_selector("#panel h2", timeout=5000)
+    clicked = seen.page.inner_text("#panel h2")
+    own = planted()
+    assert own.index(clicked) % 8 == own.index("word50") % 8  # of its cluster, if another point covers it
+    nearest = neighbors_shown(seen)[0]
+    seen.page.locator("#panel ol button").first.click()
+    assert seen.page.inner_text("#panel h2") == nearest
+    assert seen.page.evaluate("decodeURIComponent(location.hash)") == f"#{nearest}"
+
+
+def test_colors_switch_and_a_category_is_singled_out(seen: Seen) -> None:
+    seen.page.select_option("#coloring", label="group of near words")
+    before = seen.page.evaluate("new Set(points.data.color).size")
+    seen.page.locator("#key button").first.click()
+    assert seen.page.evaluate("new Set(points.data.color).size") == 2 < before
+    seen.page.select_option("#coloring", label="frequency")
+    assert seen.page.locator("#key .scale").count() == 1
+    assert seen.page.evaluate("new Set(points.data.color).size") > 8
+
+
+def test_zoom_labels_and_the_whole_map(seen: Seen) -> None:
+    width = seen.page.evaluate("view().width")
+    seen.page.click("#nearer")
+    seen.page.mouse.move(500, 400)
+    seen.page.mouse.wheel(0, -300)
+    until(seen.page, f"view().width < {0.6 * width}")
+    seen.page.keyboard.press("0")
+    assert seen.page.evaluate("view().width") == pytest.approx(width, rel=0.01)
+    until(seen.page, "document.body.dataset.labels >= 8")
+
+
+def test_words_of_any_characters_stay_text(seen: Seen) -> None:
+    for word in ODD:
+        seen.page.fill("#search", word)
+        seen.page.press("#search", "Enter")
+        assert seen.page.inner_text("#panel h2") == word
+    assert seen.page.inner_text("h1") == "A <b>title</b>"
+    assert seen.page.locator("#panel script").count() == 0
+
+
+def test_a_narrow_screen_needs_no_scrolling_aside(browser: Any, written: Path) -> None:
+    seen = opened(browser, written, width=400, height=800)
+    seen.page.fill("#search", "x" * 200)
+    seen.page.press("#search", "Enter")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+    seen.page.close()
+
+
+def test_further_lists_and_facts_are_shown(browser: Any, tmp_path: Path) -> None:
+    rows = np.array([[1, -1], [0, 2], [1, 0]], np.int32)
+    more = NeighborList("in the table", rows, np.array([[0.5, 0], [0.25, 0.125], [1, 0]], np.float32))
+    colorings = [
+        by_category("origin", ["known", "imputed", "known"]),
+        by_quantity("size", [1.0, np.nan, 3.0]),
+    ]
+    items = Items(
+        "Three", "name", ["a", "b", "c"], np.eye(3), colorings, {"note": ["first", "", "third"]}, [more]
+    )
+    path = tmp_path / "page.html"
+    path.write_text(render_page(items, lay_out(items)), encoding="utf-8")
+    seen = opened(browser, path)
+    seen.page.fill("#search", "a")
+    seen.page.press("#search", "Enter")
+    text = seen.page.inner_text("#panel")
+    assert [part in text for part in ("first", "known", "in the table", "0.500")] == [True] * 4
+    assert seen.page.locator("#panel ol").nth(1).locator("li").count() == 1
+    seen.page.close()
+
+
+def test_equal_input_gives_equal_bytes() -> None:
+    first, second = (word_items(planted(), title="t") for _ in range(2))
+    assert render_page(first, lay_out(first)) == render_page(second, lay_out(second))
+
+
+def test_twenty_thousand_words_answer(browser: Any, tmp_path: Path) -> None:
+    """The time is printed: opening, and from Enter to the neighbors."""
+    n = 20_000
+    rng = np.random.default_rng(0)
+    items = word_items(WordVectors([f"w{i}" for i in range(n)], rng.normal(size=(n, 2))), title="many")
+    rows = ((np.arange(n)[:, None] + np.arange(1, 11)) % n).astype(np.int32)
+    near = NeighborList("nearest by cosine", rows, np.full((n, 10), 0.5, np.float32))
+    path = tmp_path / "page.html"
+    path.write_text(render_page(items, Layout(items.vectors.astype(np.float32), near)), encoding="utf-8")
+    began = time.perf_counter()
+    seen = opened(browser, path)
+    ready = time.perf_counter() - began
+    seen.page.fill("#search", "w19999")
+    began = time.perf_counter()
+    seen.page.press("#search", "Enter")
+    assert neighbors_shown(seen) == [f"w{i}" for i in range(10)]
+    answered = time.perf_counter() - began
+    print(f"{path.stat().st_size / 1e6:.1f} MB: open in {ready:.1f} s, neighbors in {answered:.2f} s")
+    seen.page.close()
