@@ -6,13 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
 from distembed.evaluation import bias_blocks
 from distembed.evaluation.bias import AssociationTest, WordList, association_rows, read_association_tests
 from distembed.evaluation.wordsets import WordSetError
+from distembed.pipeline.systems.psdvec.config import EvaluationSection, PSDVecJob
+from distembed.pipeline.systems.psdvec.report import bias_audit
+from tests.pipeline.conftest import run
 from tests.references import bias as plain
 
 BY_WEFE = {
@@ -46,6 +49,7 @@ def test_effect_sizes_equal_those_of_wefe():
     assert [each.known for each in found] == [each.total for each in found]
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 4))
 def test_weat_equals_the_oracle(seed, n_x, n_y):
     rng = np.random.default_rng(seed)
@@ -147,3 +151,26 @@ def test_bad_files(tmp_path, kind):
 def test_bad_options(option, value):
     with pytest.raises(ValueError, match=f"{option} is {value}: choose"):
         de.weat(drawn_vectors(), **{option: value})
+
+
+# ---------------------------------------------------------------------------------- the command and the report
+
+
+def test_the_command_prints_a_table(tmp_path):
+    drawn_vectors().save(tmp_path / "drawn.bin")
+    done = run("weat", tmp_path / "drawn.bin", "--tests", "{distembed}/evaluation/sets/weat.toml")
+    assert done.exit_code == 0
+    first = done.output.splitlines()[2].split()
+    assert first[:5] == ["WEAT", "1", "flowers", "/", "insects"]
+    assert first[-3:] == ["10,001", "drawn", "100/100"]
+    absent = run("weat", tmp_path / "drawn.bin", "--tests", tmp_path / "absent.toml")
+    assert absent.exit_code == 1
+    assert "absent.toml" in absent.output
+
+
+def test_the_report_shows_the_tests_that_are_answered():
+    [section] = bias_audit(PSDVecJob.model_construct(evaluation=EvaluationSection()), drawn_vectors())
+    assert section.title == "Bias audit"
+    assert section.html.count("WEAT") == 10
+    few = de.WordVectors(["der", "die"], np.eye(2))
+    assert bias_audit(PSDVecJob.model_construct(evaluation=EvaluationSection()), few) == []

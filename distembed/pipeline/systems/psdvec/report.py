@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
 from distembed.pipeline.words.content import common_words, content_words
 from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_scores, words_shown
+from distembed.pipeline.words.subwords import SUBWORDS
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -61,8 +63,21 @@ def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
         "tokens": tokens.get("n_tokens", 0),
         "words": vocabulary["n_words"],
         "pairs": counts["n_nonzero"],
+        **_subword_facts(done[SUBWORDS].facts if job.subwords.enabled else {}),
         **omissions(tokens),
         **lacking_facts(job, workspace),
+    }
+
+
+def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the report says of the n-grams; nothing where none were learned."""
+    if not facts:
+        return {}
+    explained, collisions = facts["explained"], facts["n_collisions"]
+    return {
+        "n-grams with a vector": facts["n_ngrams"],
+        **({"n-grams that share a bucket with another": collisions} if collisions else {}),
+        **({} if explained is None else {"variance of held-out words in their n-grams": f"{explained:.1%}"}),
     }
 
 
@@ -79,7 +94,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         report.score_sections(read_scores(workspace, stages.SCORES)),
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
-        *_bias_audit(job, vectors),
+        *bias_audit(job, vectors),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
@@ -99,7 +114,7 @@ def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
     ]
 
 
-def _bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
+def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:
     """Show the tests of bias whose words are known, if there are any."""
     found = [each for each in bias.weat(vectors, case=job.evaluation.case) if each.n_partitions]
     if not found:
