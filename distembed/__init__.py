@@ -49,6 +49,7 @@ _HOME = {
     "TextEncoder": "encoding.encoder",
     "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
+    "evaluate_sentences": "evaluation.sentences",
     "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
@@ -81,6 +82,7 @@ __all__ = [
     "count_cooccurrences",
     "count_document_terms",
     "evaluate",
+    "evaluate_sentences",
     "explain_similarity",
     "ppmi",
     "read_corpus",
@@ -101,6 +103,7 @@ if TYPE_CHECKING:
     from distembed.encoding.static import write_static_model
     from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
+    from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA

@@ -214,7 +214,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give one of {listed}")
         if not (isinstance(self.a, (int, float)) and 0 < self.a < np.inf):
             raise ValueError(f"a is {self.a!r}; give a number above 0")
-        if self.unknown == "subwords" and getattr(self.vectors, "subwords", None) is None:
+        if self.unknown == "subwords" and self.vectors.subwords is None:
             raise ValueError(
                 'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
                 "a job with [subwords] enabled = true"

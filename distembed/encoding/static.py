@@ -26,6 +26,7 @@ import safetensors.numpy
 
 from distembed.corpus.tokenizer_json import tokenizer_json
 from distembed.encoding.encoder import TextEncoder
+from distembed.encoding.tokens import batch_of, known_tokens, text_scanner
 from distembed.files import replacing_folder
 
 WRITER = "distembed"
@@ -78,6 +79,17 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
         # The library gives its own file to the owner alone.
         (partial / "model.safetensors").chmod((partial / "README.md").stat().st_mode)
     return place
+
+
+def unreadable_words(encoder: TextEncoder) -> list[str]:
+    """Return the words of an encoder that no text gives, because its tokenizer cuts or changes them."""
+    words = encoder.vectors.words
+    batch = batch_of(words)
+    tokens = known_tokens(batch, text_scanner(encoder.tokenizer_), encoder.vectors, keep_unknown=False)
+    starts = tokens.stops - tokens.n_tokens
+    whole = tokens.n_tokens == 1
+    whole[whole] = tokens.rows[starts[whole]] == np.flatnonzero(whole)
+    return [words[row] for row in np.flatnonzero(~whole).tolist()]
 
 
 def model_card(name: str, encoder: TextEncoder, *, about: str = "") -> str:

@@ -23,7 +23,7 @@ import ast
 import csv
 import io
 import lzma
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
@@ -170,8 +170,12 @@ def find_word_sets(sets: str | Path | Iterable[str | Path]) -> list[WordSet]:
     return look_for_word_sets(sets).sets
 
 
-def look_for_word_sets(sets: str | Path | Iterable[str | Path]) -> FoundSets:
+def look_for_word_sets(
+    sets: str | Path | Iterable[str | Path], *, besides: Collection[Path] = ()
+) -> FoundSets:
     """Read evaluation sets as `find_word_sets`, and list the files of folders that are no sets.
+
+    The files `besides` are sets of another kind, and are not listed.
 
     Raises
     ------
@@ -179,7 +183,7 @@ def look_for_word_sets(sets: str | Path | Iterable[str | Path]) -> FoundSets:
         As `find_word_sets`.
     """
     paths = [sets] if isinstance(sets, str | Path) else list(sets)
-    found = [_sets_at(Path(path)) for path in paths]
+    found = [_sets_at(Path(path), besides) for path in paths]
     return FoundSets(
         [s for each in found for s in each.sets], [f for each in found for f in each.passed_over]
     )
@@ -225,11 +229,12 @@ def read_word_set(path: str | Path) -> WordSet:
     return word_set
 
 
-def _sets_at(path: Path) -> FoundSets:
+def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
     if not path.is_dir():
         return FoundSets([read_word_set(path)], [])
     found = FoundSets([], [])
-    for file in sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != "."):
+    files = (file for file in path.rglob("*") if file.is_file() and file not in besides)
+    for file in sorted(file for file in files if file.name[0] != "."):
         name = file.relative_to(path)
         if "crosslingual" in name.parts:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")

@@ -23,7 +23,6 @@ from distembed.corpus import Corpus, Partition, Tokenizer
 from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
-from distembed.pipeline.context import read_vectors
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import Numbers, Piece, Table
@@ -31,12 +30,11 @@ from distembed.pipeline.export.zarr_group import write_zarr
 from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.provenance import made_with
-from distembed.pipeline.runner import open_job
+from distembed.pipeline.runner import load_vectors, open_job
 from distembed.pipeline.trust import check_code
 from distembed.storage.schema import new_digest
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 from distembed.vectors.streams import check_folder
 
 UNFINISHED = ".unfinished"
@@ -61,7 +59,9 @@ class Summary(NamedTuple):
 # --- the encoder ---------------------------------------------------------------------------------------------
 
 
-def open_encoder(source: str, *, allow_code: bool = False, **options: Any) -> TextEncoder:
+def open_encoder(
+    source: str, *, allow_code: bool = False, max_words: int | None = None, **options: Any
+) -> TextEncoder:
     """Return the encoder of a vector file, a workspace or a job file.
 
     A workspace gives the counts of its words and the tokenizer of its job; a vector file has neither.
@@ -71,6 +71,8 @@ def open_encoder(source: str, *, allow_code: bool = False, **options: Any) -> Te
     source : str
     allow_code : bool
         Let a job's tokenizer be a Python function.
+    max_words : int, optional
+        Take the first words only.
     **options
         Those of `TextEncoder`. Without `unknown`, words are composed where the vectors have a table of n-grams.
 
@@ -81,24 +83,22 @@ def open_encoder(source: str, *, allow_code: bool = False, **options: Any) -> Te
     FileNotFoundError, ValueError, KeyError
         If there are no vectors at `source`, or not yet.
     """
+    vectors = load_vectors(source, max_words=max_words)
+    chosen: dict[str, Any] = {"unknown": "skip" if vectors.subwords is None else "subwords"}
     if source.endswith(".toml") or Workspace.exists(source):
         job = open_job(source)
         check_code(job, allow_code=allow_code)
-        workspace = Workspace.open(job.job.workspace)
-        vectors, found = read_vectors(workspace), _of_workspace(job, workspace)
-    else:
-        vectors, found = WordVectors.load(source), {}
-    has_ngrams = getattr(vectors, "subwords", None) is not None
-    chosen = {"unknown": "subwords" if has_ngrams else "skip", **found}
-    return TextEncoder(vectors, **{**chosen, **{k: v for k, v in options.items() if v is not None}}).fit()
+        chosen |= _of_workspace(job, len(vectors))
+    chosen |= {name: value for name, value in options.items() if value is not None}
+    return TextEncoder(vectors, **chosen).fit()
 
 
-def _of_workspace(job: Any, workspace: Workspace) -> dict[str, Any]:
+def _of_workspace(job: Any, n_words: int) -> dict[str, Any]:
     """Return the counts and the tokenizer that a job knows of its words."""
     found: dict[str, Any] = {}
-    table = workspace.table("vocabulary")
+    table = Workspace.open(job.job.workspace).table("vocabulary")
     if "count" in table.column_names:
-        found["counts"] = table["count"].to_numpy()
+        found["counts"] = table["count"].to_numpy()[:n_words]
     if hasattr(job, "corpus"):
         found["tokenizer"] = Tokenizer(**job.corpus.model_dump(include=set(TOKENIZER_OPTIONS)))
     return found
@@ -109,6 +109,8 @@ def encoder_digest(encoder: TextEncoder) -> str:
     digest = new_digest(np.ascontiguousarray(encoder.rows_).tobytes())
     digest.update("\n".join(encoder.vectors.words).encode("utf-8", "surrogatepass"))
     digest.update(f"{encoder.tokenizer_}{encoder.unknown}".encode())
+    if encoder.unknown == "subwords" and encoder.vectors.subwords is not None:
+        digest.update(encoder.vectors.subwords.vectors.tobytes())
     return digest.hexdigest()
 
 

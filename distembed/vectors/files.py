@@ -37,6 +37,9 @@ _SUFFIX_FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".safetensors": "safetensors",
 }
+SUBWORD_FORMATS: tuple[Format, ...] = ("safetensors", "fasttext")
+"""The formats that keep the table of n-grams."""
+
 _FASTTEXT_SUFFIX = ".fasttext.bin"
 _COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
@@ -184,6 +187,7 @@ def write_vectors(
     subwords: SubwordTable | None = None,
     format: Format | None = None,  # noqa: A002
     space: str | None = None,
+    half: bool = False,
 ) -> None:
     """Write words and vectors to a file or fsspec URL; a local file appears complete or not at all.
 
@@ -203,12 +207,14 @@ def write_vectors(
         .parquet, .safetensors, .fasttext.bin.
     space : str, optional
         The character written in place of blanks, tabs and line ends inside words (text and binary).
+    half : bool
+        Write float16 in place of float32 (safetensors): half the bytes, and three digits.
 
     Raises
     ------
     ValueError
-        If the name does not determine the format, a word cannot be written in it, or `space` would make two
-        words equal.
+        If the name does not determine the format, a word or half precision cannot be written in it, or `space`
+        would make two words equal.
     """
     name = str(path)
     chosen = format or vector_format(name)
@@ -221,9 +227,11 @@ def write_vectors(
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
         )
+    if half and chosen != "safetensors":
+        raise ValueError(f"{name}: {chosen} has no half precision; leave out half, or save as .safetensors")
     _check_unicode(words, name)
     if chosen == "safetensors":
-        write_safetensors(name, words, vectors, subwords)
+        write_safetensors(name, words, vectors, subwords, half=half)
         return
     if chosen == "fasttext":
         _check_fasttext_words(words, name)

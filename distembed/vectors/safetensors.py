@@ -115,14 +115,30 @@ def _safetensors_arrays(name: str) -> dict[str, NDArray[Any]]:
 
 
 def write_safetensors(
-    name: str, words: list[str], vectors: NDArray[np.float32], subwords: SubwordTable | None
+    name: str,
+    words: list[str],
+    vectors: NDArray[np.float32],
+    subwords: SubwordTable | None,
+    *,
+    half: bool,
 ) -> None:
     """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
     joined, offsets = _joined(words)
     tensors: dict[str, NDArray[Any]] = {"vectors": vectors, "words": joined, "offsets": offsets}
     if subwords is not None:
         tensors |= _table_tensors(subwords)
+    if half:
+        tensors |= {
+            key: _half(name, tensors[key]) for key in ("vectors", "subword_vectors") if key in tensors
+        }
     _save(name, {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
+
+
+def _half(name: str, values: NDArray[Any]) -> NDArray[np.float16]:
+    largest = float(np.abs(values).max(initial=0))
+    if largest > float(np.finfo(np.float16).max):
+        raise ValueError(f"{name}: the value {largest:.3g} is too large for half precision; leave out half")
+    return values.astype(np.float16)
 
 
 def _joined(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -96,13 +96,26 @@ class WordVectors:
         )
         return cls(rows.words, rows.vectors, subwords=rows.subwords)
 
-    def save(self, path: str | Path, *, format: Format | None = None, space: str | None = None) -> None:  # noqa: A002
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002
+        space: str | None = None,
+        half: bool = False,
+    ) -> None:
         """Save in the format that the extension determines; see `distembed.vectors`.
 
         The table of n-grams is kept by .safetensors and .fasttext.bin, and left out of the other formats.
         """
         write_vectors(
-            path, list(self._words), self._vectors, subwords=self._subwords, format=format, space=space
+            path,
+            list(self._words),
+            self._vectors,
+            subwords=self._subwords,
+            format=format,
+            space=space,
+            half=half,
         )
 
     @classmethod
@@ -268,6 +281,23 @@ class WordVectors:
             cosines[start : start + step] = _pair_cosines(
                 self._vectors[part[:, 0]], self._vectors[part[:, 1]]
             )
+        return cosines
+
+    def composed_similarities(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """Return the cosine of the vector of each word with the one that is composed from its n-grams, (n,).
+
+        Raises
+        ------
+        ValueError
+            If there is no table of n-grams.
+        """
+        if self._subwords is None:
+            raise ValueError("there is no table of n-grams to compose words from: give vectors that have one")
+        cosines = np.empty(len(words), np.float64)
+        step = self._block_rows()
+        for start in range(0, len(words), step):
+            part = words[start : start + step]
+            cosines[start : start + step] = _pair_cosines(self._answers(part), self._subwords.compose(part))
         return cosines
 
     def most_similar(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -145,3 +146,28 @@ def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch
     assert done.exit_code == 1
     assert message in done.output
     assert done.output.count("\n") == 1
+
+
+def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(f"x\t{i}\tthe city {'war ' * i}\tthe music\n" for i in range(5)), encoding="utf-8"
+    )
+    alone = run("evaluate", workspace, "--sets", tmp_path, "--whitening", "half")
+    assert alone.exit_code == 0, alone.output
+    assert [line.split()[0] for line in alone.output.splitlines()[2:]] == ["pairs"]
+    assert "SIF 0.001, whitening half, unknown skip" in alone.output
+    (tmp_path / "words.txt").write_text("city music 3\nwar city 2\nmusic war 1\n", encoding="utf-8")
+    both = run("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
+    assert both.exit_code == 0, both.output
+    assert [line.split()[0] for line in both.output.splitlines()[2:]] == ["words", "pairs"]
+
+
+def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "text_vectors.md").read_text(encoding="utf-8")
+    code = re.search(r"<!-- run -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert code
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "quickstart").symlink_to(workspace)
+    monkeypatch.chdir(tmp_path)
+    exec(code[1], {})
+    assert capsys.readouterr().out == "['place' 'war']\n"

@@ -137,3 +137,24 @@ def test_table_of_another_program_in_half_precision(tmp_path, stringy):
     read = WordVectors.load(tmp_path / "v.safetensors")
     assert isinstance(read.subwords, SubwordTable)
     assert np.allclose(read["runs"], stringy["runs"], atol=1e-2)
+
+
+def test_half_precision_halves_the_file(tmp_path, stringy):
+    for half in (False, True):
+        stringy.save(tmp_path / f"{half}.safetensors", half=half)
+    read = WordVectors.load(tmp_path / "True.safetensors")
+    assert load_file(tmp_path / "True.safetensors")["subword_vectors"].dtype == np.float16
+    assert np.allclose(read[["king", *UNKNOWN]], stringy[["king", *UNKNOWN]], atol=1e-2)
+    with pytest.raises(ValueError, match=r"v\.txt: word2vec has no half precision"):
+        stringy.save(tmp_path / "v.txt", half=True)
+    with pytest.raises(ValueError, match=r"the value 1e\+06 is too large for half precision"):
+        WordVectors(["a"], [[-1e6]]).save(tmp_path / "v.safetensors", half=True)
+
+
+def test_composed_vectors_beside_the_words_own(stringy):
+    found = stringy.composed_similarities(stringy.words)
+    expected = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        for a, b in zip(stringy.vectors, stringy.subwords.compose(stringy.words), strict=True)
+    ]
+    assert np.allclose(found, expected, atol=1e-6)

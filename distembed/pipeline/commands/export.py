@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from distembed.pipeline.commands.failures import one_sentence
@@ -9,7 +11,7 @@ from distembed.pipeline.terminal import shown, write
 
 
 @click.command()
-@click.argument("workspace")
+@click.argument("source")
 @click.option(
     "--what",
     metavar="WORD",
@@ -21,31 +23,81 @@ from distembed.pipeline.terminal import shown, write
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors. Text may end in .gz .bz2 .xz.",
+    ".safetensors .fasttext.bin (fastText's own). Text may end in .gz .bz2 .xz. static:DIR is a model folder for "
+    "sentence-transformers and model2vec.",
 )
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
-    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors.",
+    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors, "
+    "fasttext.",
 )
 @click.option(
     "--space",
     metavar="CHARACTER",
     help="Written in place of blanks in words, in formats that end a word at a blank: --space _",
 )
+@click.option(
+    "--weighting",
+    type=click.Choice(["sif", "mean"]),
+    help="Of static:DIR: smooth inverse frequency (default), or the word vectors as they are.",
+)
+@click.option(
+    "--whitening",
+    type=click.Choice(["none", "component", "half", "full"]),
+    help="Of static:DIR: even out the spread of the words along their principal axes (default: none).",
+)
+@click.option(
+    "--max-words",
+    type=click.IntRange(min=1),
+    help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
+)
+@click.option(
+    "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
+)
 @one_sentence
-def export(workspace: str, what: str | None, target: str, format_: str | None, space: str | None) -> None:
-    """Write a table of a finished WORKSPACE, or of that of a job file, to one file that other tools read.
+def export(
+    source: str,
+    what: str | None,
+    target: str,
+    format_: str | None,
+    space: str | None,
+    max_words: int | None,
+    half: bool,
+    **encoding: str | None,
+) -> None:
+    """Write a table of a finished job to one file that other tools read.
+
+    SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
 
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
     imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
     topics: their words with weights.
-    """
-    from distembed.pipeline.export.job import export_job
-    from distembed.pipeline.runner import open_job
 
-    write(shown(export_job(open_job(workspace), target, what=what, format=format_, space=space)))
+    --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
+    """
+    if target.startswith("static:"):
+        from distembed.pipeline.export.static import export_static
+
+        table = {"what": what, "format": format_, "space": space, "max-words": max_words, "half": half}
+        _refuse(table, of="a table")
+        write(shown(export_static(source, target, **encoding)))
+        return
+    _refuse(encoding, of="static:DIR")
+    from distembed.pipeline.export.job import export_source
+
+    written = export_source(
+        source, target, what=what, format=format_, space=space, max_words=max_words, half=half
+    )
+    write(shown(written))
+
+
+def _refuse(options: Mapping[str, object], *, of: str) -> None:
+    """Raise UsageError for options that belong to another kind of target."""
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{name} is an option of {of}: leave it out")
 
 
 COMMANDS: tuple[click.Command, ...] = (export,)

@@ -12,7 +12,9 @@ from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
-    from distembed.evaluation.scoring import Case, Options, Unknown
+    from distembed.evaluation.scoring import Case, Options, Policy, Score, Unknown
+    from distembed.evaluation.wordsets import FoundSets
+    from distembed.vectors import WordVectors
 
 
 @click.command()
@@ -51,6 +53,16 @@ if TYPE_CHECKING:
     help="Which options of a synonym question must be known: all, or the answer and one distractor; the others are "
     "then left out, and the accuracy of a random choice is shown as well.",
 )
+@click.option(
+    "--weighting",
+    type=click.Choice(["sif", "mean"]),
+    help="How sentences become vectors: by smooth inverse frequency (default), or as plain means of word vectors.",
+)
+@click.option(
+    "--whitening",
+    type=click.Choice(["none", "component", "half", "full"]),
+    help="Even out the spread of the words in sentences (default: none).",
+)
 @one_sentence
 def evaluate(
     vectors: tuple[str, ...],
@@ -61,35 +73,63 @@ def evaluate(
     case: Case,
     unknown: Unknown,
     synonym_options: Options,
+    weighting: str | None,
+    whitening: str | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym and categorization sets; print one table.
+    """Score word vectors on similarity, analogy, synonym, categorization and sentence sets; print one table.
 
     VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
-    message says why.
+    message says why. Sentences (pairs with a score, and texts with a label) are encoded as `distembed encode` does.
     """
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.sentence_files import find_sentence_sets, without_sentences
+    from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
     from distembed.pipeline.sections import locate
+    from distembed.pipeline.texts import open_encoder
 
     sets = tuple(locate(path, Path()) for path in sets)
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    scores = evaluation.compare(
-        files, sets, same_words=same_words, case=case, unknown=unknown, synonym_options=synonym_options
-    )
+    sentences = find_sentence_sets(sets)
+    word_sets = without_sentences(sets, sentences)
+    scores: dict[str, list[Score]] = {path: [] for path in vectors}
+    if word_sets:
+        scores = evaluation.compare(
+            files,
+            word_sets,
+            same_words=same_words,
+            case=case,
+            unknown=unknown,
+            synonym_options=synonym_options,
+        )
+    if sentences.sets:
+        of_texts = None if unknown == "zero" else unknown
+        for path in vectors:
+            encoder = open_encoder(
+                path, max_words=max_words, unknown=of_texts, weighting=weighting, whitening=whitening
+            )
+            scores[path] += evaluate_sentences(encoder, sentences.sets)
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
-    found = look_for_word_sets(sets)
-    if found.omissions:
-        write(shown(found.omissions), err=True)
-    for path, model in files.items():
-        if advice := evaluation.case_advice(model.words, found.sets, Policy(case)):
-            write(f"{shown(path)}: {shown(advice)}", err=True)
+    if word_sets:
+        _write_advice(look_for_word_sets(word_sets, besides=sentences.files), files, Policy(case))
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
+    """Write which files were passed over, and whether another case would know more words."""
+    from distembed.evaluation.words import case_advice
+
+    if found.omissions:
+        write(shown(found.omissions), err=True)
+    for path, model in files.items():
+        if advice := case_advice(model.words, found.sets, policy):
+            write(f"{shown(path)}: {shown(advice)}", err=True)
 
 
 @click.command()

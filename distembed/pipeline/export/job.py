@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
 
 from distembed.pipeline.context import System, read_vectors
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.registry import system_of
+from distembed.pipeline.runner import open_job
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
-from distembed.vectors.files import Format, vector_format
+from distembed.vectors import WordVectors
+from distembed.vectors.files import SUBWORD_FORMATS, Format, vector_format
 
 VECTOR_FORMATS: tuple[str, ...] = tuple(
     name for name in get_args(Format) if name not in ("auto", *TABLE_FORMATS)
@@ -33,6 +37,8 @@ def export_job(
     what: str | None = None,
     format: str | None = None,  # noqa: A002 - as pandas has it
     space: str | None = None,
+    max_words: int | None = None,
+    half: bool = False,
 ) -> str:
     """Write one table of a finished job to a file or URL, and return in words what was written.
 
@@ -48,6 +54,8 @@ def export_job(
         One of `TABLE_FORMATS` and `VECTOR_FORMATS`; by default the end of the file's name tells.
     space : str, optional
         Written in place of blanks inside words, in the formats that end a word at a blank.
+    max_words, half
+        As in `export_vectors`, for the formats that hold words and vectors.
 
     Raises
     ------
@@ -59,17 +67,96 @@ def export_job(
     system, workspace = system_of(job), Workspace.open(job.job.workspace)
     chosen = _choice(system, job, target, what, format)
     if chosen.format in VECTOR_FORMATS:
-        vectors = read_vectors(workspace)
-        vectors.save(target, format=chosen.format, space=space)  # type: ignore[arg-type]
-        return f"{len(vectors):,} words x {vectors.vectors.shape[1]} dimensions in {target}"
-    if space is not None:
-        raise ValueError(
-            f"space is {space!r}, but {chosen.format} keeps blanks as they are: leave it out, or choose one of the "
-            f"formats {', '.join(VECTOR_FORMATS)}"
+        return export_vectors(
+            read_vectors(workspace), target, format=chosen.format, space=space, max_words=max_words, half=half
         )
+    for option, value in (("space", space), ("max_words", max_words), ("half", half or None)):
+        if value is not None:
+            raise ValueError(
+                f"{option} is {value!r}, but {chosen.format} keeps words and numbers as they are: leave it out, or "
+                f"choose one of the formats {', '.join(VECTOR_FORMATS)}"
+            )
     table = system.tables()[chosen.what](job, workspace)
     write_table(target, table, format=chosen.format)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
+
+
+def export_source(source: str, target: str, *, what: str | None = None, **options: Any) -> str:
+    """Export a finished job, as `export_job` does, or a file of word vectors, as `export_vectors` does.
+
+    Parameters
+    ----------
+    source : str
+        A workspace, a job file, or a file whose name ends as those of word vectors do.
+    target, what, options
+        As in those functions.
+
+    Raises
+    ------
+    ValueError
+        As in those functions, or if a table is asked of a file of word vectors.
+    """
+    if Workspace.exists(source) or vector_format(source) is None:
+        return export_job(open_job(source), target, what=what, **options)
+    if what not in (None, "words"):
+        raise ValueError(f"{source} is a file of word vectors and has no {what}: leave out --what")
+    return export_vectors(WordVectors.load(source), target, **options)
+
+
+def export_vectors(
+    vectors: WordVectors,
+    target: str,
+    *,
+    format: str | None = None,  # noqa: A002 - as pandas has it
+    space: str | None = None,
+    max_words: int | None = None,
+    half: bool = False,
+) -> str:
+    """Write word vectors to a file or URL, and return in words what was written and what was left out.
+
+    Parameters
+    ----------
+    vectors : WordVectors
+    target : str
+    format : str, optional
+        One of `VECTOR_FORMATS` or "parquet"; by default the end of the file's name tells.
+    space : str, optional
+        Written in place of blanks inside words, in the formats that end a word at a blank.
+    max_words : int, optional
+        Keep only the first words. The others are composed by those who read the file, where there is a table of
+        n-grams and the format keeps it.
+    half : bool
+        Write float16 in place of float32 ("safetensors").
+
+    Raises
+    ------
+    ValueError
+        If the format cannot be told, or does not do what the options ask.
+    """
+    kept = vectors if max_words is None else vectors.head(max_words)
+    chosen = format or vector_format(target)
+    kept.save(target, format=chosen, space=space, half=half)  # type: ignore[arg-type]
+    size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
+    if kept.subwords is None:
+        return size
+    if chosen not in SUBWORD_FORMATS:
+        return (
+            f"{size}; {kept.subwords.contents} are left out, which {' and '.join(SUBWORD_FORMATS)} files hold: "
+            "unknown words have no vector there"
+        )
+    return f"{size}, with {kept.subwords.contents} for other words{_loss(vectors, kept)}"
+
+
+def _loss(vectors: WordVectors, kept: WordVectors) -> str:
+    """Return how near the composed vectors of the words that were not kept are to their own, in words."""
+    left_out = list(vectors.words[len(kept) :])
+    if not left_out:
+        return ""
+    cosines = vectors.composed_similarities(left_out)
+    return (
+        f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
+        f"{np.median(cosines):.2f}"
+    )
 
 
 def infer_topics(job: Job, paths: Sequence[str], target: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
 from distembed.pipeline.words.content import common_words, content_words
 from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_scores, words_shown
+from distembed.pipeline.words.subwords import SUBWORDS
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 
@@ -62,8 +64,21 @@ def _facts(job: PSDVecJob, workspace: Workspace) -> dict[str, Any]:
         "tokens": tokens.get("n_tokens", 0),
         "words": vocabulary["n_words"],
         "pairs": counts["n_nonzero"],
+        **_subword_facts(done[SUBWORDS].facts if job.subwords.enabled else {}),
         **omissions(tokens),
         **lacking_facts(job, workspace),
+    }
+
+
+def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the report says of the n-grams; nothing where none were learned."""
+    if not facts:
+        return {}
+    explained, collisions = facts["explained"], facts["n_collisions"]
+    return {
+        "n-grams with a vector": facts["n_ngrams"],
+        **({"n-grams that share a bucket with another": collisions} if collisions else {}),
+        **({} if explained is None else {"variance of held-out words in their n-grams": f"{explained:.1%}"}),
     }
 
 

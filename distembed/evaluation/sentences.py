@@ -1,0 +1,165 @@
+"""Scores of text vectors on sets of sentences: semantic textual similarity, and classification.
+
+Protocol:
+
+- Similarity (STS): all pairs of a file are pooled, whatever their subsets; Spearman's correlation of the cosine of the
+  two vectors with the human score. A pair with a text without known words has the cosine 0.
+- Classification: logistic regression on standardized text vectors; the vectors themselves are not trained. A set with
+  a test part is trained on its training part, and the strength C of the regularization, one of `STRENGTHS`, is
+  chosen on the development part, or on a tenth of the training part where there is none. Another set is cross-validated
+  in ten stratified folds, of which the next fold chooses C for each. The model that is scored is fitted again, to
+  everything but the test part. The score is the share of right labels of all tested texts.
+- The counts are tokens: known (or composed) ones of all tokens of the texts that are scored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from distembed.encoding.blocks import pair_cosines
+from distembed.encoding.encoder import TextEncoder
+from distembed.evaluation import blocks
+from distembed.evaluation.scoring import Policy, Score, bootstrap_interval, mean_score
+from distembed.evaluation.sentence_files import (
+    ClassifiedTexts,
+    SentencePairs,
+    SentenceSet,
+    find_sentence_sets,
+)
+from distembed.evaluation.wordsets import FORMATS_PAGE
+from distembed.execution import one_blas_thread, tell
+
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)
+"""The values of C that are tried: from strong regularization to weak."""
+
+N_FOLDS = 10
+MAX_ITERATIONS = 300
+"""Iterations of a logistic regression, at most: standardized vectors need some fifty."""
+
+
+class Split(NamedTuple):
+    """The items that a model is trained on, that choose its regularization, and that it is tested on, int64 each."""
+
+    train: NDArray[np.int64]
+    choose: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def evaluate_sentences(
+    encoder: TextEncoder, sets: Iterable[SentenceSet] | str | Path, *, name: str = "", seed: int = 0
+) -> list[Score]:
+    """Score an encoder of texts on sets of sentences, by the protocol of this module.
+
+    Parameters
+    ----------
+    encoder : TextEncoder
+    sets : str, Path, or sequence of SentencePairs and ClassifiedTexts
+        The sets, or a file or a folder of them; see `distembed.evaluation.sentence_files` for the formats.
+    name : str
+        What the policy of the scores calls the encoder; by default its options.
+    seed : int
+        The seed of folds and of bootstrap intervals.
+
+    Returns
+    -------
+    list of Score
+        One per set, in their order; `known` and `total` are numbers of tokens.
+
+    Raises
+    ------
+    ValueError
+        If there is no set of sentences at a path, or a file of one has a bad line.
+    """
+    scores, every = list[Score](), _sets(sets)
+    policy = name or encoder_name(encoder)
+    for number, each in enumerate(every, start=1):
+        score = score_pairs if isinstance(each, SentencePairs) else score_classes
+        scores.append(score(encoder, each, seed)._replace(policy=policy))  # type: ignore[arg-type]
+        tell("sets", number, len(every))
+    return scores
+
+
+def _sets(sets: Iterable[SentenceSet] | str | Path) -> list[SentenceSet]:
+    if not isinstance(sets, (str, Path)):
+        return list(sets)
+    found = find_sentence_sets([sets]).sets
+    if not found:
+        raise ValueError(f"{sets} has no set of sentences: the formats are in {FORMATS_PAGE}")
+    return found
+
+
+def encoder_name(encoder: TextEncoder) -> str:
+    """Return the options of an encoder in words, as a score names them."""
+    weights = "mean" if encoder.weighting == "mean" else f"SIF {encoder.a:g}"
+    whitening = "" if encoder.whitening == "none" else f", whitening {encoder.whitening}"
+    return f"{weights}{whitening}, unknown {encoder.unknown}"
+
+
+def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:
+    """Return Spearman's correlation of cosine with human score over all pairs."""
+    n = len(pairs.first)
+    encoded = encoder.encode([*pairs.first, *pairs.second])
+    x, y = pair_cosines(encoded.vectors[:n], encoded.vectors[n:]), pairs.scores
+    value = float(blocks.spearman(x, y)) if n > 1 and encoded.n_known.any() else math.nan
+    interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), n, Policy(seed=seed))
+    counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
+    return Score(pairs.name, "sentences", "spearman", value, *counts, "", interval)
+
+
+def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Score:
+    """Return the accuracy of logistic regression on text vectors."""
+    encoded = encoder.encode(texts.texts)
+    classes = np.unique(texts.labels, return_inverse=True)[1]
+    right = np.full(len(classes), math.nan)
+    with one_blas_thread():
+        for split in _splits(texts, classes, seed):
+            right[split.test] = _right(encoded.vectors.astype(np.float64), classes, split)
+    tested = ~np.isnan(right)
+    counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
+    return mean_score(texts.name, ("classification", "accuracy"), right[tested], counts, Policy(seed=seed))
+
+
+def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> Iterator[Split]:
+    if texts.parts is None:
+        folds = [
+            test
+            for _, test in StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(classes, classes)
+        ]
+        for k, test in enumerate(folds):
+            choose = folds[(k + 1) % N_FOLDS]
+            train = np.setdiff1d(np.arange(len(classes)), np.concatenate([test, choose]))
+            yield Split(train, choose, test)
+        return
+    train, choose, test = (np.flatnonzero(np.array(texts.parts) == part) for part in ("train", "dev", "test"))
+    if not choose.size:
+        train, choose = train_test_split(
+            train, test_size=1 / N_FOLDS, random_state=seed, stratify=classes[train]
+        )
+    yield Split(train, choose, test)
+
+
+def _right(vectors: NDArray[np.float64], classes: NDArray[np.int64], split: Split) -> NDArray[np.bool_]:
+    """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
+    found = [
+        _model(strength)
+        .fit(vectors[split.train], classes[split.train])
+        .score(vectors[split.choose], classes[split.choose])
+        for strength in STRENGTHS
+    ]
+    every = np.concatenate([split.train, split.choose])
+    best = _model(STRENGTHS[int(np.argmax(found))]).fit(vectors[every], classes[every])
+    return np.asarray(best.predict(vectors[split.test]) == classes[split.test])
+
+
+def _model(strength: float) -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MAX_ITERATIONS))

@@ -1,0 +1,137 @@
+"""Sentences: their files, correlation with human scores, and classification that touches no test text."""
+
+from __future__ import annotations
+
+import lzma
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import distembed as de
+from distembed.evaluation import sentences
+from distembed.evaluation.sentence_files import (
+    ClassifiedTexts,
+    SentencePairs,
+    find_sentence_sets,
+    without_sentences,
+)
+from distembed.evaluation.wordsets import look_for_word_sets
+
+WORDS = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
+VECTORS = de.WordVectors(WORDS, np.random.default_rng(0).normal(size=(100, 12)))
+ENCODER = de.TextEncoder(VECTORS)
+
+
+def sentences_of(n, *, words=WORDS, seed=1):
+    random = np.random.default_rng(seed)
+    return [" ".join(random.choice(words, 4)) for _ in range(n)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "sts").mkdir()
+    (tmp_path / "sts" / "year.tsv").write_text(
+        "news\t4.5\tak bl\tbk, al!\nnews\t0\tak\tzz\n", encoding="utf-8"
+    )
+    for part, n in (("train", 10), ("test", 10)):
+        lines = "".join(f"{i % 2}\tak bl {i}\n" for i in range(n))
+        (tmp_path / f"kind-{part}.tsv.xz").write_bytes(lzma.compress(lines.encode()))
+    (tmp_path / "words.txt").write_text("ak bl 3\nak al 2\n", encoding="utf-8")
+    (tmp_path / "notes.tsv").write_text("one\tfile\nof\tno format\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_files_of_sentences_are_found_among_others(folder):
+    found = find_sentence_sets([folder])
+    pairs, classes = found.sets
+    assert isinstance(pairs, SentencePairs)
+    assert (pairs.name, pairs.scores.tolist(), pairs.second) == ("year", [4.5, 0], ["bk, al!", "zz"])
+    assert isinstance(classes, ClassifiedTexts)
+    assert (classes.name, len(classes.texts)) == ("kind", 20)
+    assert classes.parts == ["test"] * 10 + ["train"] * 10
+    assert without_sentences([folder, folder / "sts"], found) == [folder]
+    words = look_for_word_sets(folder, besides=found.files)
+    assert [each.name for each in words.sets] == ["words"]
+    assert words.passed_over == ["notes.tsv (of no known format)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("p.tsv", "a\t1\tb\tc\na\tx\tb\tc\n", r"row 2: 'a \| x \| b \| c', expected subset, score and two"),
+        ("c.tsv", "1\tb\n" * 9 + "1\n", "row 10: '1', expected a label and a text"),
+        (
+            "k-train.tsv",
+            "1\tb\n" * 9,
+            "the set k has the parts train: give its files k-train.tsv and k-test.tsv",
+        ),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        find_sentence_sets([tmp_path])
+
+
+def test_similarity_is_the_correlation_over_all_pairs():
+    first, second = sentences_of(40), sentences_of(40, seed=2)
+    scores = np.random.default_rng(3).normal(size=40)
+    (score,) = de.evaluate_sentences(ENCODER, [SentencePairs("s", scores, first, [*second[:39], "zz"])])
+    x, y = (
+        ENCODER.encode(first).vectors.astype(float),
+        ENCODER.encode([*second[:39], "zz"]).vectors.astype(float),
+    )
+    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    cosines = np.divide((x * y).sum(axis=1), lengths, out=np.zeros(40), where=lengths > 0)
+    assert score.value == pytest.approx(spearmanr(cosines, scores)[0])
+    assert (score.known, score.total) == (316, 317)
+    assert score.policy == "SIF 0.001, unknown skip"
+    assert score.interval is not None
+
+
+def two_kinds(n, seed=5):
+    """Texts of the first half of the words and of the second, in turn, with their kind as the label."""
+    return ["left", "right"] * (n // 2), [
+        text
+        for pair in zip(
+            sentences_of(n // 2, words=WORDS[:50], seed=seed),
+            sentences_of(n // 2, words=WORDS[50:], seed=seed + 1),
+            strict=True,
+        )
+        for text in pair
+    ]
+
+
+def test_classes_are_learned_and_shuffled_labels_are_not():
+    labels, texts = two_kinds(400)
+    shuffled = np.random.default_rng(0).permutation(labels).tolist()
+    learned, chance = (
+        score.value
+        for score in de.evaluate_sentences(
+            ENCODER, [ClassifiedTexts("a", labels, texts, None), ClassifiedTexts("b", shuffled, texts, None)]
+        )
+    )
+    assert learned > 0.8
+    assert 0.4 < chance < 0.6
+
+
+@pytest.mark.parametrize(
+    "parts", [None, ["train"] * 60 + ["dev"] * 20 + ["test"] * 20, ["train"] * 80 + ["test"] * 20]
+)
+def test_no_tested_text_trains_or_chooses_its_model(parts):
+    labels, texts = two_kinds(100)
+    classes = np.unique(labels, return_inverse=True)[1]
+    splits = list(sentences._splits(ClassifiedTexts("c", labels, texts, parts), classes, 0))
+    for split in splits:
+        assert not set(split.test) & (set(split.train) | set(split.choose))
+        assert not set(split.train) & set(split.choose)
+        assert len(split.train) + len(split.choose) + len(split.test) == 100
+    tested = np.concatenate([split.test for split in splits])
+    assert sorted(tested) == (list(range(80, 100)) if parts else list(range(100)))
+
+
+def test_a_path_without_sentences_is_refused(folder):
+    with pytest.raises(ValueError, match="has no set of sentences"):
+        de.evaluate_sentences(ENCODER, folder / "words.txt")
+    assert len(de.evaluate_sentences(ENCODER, folder / "sts")) == 1

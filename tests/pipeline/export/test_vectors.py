@@ -1,0 +1,65 @@
+"""Word vectors of a file in other formats: fewer words, and what is said of n-grams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from distembed.pipeline.cli import cli
+from distembed.vectors import WordVectors
+from distembed.vectors.subwords import SubwordTable
+
+WORDS = ["king", "queen", "kings", "queens"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file of four words and the n-grams of them."""
+    rng = np.random.default_rng(1)
+    table = SubwordTable(rng.normal(size=(3, 4)), rng.normal(size=4), ngrams=("kin", "ngs", "que"))
+    path = tmp_path / "v.safetensors"
+    WordVectors(WORDS, rng.normal(size=(4, 4)), subwords=table).save(path)
+    return path
+
+
+def distembed(*arguments: object) -> tuple[int, str]:
+    found = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    return found.exit_code, found.output
+
+
+def test_fewer_words_and_the_n_grams_for_the_others(file: Path, tmp_path: Path) -> None:
+    small, whole = tmp_path / "small.safetensors", WordVectors.load(file)
+    code, said = distembed("export", file, "--to", small, "--max-words", 2, "--half")
+    assert code == 0
+    median = np.median(whole.composed_similarities(["kings", "queens"]))
+    assert "2 words x 4 dimensions in " in said
+    assert f"2 words are composed there: the median cosine with their own vectors is {median:.2f}" in said
+    read = WordVectors.load(small)
+    assert read.words == ("king", "queen")
+    assert np.allclose(read["kings"], whole.subwords.compose(["kings"])[0], atol=1e-2)
+
+
+def test_formats_without_n_grams_say_so(file: Path, tmp_path: Path) -> None:
+    code, said = distembed("export", file, "--to", tmp_path / "v.txt")
+    assert code == 0
+    assert "3 n-grams of 3 to 6 characters are left out, which safetensors and fasttext files hold" in said
+    code, said = distembed("neighbors", tmp_path / "v.txt", "kingly")
+    assert code == 1
+
+
+def test_unknown_words_have_neighbors_and_say_that_they_are_composed(file: Path) -> None:
+    code, said = distembed("neighbors", file, "kingly", "king", "Ω", "-n", 1)
+    lines = said.splitlines()
+    assert code == 0
+    assert lines[0].startswith("kingly (composed from 1 of 18 n-grams): ")
+    assert lines[1].startswith("king: ")
+    assert lines[2].startswith("Ω (the mean vector: none of its 1 n-gram is known): ")
+
+
+def test_options_that_a_table_has_not(file: Path, tmp_path: Path) -> None:
+    code, said = distembed("export", file, "--what", "topics", "--to", tmp_path / "t.csv")
+    assert code != 0
+    assert "is a file of word vectors and has no topics" in said
