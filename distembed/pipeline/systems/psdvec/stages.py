@@ -228,7 +228,8 @@ def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve the noncore words against the core, put all vectors together, and add the directions of their spelling."""
     core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
-    vectors, learned = core, {}
+    vectors: da.Array = core
+    learned: dict[str, str] = {}
     if len(core) < len(counts):
         noncore, learned = _solve_noncore(ctx, core, counts)
         vectors = da.concatenate([core, noncore])
