@@ -184,6 +184,12 @@ def weat(vectors: str, tests: str | None) -> None:
 
     found = bias.weat(load_vectors(vectors), None if tests is None else locate(tests, Path()))
     write(bias.format_associations(found))
+    if not any(each.n_partitions for each in found):
+        fail(
+            f"no test is answered: each needs {bias.MIN_KNOWN:.0%} of the words of its four lists; the packaged tests "
+            "are English, and --tests names a file of others, as docs/bias.md shows",
+            code=1,
+        )
 
 
 COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, weat)
