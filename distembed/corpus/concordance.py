@@ -39,6 +39,55 @@ class Passage(NamedTuple):
     marked: tuple[int, ...]
 
 
+def document_passages(
+    tokens: Tokens, number: int, weights: Mapping[str, float], *, n: int = 3, width: int = 24
+) -> list[Passage]:
+    """Return the stretches of one document whose words weigh most, in falling order, none overlapping another.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    number : int
+        The number of the document in the corpus, from 0.
+    weights : mapping of word to float
+        Words of no weight are left out; those with one are marked.
+    n, width : int
+        The number of passages, at most, and their tokens.
+    """
+    for partition in tokens.partitions:
+        documents = tokens.documents(partition)
+        if number < documents.num_rows:
+            break
+        number -= documents.num_rows
+    else:
+        raise ValueError(
+            f"the corpus has {number} documents fewer than needed: give the number of one it has"
+        )
+    pieces = (batch.ids[batch.document == number] for batch in tokens.iter_partition(partition))
+    ids = np.concatenate([np.empty(0, np.int32), *pieces])
+    dictionary = tokens.words(partition)["word"].combine_chunks()
+    text = tuple(dictionary.take(pa.array(ids[ids >= 0])).to_pylist())
+    head = documents.slice(number, 1).to_pylist()[0]
+    values = np.array([weights.get(word, 0.0) for word in text])
+    return [
+        Passage(head["id"] or "", head["title"] or "", text[cut], tuple(np.flatnonzero(values[cut]).tolist()))
+        for cut in _heaviest(values, n, width)
+    ]
+
+
+def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice]:
+    """Yield the stretches with the largest sums, without what was taken before; none where nothing weighs."""
+    left = values.copy()
+    width = min(width, len(left))
+    for _ in range(n):
+        sums = np.convolve(left, np.ones(width), "valid") if width else np.empty(0)
+        if not sums.size or sums.max() <= 0:
+            return
+        begin = int(sums.argmax())
+        yield slice(begin, begin + width)
+        left[max(0, begin - width + 1) : begin + width] = -np.inf  # what would overlap
+
+
 class _Found(NamedTuple):
     """A passage whose words and document are still numbers of its partition."""
 

@@ -26,7 +26,7 @@ from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
-from distembed.counting.runs import RunWriter, read_runs
+from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
@@ -74,8 +74,6 @@ class PartialCounts(NamedTuple):
     """The file written by `count_partition`, with the facts that the merge needs; all of it can be stored as JSON."""
 
     url: str
-    n_words: int
-    row_blocks: tuple[int, ...]
     denominator: int
     largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
     n_tokens: int
@@ -164,12 +162,12 @@ def count_partition(
     rules = _stream_rules(options, vocabulary, lookup, number)
     rows = token_rows(partition, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
-    with RunWriter(target) as writer:
+    with RunWriter(target, len(row_blocks) - 1) as writer:
         for run in _spilled_runs(_piece_runs(rows, options, rules, n_words), options, n_words):
             _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
             n_runs += 1
     n_tokens, denominator = int(known_counts.sum()), options.units.denominator
-    return PartialCounts(target, n_words, tuple(row_blocks), denominator, largest, n_tokens, n_runs)
+    return PartialCounts(target, denominator, largest, n_tokens, n_runs)
 
 
 def _largest_cell(options: CooccurrenceOptions, largest_count: int, partition: str) -> int:
@@ -319,8 +317,58 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
 
 
+def merge_files(
+    partials: Sequence[PartialCounts],
+    row_blocks: Sequence[int],
+    target: str,
+    *,
+    block_memory: int = BLOCK_MEMORY,
+) -> PartialCounts:
+    """Add the runs of several files into one file, which a later merge reads in place of them.
+
+    Each file is opened once for as many row blocks as fit a quarter of the memory together, so that of many files
+    not many small pieces have to be read.
+
+    Parameters
+    ----------
+    partials : sequence of PartialCounts
+        The files, and the facts of each.
+    row_blocks : sequence of int
+        The row boundaries with which they were written.
+    target : str
+        The URL of the file to write; it appears only when it is complete.
+    block_memory : int
+        The bytes a task may use.
+    """
+    sizes = [file_size(partial.url) for partial in partials]
+    n_blocks, n_words = len(row_blocks) - 1, row_blocks[-1]
+    # In memory a run takes up to twice its bytes on disk.
+    step = max(1, int(n_blocks * (block_memory // 8) / max(sum(sizes), 1)))
+    with RunWriter(target, n_blocks) as writer:
+        for first in range(0, n_blocks, step):
+            last = min(first + step, n_blocks)
+            runs: list[list[Run]] = [[] for _ in range(first, last)]
+            for partial in partials:
+                for block, run in read_blocks(partial.url, first, last):
+                    runs[block - first].append(run)
+            for block, of_block in enumerate(runs, first):
+                if of_block:
+                    writer.append(block, blocks.merge_runs(of_block, n_words))
+    return PartialCounts(
+        target,
+        partials[0].denominator,
+        _checked(sum(partial.largest_cell for partial in partials), "A count over all partitions"),
+        sum(partial.n_tokens for partial in partials),
+        1,
+    )
+
+
 def merge_row_block(
-    partials: Sequence[PartialCounts], block: int, *, block_memory: int = BLOCK_MEMORY
+    partials: Sequence[PartialCounts],
+    row_blocks: Sequence[int],
+    block: int,
+    *,
+    block_memory: int = BLOCK_MEMORY,
 ) -> csr_array:
     """Add the counts of all partitions for one row block.
 
@@ -330,8 +378,8 @@ def merge_row_block(
         Shape (rows of the block, n_words), of `count_type`. The sums are exact, and are divided once by the
         denominator.
     """
-    first, last = partials[0].row_blocks[block : block + 2]
-    n_words = partials[0].n_words
+    first, last = row_blocks[block : block + 2]
+    n_words = row_blocks[-1]
     runs = (run for partial in partials for run in read_runs(partial.url, block))
     total = _folded(runs, n_words, last - first, block_memory // 4)
     values = total.values / partials[0].denominator if partials[0].denominator > 1 else total.values
@@ -443,7 +491,7 @@ def count_cooccurrences(
     tokens = tokens_of(docs)
     folder = _Scratch(scratch)
     partials = _count_partitions(tokens, vocabulary, options, row_blocks, folder.url)
-    return merge_partials(partials, block_memory=block_memory, keep_alive=folder)
+    return merge_partials(partials, row_blocks, block_memory=block_memory, keep_alive=folder)
 
 
 def _count_partitions(
@@ -453,14 +501,16 @@ def _count_partitions(
     row_blocks: Sequence[int],
     folder: str,
 ) -> list[PartialCounts]:
+    # What all tasks need stands once in the graph.
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
+    boundaries = delayed(tuple(row_blocks), traverse=False)
     reach = dict(tokens.storage_options)
     tasks = [
         task(
             partition,
             shared,
             options,
-            row_blocks,
+            boundaries,
             f"{folder}/part-{number:05d}.counts",
             number=number,
             storage_options=reach,
@@ -474,26 +524,31 @@ def _count_partitions(
 
 def merge_partials(
     partials: Sequence[PartialCounts],
+    row_blocks: Sequence[int],
     *,
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
     """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`."""
-    row_blocks, n_words = partials[0].row_blocks, partials[0].n_words
     kind = count_type(partials)
     return map_blocks(
         _merged_chunk,
-        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (n_words,)),
+        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (int(row_blocks[-1]),)),
         dtype=kind,
         meta=csr_array((0, 0), dtype=kind),
-        partials=tuple(partials),
+        # Once in the graph: with every task it would make a graph as large as their product.
+        merge=delayed((tuple(partials), tuple(row_blocks)), traverse=False),
         block_memory=block_memory,
         keep_alive=keep_alive,
     )
 
 
 def _merged_chunk(
-    *, partials: Sequence[PartialCounts], block_memory: int, keep_alive: object, block_id: tuple[int, int]
+    *,
+    merge: tuple[Sequence[PartialCounts], Sequence[int]],
+    block_memory: int,
+    keep_alive: object,
+    block_id: tuple[int, int],
 ) -> csr_array:
     del keep_alive  # it is here so that the graph owns it
-    return merge_row_block(partials, block_id[0], block_memory=block_memory)
+    return merge_row_block(*merge, block_id[0], block_memory=block_memory)

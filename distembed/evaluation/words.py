@@ -166,8 +166,8 @@ def _with_known_words(vectors: Space, word_set: WordSet, policy: Policy) -> list
 def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
     """Score a set with its unknown words composed, and count what is known without them.
 
-    Only an analogy looks at words outside its set, which may answer it. Which items are known depends on the
-    words of the set alone.
+    Only analogies and antonyms look at words outside their set, which may answer or be nearer. Which items are known
+    depends on the words of the set alone.
     """
     assert isinstance(vectors, WordVectors)
     words = sorted({form for word in words_of(word_set) for form in (word, word.replace("_", " "))})
@@ -178,7 +178,7 @@ def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> l
     ]
     known_rows = np.unique(rows[rows >= 0]).tolist()
     own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
-    candidates = vectors if own is None or isinstance(word_set, AnalogySet) else own
+    candidates = vectors if own is None or isinstance(word_set, AnalogySet | AntonymSet) else own
     scores = _with_known_words(candidates.extended(composed), word_set, plain)
     known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
     return [

@@ -79,7 +79,7 @@ class WordNgrams(NamedTuple):
 class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Learn vectors of character n-grams from word vectors, and compose a vector of any string.
 
-    .. math:: \min_Z \sum_w c_w \Bigl\| v_w - m - \frac{1}{|g_w| + 1} \sum_{g \in g_w} z_g \Bigr\|^2
+    .. math:: \min_Z \sum_w c_w \Bigl\| v_w - m - \frac{1}{|g_w|} \sum_{g \in g_w} z_g \Bigr\|^2
               + \lambda \|Z\|^2
 
     g_w are the n-grams of ``<word>``, c_w = e_w / (e_w + `half_evidence`) its weight and m the weighted mean vector.
@@ -96,7 +96,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     min_words : int
         N-grams, or buckets, that stand in fewer words have no vector.
     regularization : float
-        lambda.
+        lambda, the ridge: the larger, the nearer are the vectors of n-grams of few words to zero.
     half_evidence : float
         The evidence, such as the number of occurrences, at which a word has half of the largest weight. 0: all words
         with any evidence weigh the same.
@@ -110,7 +110,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     random_state : int, None, Generator or RandomState
         The seed of the choice of those words.
     checkpoint : Checkpoint
-        Keeps the vectors of the n-grams as ``subwords/vectors``, written column block by column block.
+        Keeps the vectors of the n-grams, transposed, as ``subwords/components``: the block of a task is one of rows.
 
     Attributes
     ----------
@@ -266,7 +266,8 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
         system = blocks.ridge_system(averaging, weights, self.regularization)
         means = _means(columns, weights)
-        vectors = self.checkpoint("subwords/vectors", lambda: self._solved(columns, means, system))
+        components = self.checkpoint("subwords/components", lambda: self._solved(columns, means, system).T)
+        vectors = components.T
         self.mean_ = means[0].astype(np.float32)
         self.residuals_ = _residuals(columns, means, vectors, system)
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))

@@ -11,7 +11,7 @@ Layout, relative to the workspace::
     arrays.zarr/<output>/000007/              one row block: a Zarr array, or data, indices and indptr of a
     CSR
     <output>.parquet, <output>                one file
-    <output>/part-000007*                     the files of one item
+    <output>/part-000007*                     the files of one item (<output>/0000/part-000007* of more than 1,000)
 
 Every JSON document here ends with a ``seal``, the digest of the rest, so that a flipped byte in a record is
 seen like one in the data.
@@ -80,6 +80,10 @@ class FileRecord(NamedTuple):
     digest: str
 
 
+FOLDER_ITEMS = 1000
+"""Items of a files output in one folder; with more, they stand in numbered folders of so many."""
+
+
 @dataclass(frozen=True)
 class Output:
     """The description of an output of a stage before any of it is stored.
@@ -115,7 +119,11 @@ class Output:
         """Return the folder, file or file-name prefix of one block, relative to the workspace."""
         if self.is_array:
             return f"{self.location}/{index:06d}"
-        return f"{self.location}/part-{index:06d}" if self.kind == "files" else self.location
+        if self.kind != "files":
+            return self.location
+        # The files of an item are found by listing their folder, which must not grow with the number of items.
+        inner = f"/{index // FOLDER_ITEMS:04d}" if self.shape[0] > FOLDER_ITEMS else ""
+        return f"{self.location}{inner}/part-{index:06d}"
 
     @property
     def without_rows(self) -> Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import posixpath
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -507,7 +508,7 @@ def _make_item(index: int, *, folder: Folder, spec: Output, make: MakeFiles) -> 
     prefix = spec.block_location(index)
     for name in folder.beginning(prefix):
         folder.remove(name)
-    folder.make_folder(spec.location)
+    folder.make_folder(posixpath.dirname(prefix))
     summary = dict(make(index, folder.path(prefix)))
     files: dict[str, FileRecord] = {name: folder.record(name) for name in sorted(folder.beginning(prefix))}
     if not files:

@@ -45,9 +45,10 @@ def run_each(
     boxes = boxed_all(list(items))
     if boxes.size:
         todo = da.from_array(boxes, chunks=1, name=False)
-        run_blocks(
-            todo.map_blocks(_call, function=function, dtype=object, meta=np.empty(0, object)), done, name=name
-        )
+        # The function, and what it holds, stands once in the graph and not in each of its tasks.
+        once = dask.delayed(function, pure=False, traverse=False)
+        called = todo.map_blocks(_call, function=once, dtype=object, meta=np.empty(0, object))
+        run_blocks(called, done, name=name)
 
 
 def run_blocks(

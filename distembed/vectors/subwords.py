@@ -72,7 +72,7 @@ class SubwordTable:
     def __post_init__(self) -> None:
         for name, dtype in (("vectors", np.float32), ("mean", np.float32), ("buckets", np.int64)):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, np.asarray(value, dtype))
+                object.__setattr__(self, name, np.ascontiguousarray(value, dtype))
         check_lengths(self.min_n, self.max_n)
         self._check_shapes()
         self._check_rows()

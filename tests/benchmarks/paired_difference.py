@@ -1,14 +1,16 @@
 """Measure how much of the difference between two vector files on similarity and synonym sets is chance.
 
-``python -m tests.benchmarks.paired_difference A B FOLDER SET...`` scores both on the words they share and on the same
-items, and draws the items of each set 10,000 times with replacement: printed are both scores, their difference with
-its 95 % interval, and the same of the mean over the sets (its interval: sets drawn independently, never left out).
+``python -m tests.benchmarks.paired_difference A B SETS SET... [--components 1]`` scores both on the words they share
+and on the same items, and draws the items of each set 10,000 times with replacement: printed are both scores, their
+difference with its 95 % interval, and the same of the mean over the sets (its interval: sets drawn independently,
+never left out). SETS is a folder or a file, or several with commas between them; a SET is the name of one of them.
+``--components N`` removes the mean and the first N principal components of each file first. ``--compose`` scores all
+items, the words that a file lacks composed from its n-grams where it has a table of them, else with similarity 0.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import argparse
 
 import numpy as np
 
@@ -16,10 +18,27 @@ import distembed as de
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, known_cosines, row_table, word_rows
 from distembed.evaluation.words import choice_credit, common_words
-from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
+from distembed.evaluation.wordsets import SimilaritySet, find_word_sets, words_of
 
 N_DRAWS = 10_000
 DRAWS_AT_ONCE = 100  # of 3,000 pairs: ranks of a few megabytes
+
+
+def loaded(file, components=0):
+    """Return vectors, without their mean and first components where some are to be removed."""
+    vectors = de.WordVectors.load(file)
+    return vectors.postprocess(n_components_removed=components) if components else vectors
+
+
+def composed(vectors, word_set):
+    """Return vectors of all words of a set in lower case; zeros for a word that nothing can be composed for."""
+    words = sorted({word.lower() for word in words_of(word_set)})
+    if vectors.subwords is not None:
+        return de.WordVectors(words, vectors[words])
+    rows = np.zeros((len(words), vectors.vectors.shape[1]), dtype=np.float32)
+    known = [word in vectors for word in words]
+    rows[known] = vectors[[word for word in words if word in vectors]]
+    return de.WordVectors(words, rows)
 
 
 def items_of(vectors, word_set):
@@ -41,38 +60,51 @@ def statistic(items, draws):
     return blocks.spearman(drawn[0], drawn[1]) if len(items) == 2 else drawn[0].mean(axis=1)
 
 
+def bootstrap(items, number):
+    """Return the difference of the scores of two lists of items for every draw."""
+    n, generator = items[0].shape[1], np.random.default_rng([0, number])
+    drawn = (generator.integers(n, size=(DRAWS_AT_ONCE, n)) for _ in range(N_DRAWS // DRAWS_AT_ONCE))
+    return np.concatenate([statistic(items[0], draws) - statistic(items[1], draws) for draws in drawn])
+
+
 def line(name, first, second, differences):
     low, high = np.percentile(differences, [2.5, 97.5])
     print(
-        f"{name:<18}{100 * first:6.1f}{100 * second:6.1f}{100 * (first - second):+7.1f}  "
+        f"{name:<22}{100 * first:6.1f}{100 * second:6.1f}{100 * (first - second):+7.1f}  "
         f"[{100 * low:+.1f}, {100 * high:+.1f}]",
         flush=True,
     )
 
 
-def main(first_file: str, second_file: str, folder: str, *names: str) -> None:
-    loaded = [de.WordVectors.load(file) for file in (first_file, second_file)]
-    shared = common_words(loaded)
-    both = [vectors.restricted(shared) for vectors in loaded]
-    files = {word_set.name: word_set for word_set in find_word_sets(Path(folder))}
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("first")
+    parser.add_argument("second")
+    parser.add_argument("sets", type=lambda paths: paths.split(","))
+    parser.add_argument("names", nargs="+", metavar="SET")
+    parser.add_argument("--components", type=int, default=0)
+    parser.add_argument("--compose", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parsed()
+    both = [loaded(file, options.components) for file in (options.first, options.second)]
+    if not options.compose:
+        shared = common_words(both)
+        both = [vectors.restricted(shared) for vectors in both]
+    sets = {word_set.name: word_set for word_set in find_word_sets(options.sets)}
     totals, of_mean = [], np.zeros(N_DRAWS)
-    for number, name in enumerate(names):
-        items = [items_of(vectors, files[name]) for vectors in both]
+    for number, name in enumerate(options.names):
+        answering = [composed(vectors, sets[name]) if options.compose else vectors for vectors in both]
+        items = [items_of(vectors, sets[name]) for vectors in answering]
+        differences = bootstrap(items, number)
         n = items[0].shape[1]
-        generator = np.random.default_rng([0, number])
-        differences = np.concatenate(
-            [
-                statistic(items[0], draws) - statistic(items[1], draws)
-                for draws in (
-                    generator.integers(n, size=(DRAWS_AT_ONCE, n)) for _ in range(N_DRAWS // DRAWS_AT_ONCE)
-                )
-            ]
-        )
         totals.append([float(statistic(one, np.arange(n)[None])[0]) for one in items])
-        of_mean += differences / len(names)
+        of_mean += differences / len(options.names)
         line(f"{name} {n}", *totals[-1], differences)
     line("mean", *np.mean(totals, axis=0), of_mean)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -65,7 +65,7 @@ def test_speed(articles, tmp_path):
             )
             wall, cpu = time.perf_counter() - start, time.process_time() - cpu
             start = time.perf_counter()
-            nnz = sum(merge_row_block([partial], block).nnz for block in range(len(blocks) - 1))
+            nnz = sum(merge_row_block([partial], blocks, block).nnz for block in range(len(blocks) - 1))
             print(
                 f"{name}: {n_tokens:,} tokens, count {n_tokens / wall / 1e6:.1f} M tokens a second, "
                 f"{n_tokens / cpu / 1e6:.1f} M a CPU second, {partial.n_runs} runs; "

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus.concordance import find_passages
+from distembed.corpus.concordance import document_passages, find_passages
 from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.tokenizer import Tokenizer
 
@@ -47,6 +47,18 @@ def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
     assert found["queen", "throne"] == []
     (first,) = find_passages(tokens, pairs[:1], window=3, n=1)[pairs[0]]
     assert first.document == "one"
+
+
+def test_the_heaviest_stretches_of_a_document(tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path)
+    (first, second) = document_passages(tokens, 0, {"throne": 2.0, "king": 1.0}, n=2, width=4)
+    assert first.title == "First"
+    assert sum({"throne": 2, "king": 1}.get(word, 0) for word in first.words) >= sum(
+        {"throne": 2, "king": 1}.get(word, 0) for word in second.words
+    )
+    assert {first.words[place] for place in first.marked} <= {"throne", "king"}
+    assert [p.document for p in document_passages(tokens, 2, {"throne": 1.0})] == ["three"]
+    assert document_passages(tokens, 1, {"throne": 1.0}) == []
 
 
 def test_no_passage_crosses_a_border(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import lzma
+import pickle
 import re
 from pathlib import Path
 
@@ -126,7 +127,9 @@ def test_each_part_draws_numbers_of_its_own(tmp_path, options):
     chosen = CooccurrenceOptions(weighting="dynamic", **options)
     first, second, again = (
         merge_row_block(
-            [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)], 0
+            [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)],
+            (0, 5),
+            0,
         )
         for number in (0, 1, 0)
     )
@@ -171,7 +174,7 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
         )
         for i in (0, 1)
     ]
-    blocks = [merge_row_block(partials, block) for block in range(len(row_blocks) - 1)]
+    blocks = [merge_row_block(partials, row_blocks, block) for block in range(len(row_blocks) - 1)]
     found = np.vstack([block.toarray() for block in blocks])
     np.testing.assert_array_equal(found, whole.toarray())
 
@@ -226,18 +229,53 @@ def test_no_known_word_gives_an_empty_matrix(tmp_path):
     assert found.nnz == 0
 
 
-@pytest.mark.parametrize("spoil", ["flip", "cut", "empty"])
-def test_damaged_partial_counts_are_named(tmp_path, spoil):
+def test_damaged_partial_counts_are_named(tmp_path):
+    """One flipped bit anywhere, in the counts or in their index, or a file that was cut."""
     write_partition(f"{tmp_path}/p", DOCUMENTS)
-    target = tmp_path / "0.counts"
+    target, row_blocks = tmp_path / "0.counts", (0, 2, 5)
     partial = count_partition(
-        f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), str(target)
+        f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), row_blocks, str(target)
     )
-    data = bytearray(target.read_bytes())
-    data[25] ^= 4
-    target.write_bytes({"flip": bytes(data), "cut": data[:-1], "empty": b""}[spoil])
-    with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this partition again"):
-        merge_row_block([partial], 0)
+    whole = target.read_bytes()
+    flipped = [whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :] for at in range(len(whole))]
+    for spoiled in [*flipped, whole[:-1], whole[: len(whole) // 2], b""]:
+        target.write_bytes(spoiled)
+        with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this partition again"):  # noqa: PT012
+            for block in (0, 1):
+                merge_row_block([partial], row_blocks, block)
+
+
+@pytest.mark.parametrize("block_memory", [2**16, 2**26])
+def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
+    """Also where few row blocks fit the memory at a time, and where a file has nothing in a block."""
+    row_blocks, options = (0, 1, 2, 5), CooccurrenceOptions(weighting="harmonic", window=4)
+    partials = []
+    for number, document in enumerate(DOCUMENTS):
+        partition = write_partition(f"{tmp_path}/p{number}", [document])
+        target = f"{tmp_path}/{number}.counts"
+        partials.append(count_partition(partition, vocabulary_of(WORDS), options, row_blocks, target))
+    groups = [
+        module.merge_files(
+            partials[start : start + 4], row_blocks, f"{tmp_path}/m{start}", block_memory=block_memory
+        )
+        for start in (0, 4)
+    ]
+    for block in range(3):
+        direct, merged = (merge_row_block(some, row_blocks, block) for some in (partials, groups))
+        np.testing.assert_array_equal(merged.toarray(), direct.toarray())
+    assert sum(group.n_tokens for group in groups) == sum(partial.n_tokens for partial in partials)
+
+
+def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
+    """With each task it would make a graph as large as the product of partitions and row blocks."""
+    row_blocks = tuple(range(2_001))
+    partials = [module.PartialCounts(f"{tmp_path}/{number}.counts", 1, 1, 1, 1) for number in range(500)]
+    graph = module.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
+    sizes = sorted(
+        len(pickle.dumps(task)) for task in graph.values()
+    )  # as a scheduler sends them, one by one
+    assert len(sizes) == 2_001
+    assert sizes[-2] < 2_000 < sizes[-1]
 
 
 def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
@@ -257,9 +295,9 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
 def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
     run = Run(np.array([0, 1], np.int64), np.array([2], np.int32), np.array([7], np.int32))
     target = str(tmp_path / "0.counts")
-    with RunWriter(target) as slow:
+    with RunWriter(target, 1) as slow:
         slow.append(0, run)
-        with pytest.raises(MemoryError), RunWriter(target):
+        with pytest.raises(MemoryError), RunWriter(target, 1):
             raise MemoryError
     [found] = read_runs(target, 0)
     assert found.values.tolist() == [7]
@@ -337,7 +375,7 @@ def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, we
 
 
 def test_counts_that_could_overflow_are_refused():
-    partial = module.PartialCounts("a", 5, (0, 5), 1, 2**62, 9, 1)
+    partial = module.PartialCounts("a", 1, 2**62, 9, 1)
     assert module.count_type([partial]) == np.int64
     assert module.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
     assert module.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
@@ -442,7 +480,7 @@ def test_merged_runs_outgrow_32_bits_where_only_their_sum_does(n_runs):
 @pytest.mark.parametrize("largest", [2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**40])
 def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
     written = run_of([1, largest], [0, min(largest, 2**31 - 1)])
-    with RunWriter(f"{tmp_path}/r") as writer:
+    with RunWriter(f"{tmp_path}/r", 1) as writer:
         writer.append(0, written)
     [read] = read_runs(f"{tmp_path}/r", 0)
     for expected, found in zip(written, read, strict=True):

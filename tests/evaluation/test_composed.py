@@ -54,6 +54,13 @@ def test_every_item_is_answered_and_composed_ones_are_counted_apart(vectors, set
     assert [record.get("composed") for record in score_records(scores.values())].count(3) == 1
 
 
+def test_antonyms_are_ranked_among_all_words(vectors, tmp_path):
+    (tmp_path / "a.tsv").write_text("word\tantonym\nman\twomanly\nking\tqueen\n")
+    (score,) = evaluate(vectors, tmp_path, unknown="subwords")
+    (expected,) = evaluate(rows_added(vectors, ["womanly"]), tmp_path)
+    assert (score.value, score.known, score.composed) == (expected.value, 1, 1)
+
+
 def test_skipping_is_unchanged_and_says_nothing_of_composing(vectors, sets):
     plain = WordVectors(vectors.words, vectors.vectors)
     assert evaluate(vectors, sets) == evaluate(plain, sets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.execution import compute
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import plan_job
@@ -480,3 +482,42 @@ def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
     measured = max(stage.facts["peak_process_bytes"] for stage in stages)
     planned = plan.process_bytes(2)
     assert measured <= planned <= 2 * measured, (measured >> 20, planned >> 20)
+
+
+def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
+    found = tmp_path / "why.json"
+    done = run("explain", finished[0], "name 33", "-n", N_KNOWN, "--json", found)
+    assert done.exit_code == 0, done.output
+    record = json.loads(found.read_text())
+    *shares, total = record["tables"]["known names"]
+    assert total["share %"] == pytest.approx(100)
+    workspace = de.Workspace.open(finished[0])
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    vectors = de.WordVectors(words, np.asarray(compute(workspace.array("vectors"))))
+    named = [row for row in shares if row["known name"] in vectors]
+    mixture = sum(row["share %"] / 100 * vectors[row["known name"]].astype(float) for row in named)
+    np.testing.assert_allclose(mixture, vectors["name 33"], atol=1e-4)
+    assert record["difference"] < 1e-4
+    assert sum(row["weight"] for row in record["tables"]["neighbors"]) == pytest.approx(1)
+    for row in named:
+        path = row["strongest path"].split(" → ")
+        assert (path[0], path[-1]) == ("name 33", row["known name"])
+        assert 0 < row["path %"] <= row["share %"] + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["name_3"], "has a known vector, which the job took as it is"),
+        (["name 333"], "there is no name 'name 333' among 60; did you mean"),
+        (["name 33", "name 34"], "2 names given: name one imputed name"),
+    ],
+)
+def test_a_name_that_is_no_mixture_is_refused(
+    finished: tuple[Path, str], names: list[str], message: str
+) -> None:
+    done = run("explain", finished[0], *names)
+    assert done.exit_code == 1
+    assert message in done.output

@@ -12,12 +12,14 @@ import pytest
 
 import distembed as de
 from distembed.pipeline.config import load_job
+from distembed.pipeline.corpus import stages
 from distembed.pipeline.plan import WORKER_BYTES
 from distembed.pipeline.runner import plan_job, run_job, verify_job
 from distembed.pipeline.systems.psdvec.stages import CoreMemory
+from distembed.storage import Workspace
 from distembed.weighting.pmi import pmi, ppmi
 
-from .conftest import dask_cluster, digest, forget_stage
+from .conftest import dask_cluster, digest, forget_stage, run
 from .processes import distembed
 
 
@@ -59,6 +61,20 @@ def test_a_dask_cluster_does_not_change_a_bit(
         done = distembed("run", str(job), "--workspace", str(workspace), "--scheduler", address)
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest(job, workspace) == finished[1]
+
+
+def test_files_of_runs_are_merged_in_groups_where_there_are_many(
+    job: Path, finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task reads at most so many files, and the counts are the same."""
+    monkeypatch.setattr(stages, "MERGED_FILES", 2)
+    workspace = tmp_path / "w"
+    done = run("run", job, "--workspace", workspace, "--until", "cooccurrence")
+    assert done.exit_code == 0, done.output
+    merged, alone = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
+    assert "partial_counts_merged_1" in merged.outputs
+    assert merged.outputs["cooccurrence"].digest == alone.outputs["cooccurrence"].digest
+    assert merged.digest == alone.digest
 
 
 def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -159,3 +160,14 @@ def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
     both = run("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
     assert both.exit_code == 0, both.output
     assert [line.split()[0] for line in both.output.splitlines()[2:]] == ["words", "pairs"]
+
+
+def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "text_vectors.md").read_text(encoding="utf-8")
+    code = re.search(r"<!-- run -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert code
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "quickstart").symlink_to(workspace)
+    monkeypatch.chdir(tmp_path)
+    exec(code[1], {})
+    assert capsys.readouterr().out == "['place' 'war']\n"

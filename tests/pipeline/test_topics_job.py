@@ -516,3 +516,51 @@ def test_the_job_on_its_embedded_input(tmp_path: Path) -> None:
     assert re.search(r"documents   .*(qaeda|laden|taliban)", done.output)
     page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
     assert "Agreement with labels" not in page
+
+
+def test_a_document_s_topic_is_explained_by_its_words(finished: tuple[Path, str], tmp_path: Path) -> None:
+    found = tmp_path / "why.json"
+    done = run("explain", finished[0], "d1", "--json", found)  # a document of the class farm
+    assert done.exit_code == 0, done.output
+    record = json.loads(found.read_text())
+    *terms, weight = record["tables"]["words"]
+    assert sum(row["term"] for row in terms) == pytest.approx(weight["term"])
+    assert weight["term"] == pytest.approx(record["weight"])
+    assert terms[0]["word"] in CLASSES["farm"]
+    assert record["share"] > 0.5
+    not_settled = [row["term"] for row in terms if row["word"].startswith("not settled")]
+    assert all(abs(value) < 0.05 * weight["term"] for value in not_settled)
+    (passage,) = record["passages"].values()
+    assert {passage[0]["words"][place] for place in passage[0]["marked"]} <= {row["word"] for row in terms}
+
+
+def test_another_topic_of_a_document_is_explained_too(finished: tuple[Path, str]) -> None:
+    own = json.loads(export_lines(finished[0], "d1")["topic"])
+    other = (own + 1) % 3
+    done = run("explain", finished[0], "d1", other)
+    assert done.exit_code == 0, done.output
+    assert f"the document's own topic is {own}" in done.output
+
+
+def export_lines(workspace: Path, document: str) -> dict[str, str]:
+    """Return the row of a document in the table that `export` writes."""
+    target = workspace.parent / "documents-of-explain.csv"
+    assert run("export", workspace, "--what", "documents", "--to", target).exit_code == 0
+    rows = pacsv.read_csv(target).to_pylist()
+    return next({name: str(value) for name, value in row.items()} for row in rows if row["id"] == document)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["d1000"], "there is no document 'd1000' among 62; did you mean"),
+        (["alone"], "the document 'alone' holds no word of the vocabulary"),
+        (["d1", "9"], "there is no topic '9': give a number from 0 to 2"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(
+    finished: tuple[Path, str], names: list[str], message: str
+) -> None:
+    done = run("explain", finished[0], *names)
+    assert done.exit_code == 1
+    assert message in done.output

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from distembed.storage import LockedError, ManifestError, Workspace
+from distembed.storage import LockedError, ManifestError, Workspace, schema
 from distembed.storage.files import Folder
 from distembed.storage.manifest import tolerant
 from distembed.storage.schema import NewerFormatError
@@ -296,7 +296,12 @@ def test_checkpoint_makes_once(tmp_path: Path) -> None:
     assert made == [1]
 
 
-def test_store_files_resumes_by_item(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder_items", [1000, 2])
+def test_store_files_resumes_by_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_items: int
+) -> None:
+    """Also where the items stand in several folders, because one would be too long to list."""
+    monkeypatch.setattr(schema, "FOLDER_ITEMS", folder_items)
     runs = []
 
     def make(index: int, prefix: str) -> dict[str, int]:
@@ -319,6 +324,8 @@ def test_store_files_resumes_by_item(tmp_path: Path) -> None:
                 assert [item.summary["n"] for item in items] == [0, 1, 2]
                 stage.commit()
                 assert workspace.verify() == []
+                folders = {Path(path).parent.name for item in items for path in item.paths}
+                assert folders == ({"t"} if folder_items == 1000 else {"0000", "0001"})
         assert sorted(runs) == sorted(expected)
 
 

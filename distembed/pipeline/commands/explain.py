@@ -39,9 +39,10 @@ def explain(
     json_file: str | None,
     html_file: str | None,
 ) -> None:
-    """Print why two words are near: the contexts whose terms add up to their cosine, and passages of the corpus.
+    """Print why a result is so: terms that add up to it, and passages of the corpus.
 
-    WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job.
+    WORKSPACE is a finished workspace, or its job file. NAMES are two words of a psdvec job; one imputed name of an
+    imputation; or the id of a document of a topics job and, for another topic than its own, the number of a topic.
     """
     from distembed.pipeline.explain.job import explain_job
     from distembed.pipeline.explain.record import Asked

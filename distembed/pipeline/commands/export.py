@@ -54,6 +54,12 @@ from distembed.pipeline.terminal import shown, write
     help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
 )
 @click.option(
+    "--buckets",
+    type=click.IntRange(min=1),
+    help="Learn vectors of character n-grams from the word vectors, in N buckets that n-grams share (.safetensors, "
+    "fastText): 20000 are as large as 20,000 words. Takes minutes for 80,000 words.",
+)
+@click.option(
     "--half", is_flag=True, help="Write float16 in place of float32 (.safetensors): half the bytes."
 )
 @one_sentence
@@ -64,6 +70,7 @@ def export(
     format_: str | None,
     space: str | None,
     max_words: int | None,
+    buckets: int | None,
     half: bool,
     **encoding: str | None,
 ) -> None:
@@ -80,7 +87,14 @@ def export(
     if target.startswith("static:"):
         from distembed.pipeline.export.static import export_static
 
-        table = {"what": what, "format": format_, "space": space, "max-words": max_words, "half": half}
+        table = {
+            "what": what,
+            "format": format_,
+            "space": space,
+            "max-words": max_words,
+            "buckets": buckets,
+            "half": half,
+        }
         _refuse(table, of="a table")
         write(shown(export_static(source, target, **encoding)))
         return
@@ -88,7 +102,14 @@ def export(
     from distembed.pipeline.export.job import export_source
 
     written = export_source(
-        source, target, what=what, format=format_, space=space, max_words=max_words, half=half
+        source,
+        target,
+        what=what,
+        format=format_,
+        space=space,
+        max_words=max_words,
+        buckets=buckets,
+        half=half,
     )
     write(shown(written))
 

@@ -32,6 +32,7 @@ from distembed.counting.cooccurrence import (
     PartialCounts,
     cooccurrence_row_blocks,
     count_partition,
+    merge_files,
     merge_partials,
 )
 from distembed.counting.documents import count_document_terms
@@ -69,6 +70,9 @@ TOKEN_BYTES = 2.2
 
 PAIR_BYTES = 8
 """Bytes of a stored pair: a value of four bytes and its column."""
+
+MERGED_FILES = 256
+"""Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
 
 ENTRY_BYTES = 200
 """Bytes an entry of a dictionary takes while the counts of equal words are added, measured."""
@@ -358,7 +362,7 @@ def store_runs(
         row_blocks=blocks,
     )
     ctx.stage.store_files(name, len(partitions), make, temporary=True, progress=ctx.progress(task))
-    return {"n_row_blocks": len(blocks) - 1}
+    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
 
 
 def _count_numbered_partition(
@@ -375,7 +379,7 @@ def _count_numbered_partition(
     partials = count_partition(
         partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
     )
-    return {**partials._asdict(), "url": "", "row_blocks": list(row_blocks)}
+    return {**partials._asdict(), "url": ""}
 
 
 def run_cooccurrence(ctx: Context) -> dict[str, Any]:
@@ -397,14 +401,38 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
 
 
 def merged_runs(ctx: Context, name: str) -> da.Array:
-    """Return the sum of the runs that are stored under a name, lazily, row block by row block."""
-    partials = [
-        PartialCounts(
-            **{**item.summary, "url": item.paths[0], "row_blocks": tuple(item.summary["row_blocks"])}
-        )
-        for item in ctx.workspace.files(name)
-    ]
-    return merge_partials(partials, block_memory=ctx.job.resources.block_memory)
+    """Return the sum of the runs that the stage of a name has stored, lazily, row block by row block.
+
+    More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
+    """
+    row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
+    block_memory = ctx.job.resources.block_memory
+    partials, level = _partial_counts(ctx.workspace.files(name)), 0
+    while len(partials) > MERGED_FILES:
+        level += 1
+        groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
+        make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
+        merged, task = f"{name}_merged_{level}", f"{name.replace('_', ' ')} merged"
+        items = ctx.stage.store_files(merged, len(groups), make, temporary=True, progress=ctx.progress(task))
+        partials = _partial_counts(items)
+    return merge_partials(partials, row_blocks, block_memory=block_memory)
+
+
+def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
+    return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
+
+
+def _merge_group(
+    index: int,
+    prefix: str,
+    *,
+    groups: Sequence[Sequence[PartialCounts]],
+    row_blocks: Sequence[int],
+    block_memory: int,
+) -> dict[str, Any]:
+    """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
+    merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
+    return {**merged._asdict(), "url": ""}
 
 
 def count_values(matrix: da.Array) -> int:

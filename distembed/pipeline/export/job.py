@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
+from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.context import System, read_vectors
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.registry import system_of
@@ -38,6 +37,7 @@ def export_job(
     format: str | None = None,  # noqa: A002 - as pandas has it
     space: str | None = None,
     max_words: int | None = None,
+    buckets: int | None = None,
     half: bool = False,
 ) -> str:
     """Write one table of a finished job to a file or URL, and return in words what was written.
@@ -54,7 +54,7 @@ def export_job(
         One of `TABLE_FORMATS` and `VECTOR_FORMATS`; by default the end of the file's name tells.
     space : str, optional
         Written in place of blanks inside words, in the formats that end a word at a blank.
-    max_words, half
+    max_words, buckets, half
         As in `export_vectors`, for the formats that hold words and vectors.
 
     Raises
@@ -68,9 +68,16 @@ def export_job(
     chosen = _choice(system, job, target, what, format)
     if chosen.format in VECTOR_FORMATS:
         return export_vectors(
-            read_vectors(workspace), target, format=chosen.format, space=space, max_words=max_words, half=half
+            read_vectors(workspace),
+            target,
+            format=chosen.format,
+            space=space,
+            max_words=max_words,
+            buckets=buckets,
+            half=half,
         )
-    for option, value in (("space", space), ("max_words", max_words), ("half", half or None)):
+    asked = {"space": space, "max_words": max_words, "buckets": buckets, "half": half or None}
+    for option, value in asked.items():
         if value is not None:
             raise ValueError(
                 f"{option} is {value!r}, but {chosen.format} keeps words and numbers as they are: leave it out, or "
@@ -110,6 +117,7 @@ def export_vectors(
     format: str | None = None,  # noqa: A002 - as pandas has it
     space: str | None = None,
     max_words: int | None = None,
+    buckets: int | None = None,
     half: bool = False,
 ) -> str:
     """Write word vectors to a file or URL, and return in words what was written and what was left out.
@@ -125,6 +133,9 @@ def export_vectors(
     max_words : int, optional
         Keep only the first words. The others are composed by those who read the file, where there is a table of
         n-grams and the format keeps it.
+    buckets : int, optional
+        Learn vectors of character n-grams from all the words, in so many buckets that n-grams share, in place of the
+        table that is there. A table of 20,000 buckets is as large as 20,000 words.
     half : bool
         Write float16 in place of float32 ("safetensors").
 
@@ -133,7 +144,8 @@ def export_vectors(
     ValueError
         If the format cannot be told, or does not do what the options ask.
     """
-    kept = vectors if max_words is None else vectors.head(max_words)
+    whole = vectors if buckets is None else _with_buckets(vectors, buckets)
+    kept = whole if max_words is None else whole.head(max_words)
     chosen = format or vector_format(target)
     kept.save(target, format=chosen, space=space, half=half)  # type: ignore[arg-type]
     size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
@@ -144,7 +156,15 @@ def export_vectors(
             f"{size}; {kept.subwords.contents} are left out, which {' and '.join(SUBWORD_FORMATS)} files hold: "
             "unknown words have no vector there"
         )
-    return f"{size}, with {kept.subwords.contents} for other words{_loss(vectors, kept)}"
+    return f"{size}, with {kept.subwords.contents} for other words{_loss(whole, kept)}"
+
+
+def _with_buckets(vectors: WordVectors, n_buckets: int) -> WordVectors:
+    """Return word vectors with a table of n-grams in buckets that is learned from them."""
+    min_n, max_n = (3, 6) if vectors.subwords is None else (vectors.subwords.min_n, vectors.subwords.max_n)
+    model = SubwordMap(min_n, max_n, buckets=n_buckets, validation_fraction=0.0)
+    table = model.fit(vectors.words, vectors.vectors).table_
+    return WordVectors(vectors.words, vectors.vectors, subwords=table)
 
 
 def _loss(vectors: WordVectors, kept: WordVectors) -> str:
@@ -157,40 +177,6 @@ def _loss(vectors: WordVectors, kept: WordVectors) -> str:
         f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
         f"{np.median(cosines):.2f}"
     )
-
-
-def infer_topics(job: Job, paths: Sequence[str], target: str) -> str:
-    """Write the topics of new documents to a file or URL, and return in words what was written.
-
-    Parameters
-    ----------
-    job : Job
-        A finished job of a system with topics.
-    paths : sequence of str
-        Files, globs, folders or URLs, relative to the current folder.
-    target : str
-        As in `export_job`.
-
-    Raises
-    ------
-    ValueError
-        If the system infers nothing, or the format cannot be told.
-    CorpusError, FileNotFoundError
-        If a file cannot be read as the job says.
-    """
-    system, workspace = system_of(job), Workspace.open(job.job.workspace)
-    if system.inference is None:
-        raise ValueError(
-            f"a job of the system {job.job.system} infers nothing of new documents; topics jobs do"
-        )
-    chosen = table_format(target)
-    if chosen is None:
-        raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .parquet, .csv, .tsv or .npy"
-        )
-    with import_module(system.inference).inferred_table(job, workspace, paths) as table:
-        write_table(target, table, format=chosen)
-        return f"{table.contents} in {target}"
 
 
 def _choice(system: System, job: Job, target: str, what: str | None, format: str | None) -> Choice:  # noqa: A002

@@ -63,3 +63,19 @@ def test_options_that_a_table_has_not(file: Path, tmp_path: Path) -> None:
     code, said = distembed("export", file, "--what", "topics", "--to", tmp_path / "t.csv")
     assert code != 0
     assert "is a file of word vectors and has no topics" in said
+
+
+def test_any_vectors_learn_n_grams_in_buckets(file: Path, tmp_path: Path) -> None:
+    """A file that another program wrote, without n-grams, answers any string afterwards."""
+    plain, small = tmp_path / "v.vec", tmp_path / "small.safetensors"
+    words = [f"{stem}{end}" for stem in ("walk", "talk", "jump", "play") for end in ("", "s", "ed", "ing")]
+    rows = np.random.default_rng(2).normal(size=(16, 4))
+    WordVectors(words, rows).save(plain)
+    code, said = distembed("export", plain, "--to", small, "--max-words", 8, "--buckets", 500)
+    assert code == 0, said
+    assert "buckets of n-grams of 3 to 6 characters for other words; 8 words are composed there" in said
+    read = WordVectors.load(small)
+    assert len(read) == 8
+    assert read.subwords is not None
+    assert read.subwords.n_buckets == 500
+    assert read.describe("walker").startswith("composed from")

@@ -458,5 +458,6 @@ SYSTEM = System(
     table_sizes,
     "distembed.pipeline.systems.imputation.report",
     "distembed.pipeline.systems.imputation.exports",
+    explanation="distembed.pipeline.systems.imputation.explanation",
     explorer="distembed.pipeline.systems.imputation.explorer",
 )

@@ -7,8 +7,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
+from distembed.vectors.subwords import check_lengths
 
 
 @section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
@@ -28,6 +30,27 @@ class PSDVecSection(Section):
             raise ValueError(
                 f"n_components = {self.n_components} is more than n_core = {self.n_core}; lower it, or raise n_core"
             )
+        return self
+
+
+@section_of(SubwordMap, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+class SubwordsSection(Section):
+    """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count.
+
+    Attributes
+    ----------
+    enabled : bool
+        Whether they are learned. Words outside the vocabulary are then answered by their n-grams.
+    """
+
+    enabled: bool = False
+    min_n: int = OPTION
+    max_n: int = OPTION
+    buckets: int | None = OPTION
+
+    @model_validator(mode="after")
+    def _lengths_rise(self) -> Self:
+        check_lengths(self.min_n, self.max_n)
         return self
 
 
@@ -57,4 +80,5 @@ class PSDVecJob(CountingJob):
 
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
+    subwords: SubwordsSection = SubwordsSection()
     evaluation: EvaluationSection = EvaluationSection()

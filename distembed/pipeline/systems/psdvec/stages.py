@@ -28,7 +28,9 @@ from distembed.pipeline.corpus.stages import (
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
+from distembed.pipeline.systems.psdvec.subwords import plan_subwords, run_subwords, table_bytes
 from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
+from distembed.pipeline.words.subwords import SUBWORDS
 from distembed.weighting.pmi import marginals
 
 if TYPE_CHECKING:
@@ -247,7 +249,9 @@ SCORES = "evaluation.json"
 
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
-    return StagePlan(1, 4 * sizes.corpus.n_words * job.psdvec.n_components, 2**14, 2**26)
+    table = table_bytes(job, _core_size(job, sizes))
+    vectors = 4 * sizes.corpus.n_words * job.psdvec.n_components
+    return StagePlan(1, vectors + table, 2**14, 2**26, table)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -268,15 +272,26 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
-def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
+    map_of_ngrams = StageSpec(
+        SUBWORDS, ("core", "vocabulary"), sections(SUBWORDS), run_subwords, plan_subwords
+    )
+    learned = (map_of_ngrams,) if job.subwords.enabled else ()
     return (
         TOKENS,
         VOCABULARY,
         PARTIAL_COUNTS,
         COOCCURRENCE,
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
-        StageSpec("vectors", ("core",), sections("psdvec"), run_vectors, plan_vectors),
+        *learned,
+        StageSpec(
+            "vectors",
+            ("core", *(spec.name for spec in learned)),
+            sections("psdvec"),
+            run_vectors,
+            plan_vectors,
+        ),
         StageSpec(
             "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
         ),
@@ -288,5 +303,6 @@ SYSTEM = System(
     stages,
     pair_sizes,
     "distembed.pipeline.systems.psdvec.report",
+    inference="distembed.pipeline.systems.psdvec.inference",
     explanation="distembed.pipeline.systems.psdvec.explanation",
 )

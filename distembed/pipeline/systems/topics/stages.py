@@ -586,5 +586,6 @@ SYSTEM = System(
     "distembed.pipeline.systems.topics.report",
     "distembed.pipeline.systems.topics.exports",
     "distembed.pipeline.systems.topics.inference",
+    explanation="distembed.pipeline.systems.topics.explanation",
     explorer="distembed.pipeline.systems.topics.explorer",
 )

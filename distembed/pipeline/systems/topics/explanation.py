@@ -1,0 +1,223 @@
+"""Why a document has its topic: the words that carry its weight, term by term, and where they stand.
+
+The factors of a document solve ``min ‖x - W z‖²`` over ``z >= 0``, so that where ``z_t`` is not zero
+
+``z_t = (sum_j x_j w_jt - sum_s≠t z_s (w_s · w_t)) / (w_t · w_t)``
+
+with x the tf-idf of its words, w_t the words of topic t: each word brings its term, each other topic takes what it
+explains already. Spherical k-means is simpler: the weight is the cosine with the center, ``sum_j x_j c_jt``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.corpus.concordance import document_passages
+from distembed.display import plural
+from distembed.execution import compute
+from distembed.factorization.nmf_blocks import column_shares, topic_shares
+from distembed.pipeline.context import whole_sparse
+from distembed.pipeline.explain.names import refuse_unknown
+from distembed.pipeline.explain.record import Asked, Explanation, Passages, TermTable
+from distembed.pipeline.systems.topics.config import TopicsJob
+from distembed.pipeline.systems.topics.exports import document_norms
+from distembed.pipeline.systems.topics.stages import factor_names, tokens_of
+from distembed.pipeline.words.explanation import NO_TOKENS
+from distembed.storage.workspace import Workspace
+
+Float64s = NDArray[np.float64]
+
+
+class _Document(NamedTuple):
+    """A document as the factorization has it.
+
+    Attributes
+    ----------
+    number : int
+        Its row.
+    title : str
+    words : int64 array (m,)
+        The rows of its words in the vocabulary.
+    counts, weights : float64 arrays (m,)
+        How often each word stands in it, and the word's tf-idf.
+    factors, shares : float64 arrays (n_topics,)
+        Its weights of the topics, as they were computed, and as shares that sum to one.
+    label : int
+        The topic with the largest share.
+    """
+
+    number: int
+    title: str
+    words: NDArray[np.int64]
+    counts: Float64s
+    weights: Float64s
+    factors: Float64s
+    shares: Float64s
+    label: int
+
+
+class _Sum(NamedTuple):
+    """The weight of a topic as a sum: a term for each word, one for each other topic, and what is left."""
+
+    words: Float64s
+    topics: Float64s
+    rest: float
+
+
+def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
+    """Explain the weight of a topic in a document, by default of the document's own topic.
+
+    Raises
+    ------
+    KeyError
+        If no document has the id, or there is no such topic.
+    ValueError
+        If the document holds no word of the vocabulary, or the names are not an id and a topic.
+    """
+    if len(asked.names) > 2:
+        raise ValueError(
+            f"{len(asked.names)} names given: name a document's id and, if you like, the number of a topic"
+        )
+    document = _document(job, workspace, asked.names[0])
+    topic = _topic(job, document, asked.names[1:])
+    words = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)
+    found = _summed(job, document, words, topic)
+    names = workspace.table("vocabulary")["word"].take(document.words).to_pylist()
+    passages, remark = _passages(
+        job, workspace, document, dict(zip(names, found.words.tolist(), strict=True)), asked
+    )
+    share = float(document.shares[topic])
+    title = f"{asked.names[0]}{f' ({document.title})' if document.title else ''}: topic {topic}, {100 * share:.1f} %"
+    return Explanation(
+        title,
+        [one for one in (_sentence(job, document, topic), remark) if one],
+        {
+            "document": asked.names[0],
+            "topic": topic,
+            "share": share,
+            "weight": float(document.factors[topic]),
+        },
+        [_table(document, found, names, words[:, topic], asked.n, topic)],
+        passages,
+    )
+
+
+def _document(job: TopicsJob, workspace: Workspace, name: str) -> _Document:
+    """Return a document by its id."""
+    heads = workspace.table("documents")
+    ids = heads["id"].to_pylist()
+    if name not in ids:
+        refuse_unknown("document", name, ids)
+    number = ids.index(name)
+    row = whole_sparse(workspace.array("tf_idf")[[number]])
+    if not row.nnz:
+        raise ValueError(f"the document {name!r} holds no word of the vocabulary, and has no topic")
+    counts = whole_sparse(workspace.array("document_terms")[[number]])[:, row.indices].toarray()[0]
+    factors = np.asarray(
+        compute(workspace.array(factor_names(job, job.topics.method)[1])[[number]]), np.float64
+    )
+    norms = document_norms(job, workspace)
+    return _Document(
+        number,
+        heads["title"][number].as_py() or "",
+        row.indices.astype(np.int64),
+        counts.astype(np.float64),
+        row.data.astype(np.float64),
+        factors[0],
+        topic_shares(factors, norms)[0],
+        int(column_shares(factors, norms)[0, 0]),
+    )
+
+
+def _topic(job: TopicsJob, document: _Document, named: tuple[str, ...]) -> int:
+    if not named:
+        return max(document.label, 0)
+    if not named[0].isdecimal() or int(named[0]) >= job.topics.n_topics:
+        raise KeyError(f"there is no topic {named[0]!r}: give a number from 0 to {job.topics.n_topics - 1}")
+    return int(named[0])
+
+
+def _summed(job: TopicsJob, document: _Document, words: Float64s, topic: int) -> _Sum:
+    """Return the terms of a topic's weight; the rest is what the rounds had not settled when they ended."""
+    own = words[:, topic]
+    overlaps = np.zeros(words.shape[1])
+    length = 1.0
+    if job.topics.method != "spherical_kmeans" and own.any():
+        products = words.T @ own
+        length = float(products[topic])
+        overlaps = -document.factors * products / length
+        overlaps[topic] = 0.0
+    terms = document.weights * own[document.words] / length
+    return _Sum(terms, overlaps, float(document.factors[topic] - terms.sum() - overlaps.sum()))
+
+
+def _sentence(job: TopicsJob, document: _Document, topic: int) -> str:
+    own = (
+        "the document's own topic"
+        if topic == document.label
+        else f"the document's own topic is {document.label}"
+    )
+    weight = "cosine with the topic's center" if job.topics.method == "spherical_kmeans" else "weight"
+    return (
+        f"The {weight} is {document.factors[topic]:.4f} ({own}); it is the sum of "
+        f"{plural(len(document.words), 'word')} of the document, less what other topics explain already."
+    )
+
+
+def _table(
+    document: _Document, found: _Sum, names: list[str], topic_words: Float64s, n: int, topic: int
+) -> TermTable:
+    """Return the words that carry the weight, and the topics that lower it; the column adds up to the weight."""
+    order = np.argsort(-found.words, kind="stable")[:n]
+    order = order[found.words[order] > 0]
+    total = topic_words.sum() or 1.0
+    rows: list[dict[str, Any]] = [
+        {
+            "word": names[at],
+            "term": float(found.words[at]),
+            "in document": float(document.counts[at]),
+            "tf-idf": float(document.weights[at]),
+            "% of topic": 100 * float(topic_words[document.words[at]] / total),
+        }
+        for at in order
+    ]
+    rows += [{"word": name, "term": value} for name, value in _other_terms(document, found, order, topic)]
+    decimals = {"term": 4, "tf-idf": 3, "% of topic": 2}
+    caption = "The terms add up to the weight of the topic in the document."
+    return TermTable("words", rows, decimals, caption)
+
+
+def _other_terms(
+    document: _Document, found: _Sum, order: NDArray[np.int64], topic: int
+) -> Iterator[tuple[str, float]]:
+    """Yield what is summed below the words: other words, other topics, what was not settled, and the weight."""
+    n_others = len(found.words) - len(order)
+    if n_others:
+        yield f"{n_others:,} other words", float(found.words.sum() - found.words[order].sum())
+    for other in np.flatnonzero(found.topics).tolist():
+        yield f"less topic {other}", float(found.topics[other])
+    if abs(found.rest) > 1e-6:
+        yield "not settled by the rounds", found.rest
+    yield f"weight of topic {topic}", float(document.factors[topic])
+
+
+def _passages(
+    job: TopicsJob, workspace: Workspace, document: _Document, weights: dict[str, float], asked: Asked
+) -> tuple[list[Passages], str]:
+    if not asked.n_passages:
+        return [], ""
+    heavy = dict(sorted(weights.items(), key=lambda one: -one[1])[: asked.n])
+    try:
+        lines = document_passages(
+            tokens_of(job, workspace),
+            document.number,
+            {word: weight for word, weight in heavy.items() if weight > 0},
+            n=asked.n_passages,
+        )
+    except (KeyError, FileNotFoundError):
+        return [], NO_TOKENS
+    return ([Passages("where they stand", lines)] if lines else []), ""

@@ -1,0 +1,55 @@
+"""The vectors of character n-grams that a workspace holds: their names there, and how they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from distembed.execution import compute
+from distembed.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from distembed.vectors.subwords import SubwordTable
+
+SUBWORDS = "subwords"
+"""The stage that learns them, and the section of the job file with its options."""
+SUBWORD_VECTORS, SUBWORD_MEAN, NGRAMS = "subword_vectors", "subword_mean", "ngrams"
+"""The outputs of that stage: the vectors, the mean vector, and the n-gram or bucket of each row."""
+
+
+def ngram_table(ngrams: tuple[str, ...] | None, buckets: np.ndarray | None, n_words: np.ndarray) -> pa.Table:
+    """Return the table of n-grams: of each row the n-gram or the bucket, and in how many words it occurs."""
+    names = {"ngram": pa.array(ngrams, pa.string())} if buckets is None else {"bucket": buckets}
+    return pa.table({**names, "n_words": n_words})
+
+
+def read_subwords(workspace: Workspace) -> SubwordTable:
+    """Return the vectors of n-grams that a workspace holds, in memory.
+
+    Raises
+    ------
+    KeyError
+        If the workspace has no such stage.
+    """
+    from distembed.vectors.subwords import SubwordTable  # noqa: PLC0415 - numba takes half a second
+
+    options = workspace.stages()[SUBWORDS].parameters[SUBWORDS]
+    rows = workspace.table(NGRAMS)
+    is_hashed = "bucket" in rows.column_names
+    return SubwordTable(
+        compute(workspace.array(SUBWORD_VECTORS)).T,
+        compute(workspace.array(SUBWORD_MEAN)),
+        min_n=options["min_n"],
+        max_n=options["max_n"],
+        ngrams=None if is_hashed else tuple(rows["ngram"].to_pylist()),
+        n_buckets=options["buckets"],
+        buckets=np.asarray(rows["bucket"]) if is_hashed else None,
+    )
+
+
+def vectors_use_subwords(workspace: Workspace) -> bool:
+    """Return whether the stage of the vectors was computed after that of the n-grams, and from it."""
+    done = workspace.stages()
+    return SUBWORDS in done and "vectors" in done and SUBWORDS in done["vectors"].inputs

@@ -1,0 +1,54 @@
+"""Print the scores of several vector files side by side, as they are and without their first component, in Markdown.
+
+``python -m tests.benchmarks.rival_table SETS NAME=FILE...`` scores the files on the words they all share: unknown words
+are left out, and known/total is shown. SETS is a folder or a file, or several with commas between them. A column
+"NAME, PC" has the mean and the first principal component of the whole file removed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import distembed as de
+from distembed.evaluation.words import compare
+
+EIGHT = (
+    "EN-WS-353-SIM", "EN-WS-353-REL", "EN-MEN-TR-3k", "EN-MTurk-287", "EN-RG-65", "EN-RW-STANFORD", "EN-TOEFL-80",
+    "EN-ESL-40",
+)  # fmt: skip
+SIX = EIGHT[:6]
+TASKS = ("similarity", "synonym", "analogy", "antonyms")
+
+
+def columns(files):
+    """Return the candidates by name, each as it is and without its first component."""
+    found = {}
+    for name, file in files:
+        vectors = de.WordVectors.load(file)
+        found |= {name: vectors, f"{name}, PC": vectors.postprocess(n_components_removed=1)}
+    return found
+
+
+def row(name, known, values):
+    best = max(values)
+    cells = [f"**{100 * v:.1f}**" if v == best else f"{100 * v:.1f}" for v in values]
+    print(f"| {name} | {known} | {' | '.join(cells)} |")
+
+
+def main(sets: str, *files: str) -> None:
+    scores = compare(columns(file.split("=", 1) for file in files), sets.split(","))
+    print(f"| x 100 | known/total | {' | '.join(scores)} |\n|---|---:|{'---:|' * len(scores)}")
+    values = {}
+    for of_metric in zip(*scores.values(), strict=True):
+        first = of_metric[0]
+        if first.task in TASKS:
+            values[first.set] = [score.value for score in of_metric]
+            row(f"{first.set}, {first.metric}", f"{first.known}/{first.total}", values[first.set])
+    for title, names in (("mean of the eight", EIGHT), ("mean of the six of similarity", SIX)):
+        row(title, "", np.mean([values[name] for name in names], axis=0).tolist())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

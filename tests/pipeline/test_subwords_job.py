@@ -1,0 +1,122 @@
+"""A PSDVec job that learns subwords: the same bytes however it is run, and a vector for any string."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distembed as de
+from distembed.pipeline.config import load_job
+from distembed.pipeline.context import read_vectors
+from distembed.pipeline.runner import plan_job
+
+from .conftest import run
+from .processes import start
+from .test_job_faults import stop_in
+
+ON = ("--set", "subwords.enabled=true")
+
+
+def finish(job: Path, workspace: Path, *words: str) -> str:
+    """Run the job to its vectors, and return the digest of the two stages."""
+    done = run("run", job, "--workspace", workspace, "--replace", "--until", "vectors", *words)
+    assert done.exit_code == 0, done.output
+    return de.Workspace.open(str(workspace)).digest(["subwords", "vectors"])
+
+
+@pytest.fixture(scope="module")
+def learned(
+    job: Path, finished: tuple[Path, str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """Return a workspace with subwords, and the digest of them and of the vectors."""
+    workspace = Path(shutil.copytree(finished[0], tmp_path_factory.mktemp("subwords") / "w"))
+    return workspace, finish(job, workspace, *ON)
+
+
+@pytest.fixture
+def own(learned: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the workspace with subwords."""
+    return Path(shutil.copytree(learned[0], tmp_path / "own"))
+
+
+def test_the_table_is_that_of_the_estimator(learned: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(str(learned[0]))
+    vocabulary, core = workspace.table("vocabulary"), workspace.array("core_vectors").compute()
+    model = de.SubwordMap().fit(
+        vocabulary["word"].to_pylist()[: len(core)], core, np.asarray(vocabulary["count"])[: len(core)]
+    )
+    table = read_vectors(workspace).subwords
+    assert table is not None
+    assert table.ngrams == model.ngrams_
+    np.testing.assert_array_equal(table.compose(["musicals", "語"]), model.transform(["musicals", "語"]))
+    facts = workspace.stages()["subwords"].facts
+    assert facts["n_ngrams"] == len(table)
+    assert facts["explained"] == pytest.approx(model.validation_score_)
+
+
+def test_workers_do_not_change_a_bit(job: Path, learned: tuple[Path, str], own: Path) -> None:
+    forgotten(own)
+    assert finish(job, own, *ON, "--set", "resources.workers=1") == learned[1]
+
+
+def test_a_run_killed_in_the_stage_ends_with_the_same_bytes(
+    job: Path, learned: tuple[Path, str], own: Path
+) -> None:
+    forgotten(own)
+    words = ("run", str(job), "--workspace", str(own), "--replace", *ON, "--until", "vectors")
+    stop_in("subwords", start(*words), own, signal.SIGKILL)
+    assert finish(job, own, *ON) == learned[1]
+
+
+def test_damage_is_named_and_repaired(job: Path, learned: tuple[Path, str], own: Path) -> None:
+    block = next((own / "arrays.zarr/subword_vectors").rglob("c/0/0"))
+    block.write_bytes(block.read_bytes()[:-9])
+    found = run("verify", job, "--workspace", own, *ON)
+    assert found.exit_code == 1
+    assert "subword_vectors" in found.output
+    assert finish(job, own, *ON) == learned[1]
+
+
+def test_without_subwords_the_vectors_are_as_before(
+    job: Path, finished: tuple[Path, str, str], own: Path
+) -> None:
+    """What an earlier run has learned is not taken for a part of this one."""
+    done = run("run", job, "--workspace", own, "--replace", "--until", "vectors")
+    assert done.exit_code == 0, done.output
+    before, after = (de.Workspace.open(str(place)) for place in (finished[0], own))
+    assert after.digest(["vectors"]) == before.digest(["vectors"])
+    assert read_vectors(after).subwords is None
+
+
+def test_hashed_ngrams_are_stored_by_their_buckets(job: Path, own: Path) -> None:
+    finish(job, own, *ON, "--set", "subwords.buckets=500")
+    table = read_vectors(de.Workspace.open(str(own))).subwords
+    assert table is not None
+    assert (table.n_buckets, table.ngrams) == (500, None)
+    assert de.Workspace.open(str(own)).stages()["subwords"].facts["n_collisions"] > 0
+
+
+def test_plan_and_memory(job: Path, learned: tuple[Path, str]) -> None:
+    with_subwords = load_job(job, settings=ON[1:], workspace=str(learned[0]))
+    plan = plan_job(with_subwords)
+    assert list(plan.stages)[4:7] == ["core", "subwords", "vectors"]
+    assert "subwords" not in plan_job(load_job(job)).stages
+    facts = de.Workspace.open(str(learned[0])).stages()["subwords"].facts
+    assert facts["peak_process_bytes"] <= plan.process_bytes(plan.job.resources.n_workers)
+
+
+def test_lengths_that_fall_are_refused(job: Path, tmp_path: Path) -> None:
+    done = run("plan", job, "--workspace", tmp_path / "w", *ON, "--set", "subwords.min_n=7")
+    assert done.exit_code == 2
+    assert "min_n is 7 and max_n is 6" in done.output
+
+
+def forgotten(workspace: Path) -> None:
+    """Remove what the two stages have committed and stored."""
+    for stage in ("subwords", "vectors"):
+        shutil.rmtree(workspace / "manifest" / stage)
+        (workspace / "manifest" / f"{stage}.json").unlink()
