@@ -83,7 +83,7 @@ def evaluate(
     """
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.sentence_files import find_sentence_sets, without_sentences
+    from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
     from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
@@ -93,7 +93,7 @@ def evaluate(
     sets = tuple(locate(path, Path()) for path in sets)
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
     sentences = find_sentence_sets(sets)
-    word_sets = without_sentences(sets, sentences)
+    word_sets = with_word_sets(sets, sentences)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     if word_sets:
         scores = evaluation.compare(

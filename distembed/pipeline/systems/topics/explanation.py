@@ -31,6 +31,9 @@ from distembed.storage.workspace import Workspace
 
 Float64s = NDArray[np.float64]
 
+TOPICS_SHOWN = 3
+"""Other topics that have a line of their own: those that explain most of the document already."""
+
 
 class _Document(NamedTuple):
     """A document as the factorization has it.
@@ -198,8 +201,11 @@ def _other_terms(
     n_others = len(found.words) - len(order)
     if n_others:
         yield f"{n_others:,} other words", float(found.words.sum() - found.words[order].sum())
-    for other in np.flatnonzero(found.topics).tolist():
+    largest = np.argsort(found.topics, kind="stable")[:TOPICS_SHOWN]
+    for other in largest[found.topics[largest] < 0].tolist():
         yield f"less topic {other}", float(found.topics[other])
+    if left := float(found.topics.sum() - found.topics[largest].sum()):
+        yield "less the other topics", left
     if abs(found.rest) > 1e-6:
         yield "not settled by the rounds", found.rest
     yield f"weight of topic {topic}", float(document.factors[topic])
