@@ -5,7 +5,7 @@ figures are inline SVG, styles are inline, and a content security policy says so
 equal bytes, so a report can be compared and cached like any other output of a job.
 """
 
-from distembed.pipeline.report.figures import bar_chart, histogram, line_chart
+from distembed.pipeline.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
 from distembed.pipeline.report.maps import scatter_map, word_map
 from distembed.pipeline.report.measures import (
     count_sparsity,
@@ -13,18 +13,22 @@ from distembed.pipeline.report.measures import (
     objective_curve,
     zipf_curve,
 )
-from distembed.pipeline.report.page import Section, group, paragraph, render_report
+from distembed.pipeline.report.page import Section, folded, group, paragraph, render_report
 from distembed.pipeline.report.run import Stage, invitation, parameter_table, stage_rows, stage_table, ways_on
+from distembed.pipeline.report.scores import score_sections
 from distembed.pipeline.report.tables import neighbor_table, score_table, table, three_decimals
 
 __all__ = [
+    "Interval",
     "Section",
     "Stage",
     "bar_chart",
     "count_sparsity",
     "eigenvalue_spectrum",
+    "folded",
     "group",
     "histogram",
+    "interval_chart",
     "invitation",
     "line_chart",
     "neighbor_table",
@@ -33,6 +37,7 @@ __all__ = [
     "parameter_table",
     "render_report",
     "scatter_map",
+    "score_sections",
     "score_table",
     "stage_rows",
     "stage_table",

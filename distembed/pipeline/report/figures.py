@@ -6,7 +6,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from html import escape
@@ -38,7 +38,7 @@ Scale = Literal["linear", "log"]
 INK, MUTED, RULE, SURFACE = (THEME[role][0] for role in ("ink", "muted", "rule", "surface"))
 COLORS = [light for role, (light, _) in THEME.items() if role.startswith("c")]
 WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
-FONT_SIZE = 9.0
+FONT_SIZE = 10.0
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
 _MAX_KEY = 32  # characters of a name in the key of a line chart
@@ -391,3 +391,74 @@ def bar_chart(
     size = (WIDE[0], 0.9 + 0.3 * len(names))
     full = f"{caption} Length of a bar: {xlabel}.".strip()
     return Section(title, html_figure(draw, alt=alt, caption=full, size=size))
+
+
+class Interval(NamedTuple):
+    """A value of a chart of intervals.
+
+    Attributes
+    ----------
+    name : str
+        The line that it stands on.
+    value : float
+    ends : pair of float, or None
+        The interval around the value.
+    group : str
+        What its color says.
+    """
+
+    name: str
+    value: float
+    ends: tuple[float, float] | None = None
+    group: str = ""
+
+
+def interval_chart(rows: Iterable[Interval], title: str, *, xlabel: str, caption: str = "") -> Section:
+    """Draw values as dots with their intervals, a line for each name, a color for each group, in the order given."""
+    known = [row for row in rows if math.isfinite(row.value)]
+    if not known:
+        return Section(title, paragraph("Nothing to draw: no value is known."))
+    groups = list(dict.fromkeys(row.group for row in known))
+    heights, ticks = _lines_of(known)
+
+    def draw(axes: Any) -> None:
+        for place, group in enumerate(groups):
+            own = [i for i, row in enumerate(known) if row.group == group]
+            _draw_intervals(
+                axes, [known[i] for i in own], [heights[i] for i in own], [*COLORS, MUTED][min(place, 8)]
+            )
+        _dress(axes, xlabel, "", "linear", "linear")
+        axes.set_yticks(list(ticks.values()), [short(name, _MAX_KEY) for name in ticks], color=INK)
+        axes.set_ylim(max(heights) + 0.6, -0.6)
+        axes.set_xlim(left=min(0.0, *(row.value - 0.05 for row in known)))  # long intervals are cut
+        axes.grid(visible=False, axis="y")
+        if len(groups) > 1:
+            axes.figure.legend(loc="outside lower center", ncols=3)
+
+    ends = "; ".join(f"{short(row.name)} {row.group} {format_number(row.value)}" for row in known)
+    key = 0.2 * -(-len(groups) // 3) if len(groups) > 1 else 0.0
+    size = (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key)
+    full = f"{caption} Across: {xlabel}.".strip()
+    return Section(title, html_figure(draw, alt=f"{title}. {xlabel}: {ends}", caption=full, size=size))
+
+
+def _lines_of(rows: Sequence[Interval]) -> tuple[list[float], dict[str, float]]:
+    """Return the height of each value, and of each name: the values of one name stand close to each other."""
+    own: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        own.setdefault(row.name, []).append(i)
+    heights, ticks, level = [0.0] * len(rows), {}, 0.0
+    for name, members in own.items():
+        for place, i in enumerate(members):
+            heights[i] = level + 0.6 * place
+        ticks[name] = level + 0.3 * (len(members) - 1)
+        level += 0.6 * (len(members) - 1) + 1
+    return heights, ticks
+
+
+def _draw_intervals(axes: Any, rows: list[Interval], heights: list[float], color: str) -> None:
+    """Draw the dots of one group at some heights, and a line from end to end of each interval."""
+    for row, height in zip(rows, heights, strict=True):
+        if row.ends is not None:
+            axes.plot(row.ends, (height, height), color=color, linewidth=1.6, alpha=0.45)
+    axes.plot([row.value for row in rows], heights, "o", color=color, label=rows[0].group or None)

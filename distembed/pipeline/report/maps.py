@@ -158,7 +158,8 @@ def _box(spot: _Spot) -> Floats:
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in spot.text)
     width = (0.58 * (len(spot.text) - wide) + 1.02 * wide) * (FONT_SIZE - 1) + 2
     left = spot.x - {"left": 0.0, "center": width / 2, "right": width}[spot.align]
-    return np.array([left, spot.y - 5.5, left + width, spot.y + 5.5])
+    half = 0.69 * (FONT_SIZE - 1)
+    return np.array([left, spot.y - half, left + width, spot.y + half])
 
 
 def _key_boxes(key: Collection[str], size: Floats) -> Floats:

@@ -78,6 +78,11 @@ def paragraph(text: str) -> str:
     return f'<p class="note">{escaped(text)}</p>'
 
 
+def folded(summary: str, html: str) -> str:
+    """Return trusted markup that a reader unfolds by its summary, plain text."""
+    return f"<details><summary>{escaped(summary)}</summary>\n{html}\n</details>"
+
+
 def finite_values(values: ArrayLike) -> Floats:
     """Return the finite values of an array of any shape, float64."""
     array = np.asarray(values, dtype=np.float64).ravel()
@@ -124,7 +129,7 @@ dd{{margin:0;font-size:1.05rem;font-weight:600;overflow-wrap:anywhere}}
 figure{{margin:0 0 1.5rem}}
 figcaption{{margin-top:.5rem;max-width:46rem}}
 .scroll{{overflow-x:auto}}
-svg{{display:block;width:100%;min-width:28rem;max-width:46rem;height:auto;
+svg{{display:block;width:100%;min-width:28rem;max-width:42rem;height:auto;
  stroke-linejoin:round;stroke-linecap:butt;font-family:inherit}}
 svg text{{white-space:pre;paint-order:stroke;stroke:var(--surface);stroke-width:2px}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums lining-nums}}
@@ -137,6 +142,8 @@ tbody th{{font-weight:600;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap;padding-right:1.1rem}}
 .near{{max-width:none}}
 .near span{{display:inline-block;margin-right:1rem}}
+summary{{cursor:pointer;color:var(--c0);margin:.75rem 0}}
+code{{font-size:.95em;overflow-wrap:anywhere}}
 small{{color:var(--muted);font-size:.8em}}
 @media screen and (max-width:32rem){{
  svg{{min-width:0}}

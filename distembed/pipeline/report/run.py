@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from distembed.display import plural
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.explorer import kept
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.report.figures import bar_chart
-from distembed.pipeline.report.page import Section, escaped, group
+from distembed.pipeline.report.page import Section, escaped, folded, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
@@ -49,7 +50,9 @@ def stage_table(stages: Iterable[Row], *, title: str = "Time and memory") -> Sec
 def parameter_table(job: Mapping[str, Any], *, title: str = "Parameters") -> Section:
     """Show the settings of a job; nested tables are written with dots, as in TOML."""
     rows = [{"setting": key, "value": value} for key, value in _flat(job)]
-    return table(title, rows, formats={"value": _setting}, caption="As run, with every default filled in.")
+    caption = "As run, with every default filled in."
+    whole = table(title, rows, formats={"value": _setting}, caption=caption)
+    return Section(title, folded(plural(len(rows), "setting"), whole.html))
 
 
 def _flat(job: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from distembed.evaluation import bias
 from distembed.evaluation import words as evaluation
-from distembed.evaluation.scoring import Score
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.psdvec import stages
@@ -92,10 +91,10 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
-        _score_section(read_scores(workspace, stages.SCORES)),
-        *bias_audit(job, vectors),
-        report.neighbor_table(neighbors(job, workspace, vectors)),
+        report.score_sections(read_scores(workspace, stages.SCORES)),
         *_map(vectors, drawn),
+        report.neighbor_table(neighbors(job, workspace, vectors)),
+        *bias_audit(job, vectors),
         report.objective_curve(np.asarray(workspace.table("objective")["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(workspace.table("eigenvalues")["eigenvalue"])),
         report.zipf_curve(counts),
@@ -113,24 +112,6 @@ def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
     return [
         report.word_map(drawn, vectors[drawn], title=title, method="tsne", max_words=len(drawn), noun=noun)
     ]
-
-
-def _score_section(scores: list[Score]) -> report.Section:
-    """Show the scores; the policy, the same for all, stands once in the title."""
-    policies = ", ".join(dict.fromkeys(score.policy for score in scores))
-    rows = [
-        {
-            "set": score.set,
-            "task": score.task,
-            "metric": score.metric,
-            "value": score.value,
-            "known": score.known,
-            "total": score.total,
-            "interval": score.interval,
-        }
-        for score in scores
-    ]
-    return report.score_table(rows, title=f"Evaluation ({policies})" if policies else "Evaluation")
 
 
 def bias_audit(job: PSDVecJob, vectors: WordVectors) -> list[report.Section]:

@@ -316,5 +316,6 @@ SYSTEM = System(
     stages,
     pair_sizes,
     "distembed.pipeline.systems.psdvec.report",
+    inference="distembed.pipeline.systems.psdvec.inference",
     explanation="distembed.pipeline.systems.psdvec.explanation",
 )
