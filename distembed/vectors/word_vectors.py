@@ -446,7 +446,9 @@ class WordVectors:
             for known in self._words
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
-        return list(dict.fromkeys(cases) | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS])))[:3]
+        return list(
+            dict.fromkeys(cases) | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS]))
+        )[:3]
 
 
 def lowered_rows(words: Sequence[str]) -> dict[str, int]:
