@@ -125,7 +125,7 @@ def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path:
     assert 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled' in refused.output
     done = run("run", job, "--workspace", own, "--replace", *ON, *composed)
     assert done.exit_code == 0, done.output
-    (score,) = read_scores(de.Workspace.open(str(own)), "scores")
+    (score,) = read_scores(de.Workspace.open(str(own)), "evaluation.json")
     assert score.composed
     assert score.known + score.composed == score.total == 3
 
