@@ -66,7 +66,7 @@ def test_the_directions_of_the_spelling_are_added_with_their_weight(
     plain, spelled, before = (de.Workspace.open(str(place)) for place in (own, learned[0], finished[0]))
     assert plain.digest(["vectors"]) == before.digest(["vectors"])
     assert plain.digest(["subwords"]) == spelled.digest(["subwords"])
-    expected, found = read_vectors(plain).with_spelling(1.0), read_vectors(spelled)
+    expected, found = read_vectors(plain).with_spelling(0.6), read_vectors(spelled)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
     np.testing.assert_allclose(found["musicalses"], expected["musicalses"], atol=1e-6)
 
