@@ -20,7 +20,7 @@ from distembed.pipeline.export.tables import MakeTable
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.sections import Job
-from distembed.pipeline.words.subwords import read_subwords, vectors_use_subwords
+from distembed.pipeline.words.subwords import table_of_vectors
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
@@ -170,8 +170,8 @@ def read_vectors(workspace: Workspace) -> WordVectors:
         raise ValueError(
             f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
         )
-    subwords = read_subwords(workspace) if vectors_use_subwords(workspace) else None
-    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(vectors), subwords=subwords)
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    return WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
 
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:

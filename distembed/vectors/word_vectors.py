@@ -19,6 +19,7 @@ from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import make_keyed_vectors, read_keyed_vectors
+from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
 
@@ -372,6 +373,37 @@ class WordVectors:
                 cleaned[part] = centered - (centered @ top) @ top.T
         table = self._subwords and self._subwords.projected(mean, top)
         return WordVectors(self._words, cleaned, subwords=table)
+
+    def with_spelling(self, weight: float = 1.0) -> WordVectors:
+        r"""Return vectors to whose directions those of their spelling are added.
+
+        .. math:: v'_w = \frac{v_w - m}{\|v_w - m\|} + \alpha \frac{s_w - m}{\|s_w - m\|}
+
+        s is what the table of n-grams composes of a word and m its mean vector. Words that are spelled alike
+        come nearer to each other: inflected forms most of all, and rare words, of which their contexts say little.
+        A word that has no row is composed as ``s - m``.
+
+        Parameters
+        ----------
+        weight : float
+            alpha, 0 or more.
+
+        Raises
+        ------
+        ValueError
+            If the vectors have no table of n-grams, or one whose vectors are divided by their lengths.
+        """
+        table = self._subwords
+        if table is None or table.normalized or weight < 0:
+            raise ValueError(
+                f"the vectors have {table!r} for their spelling and weight is {weight}: give vectors with a table of "
+                "n-grams that is not normalized, such as `SubwordMap.table_`, and a weight of 0 or more"
+            )
+        added = np.empty_like(self._vectors)
+        for part in self._blocks():
+            composed = table.compose(self._words[part])
+            added[part] = add_spelling(self._vectors[part], composed, table.mean, weight=weight)
+        return WordVectors(self._words, added, subwords=table.centered())
 
     def _mean(self) -> NDArray[np.float64]:
         return sum(self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()) / len(self)

@@ -53,10 +53,23 @@ def test_the_table_is_that_of_the_estimator(learned: tuple[Path, str]) -> None:
     table = read_vectors(workspace).subwords
     assert table is not None
     assert table.ngrams == model.ngrams_
-    np.testing.assert_array_equal(table.compose(["musicals", "語"]), model.transform(["musicals", "語"]))
+    strings = ["musicals", "語"]
+    np.testing.assert_allclose(table.compose(strings), model.transform(strings) - model.mean_, atol=1e-6)
     facts = workspace.stages()["subwords"].facts
     assert facts["n_ngrams"] == len(table)
     assert facts["explained"] == pytest.approx(model.validation_score_)
+
+
+def test_the_directions_of_the_spelling_are_added_with_their_weight(
+    job: Path, finished: tuple[Path, str, str], learned: tuple[Path, str], own: Path
+) -> None:
+    finish(job, own, *ON, "--set", "subwords.weight=0")
+    plain, spelled, before = (de.Workspace.open(str(place)) for place in (own, learned[0], finished[0]))
+    assert plain.digest(["vectors"]) == before.digest(["vectors"])
+    assert plain.digest(["subwords"]) == spelled.digest(["subwords"])
+    expected, found = read_vectors(plain).with_spelling(0.6), read_vectors(spelled)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
+    np.testing.assert_allclose(found["musicalses"], expected["musicalses"], atol=1e-6)
 
 
 def test_workers_do_not_change_a_bit(job: Path, learned: tuple[Path, str], own: Path) -> None:

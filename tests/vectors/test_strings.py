@@ -76,6 +76,26 @@ def test_postprocessing_treats_composed_vectors_as_rows(stringy):
         stringy.normalized().postprocess()
 
 
+def test_directions_of_the_spelling_are_added(stringy):
+    mean = stringy.subwords.mean.astype(float)
+    added = stringy.with_spelling(0.5)
+    for word in stringy.words:
+        own = stringy[word] - mean
+        spelled = plainly_composed(stringy.subwords, word) - mean
+        expected = own / np.linalg.norm(own) + 0.5 * spelled / (np.linalg.norm(spelled) or 1)
+        assert np.allclose(added[word], expected, atol=1e-5)
+    for word in UNKNOWN:
+        assert np.allclose(added[word], stringy[word] - mean, atol=1e-6)
+    assert np.allclose(stringy.with_spelling(0).norms, 1, atol=1e-6)
+
+
+def test_spelling_that_cannot_be_added(stringy):
+    bare = WordVectors(stringy.words, stringy.vectors)
+    for vectors, weight in ((stringy, -1), (stringy.normalized(), 1), (bare, 1)):
+        with pytest.raises(ValueError, match="weight of 0 or more"):
+            vectors.with_spelling(weight)
+
+
 def test_fewer_and_more_rows_keep_the_table(stringy):
     few = stringy.head(2)
     assert np.array_equal(few["running"], stringy.subwords.compose(["running"])[0])

@@ -41,9 +41,14 @@ class SubwordsSection(Section):
     ----------
     enabled : bool
         Whether they are learned. Words outside the vocabulary are then answered by their n-grams.
+    weight : float
+        The weight, against a word's own direction, of the direction of its n-grams, which is added to it: see
+        `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies
+        of inflected forms, and similarity from 1 on the worse (tests/benchmarks/SUBWORDS.md).
     """
 
     enabled: bool = False
+    weight: float = Field(default=0.6, ge=0)
     min_n: int = OPTION
     max_n: int = OPTION
     buckets: int | None = OPTION
