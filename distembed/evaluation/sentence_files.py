@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.evaluation.wordsets import look_for_word_sets
+
 SUFFIXES = (".tsv", ".tsv.xz")
 PARTS = ("train", "dev", "test")
 
@@ -67,9 +69,15 @@ def find_sentence_sets(paths: Iterable[str | Path]) -> FoundSentences:
     return FoundSentences([*pairs, *_joined(texts)], frozenset(read))
 
 
-def without_sentences(paths: Iterable[str | Path], found: FoundSentences) -> list[Path]:
-    """Return the paths at which there is anything but the files of sentences that were found."""
-    return [path for path in map(Path, paths) if not path.exists() or set(_files_at(path)) - found.files]
+def with_word_sets(paths: Iterable[str | Path], found: FoundSentences) -> list[Path]:
+    """Return the paths at which there are word sets too, beside the sentences that were found.
+
+    Raises
+    ------
+    WordSetError, FileNotFoundError
+        As `look_for_word_sets`, which passes over the files of sentences.
+    """
+    return [path for path in map(Path, paths) if look_for_word_sets(path, besides=found.files).sets]
 
 
 def read_sentences(path: Path) -> SentenceSet | None:

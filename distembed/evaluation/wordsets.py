@@ -136,6 +136,8 @@ WordSet = (
     | RelationSet
     | AntonymSet
 )
+ASK_ALL_WORDS = (AnalogySet, AntonymSet)
+"""Sets whose scores depend on all words of the vectors, and not only on those of the set."""
 Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
 
@@ -231,10 +233,10 @@ def read_word_set(path: str | Path) -> WordSet:
 
 def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
     if not path.is_dir():
-        return FoundSets([read_word_set(path)], [])
+        return FoundSets([] if path in besides else [read_word_set(path)], [])
     found = FoundSets([], [])
-    files = (file for file in path.rglob("*") if file.is_file() and file not in besides)
-    for file in sorted(file for file in files if file.name[0] != "."):
+    files = {file for file in path.rglob("*") if file.is_file() and file.name[0] != "."}
+    for file in sorted(files - set(besides)):
         name = file.relative_to(path)
         if "crosslingual" in name.parts:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
@@ -244,7 +246,7 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
             found.passed_over.append(f"{name} (of no known format)")
         else:
             found.sets.append(word_set)
-    if not found.sets:
+    if not found.sets and not files & set(besides):
         passed = f", only {', '.join(found.passed_over[:3])}" if found.passed_over else ""
         raise WordSetError(f"{path} holds no evaluation set{passed}; the formats are in {FORMATS_PAGE}")
     return found

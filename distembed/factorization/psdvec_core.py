@@ -138,9 +138,7 @@ def _core_problem(
 ) -> tuple[da.Array, CoreProblem]:
     """Return the sparse part of A_1 and the input of the rounds, all lazy."""
     pairs = _pairs_of_core(counts, row_totals, word_counts, rounds.checkpoint)
-    off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
-    cutoff = weight_cutoff(counts, rounds.weight_cutoff, corner=corner_count(counts))
-    weighting = weighting_of(rounds.smoothing, cutoff, largest_count(off))
+    weighting = core_weighting(counts, rounds.smoothing, rounds.weight_cutoff)
     problem = CoreProblem(
         symmetric_weights(pairs, weighting),
         symmetric_target(pairs, weighting),
@@ -148,6 +146,13 @@ def _core_problem(
         weighting,
     )
     return first_sparse_part(pairs, weighting), problem
+
+
+def core_weighting(counts: da.Array, smoothing: float, rule: CutoffRule) -> PairWeighting:
+    """Return how the counts of core words, a Dask array (n, n) of csr_array row blocks, become weights."""
+    off = map_blocks(_block_off_diagonal, counts, dtype=counts.dtype, meta=empty_csr(counts.dtype))
+    cutoff = weight_cutoff(counts, rule, corner=corner_count(counts))
+    return weighting_of(smoothing, cutoff, largest_count(off))
 
 
 def _keep_problem(problem: CoreProblem, checkpoint: Checkpoint) -> CoreProblem:

@@ -34,6 +34,7 @@ from distembed.options import (
 )
 from distembed.validation import checked_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
+    add_spelling,
     averaging_rows,
     hash_buckets,
     number_slices,
@@ -320,6 +321,34 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         ).sum(axis=1)
         return float(1 - errors / total) if total > 0 else float("nan")
+
+
+def with_spelling(vectors: da.Array, composed: Floats, center: Floats, *, weight: float) -> da.Array:
+    """Return vectors with the directions of their spelling added, lazily: `WordVectors.with_spelling` by row blocks.
+
+    Parameters
+    ----------
+    vectors : Dask array (n, d)
+    composed : (n, d) array
+        What a table of n-grams composes of the words.
+    center : (d,) array
+        The mean vector of the table.
+    weight : float
+        alpha.
+
+    Returns
+    -------
+    Dask array (n, d) float32
+    """
+    return map_blocks(
+        add_spelling,
+        vectors,
+        da.from_array(composed, chunks=vectors.chunks),
+        center=center,
+        weight=weight,
+        dtype=np.float32,
+        meta=np.empty((0, 0), np.float32),
+    )
 
 
 def find_ngrams(

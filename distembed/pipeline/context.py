@@ -20,7 +20,7 @@ from distembed.pipeline.export.tables import MakeTable
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.sections import Job
-from distembed.pipeline.words.subwords import read_subwords, vectors_use_subwords
+from distembed.pipeline.words.subwords import table_of_vectors
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
@@ -86,7 +86,7 @@ class System(NamedTuple):
     module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
     `explorer` names the module whose `items` are what the page to explore shows.
-    `inference` names the module whose `inferred_table` makes the table of documents that a job has not seen.
+    `inference` names the module whose `infer` writes what a job says of texts that it has not seen.
     `explanation` names the module whose `explain` gives the reasons of one result.
     """
 
@@ -170,8 +170,8 @@ def read_vectors(workspace: Workspace) -> WordVectors:
         raise ValueError(
             f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
         )
-    subwords = read_subwords(workspace) if vectors_use_subwords(workspace) else None
-    return WordVectors(workspace.table("vocabulary")["word"].to_pylist(), compute(vectors), subwords=subwords)
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    return WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
 
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:

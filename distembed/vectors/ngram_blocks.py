@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from distembed.linalg.csr import unit_rows
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -186,6 +188,26 @@ def _slots(n_keys: int) -> Int32s:
     if n_keys >= 1 << 30:
         raise ValueError(f"there are {n_keys:,} n-grams: give fewer words, or words of fewer characters")
     return np.full(1 << max(4, int(2 * n_keys).bit_length()), -1, np.int32)
+
+
+def add_spelling(
+    vectors: NDArray[np.floating], composed: NDArray[np.floating], center: ArrayLike, *, weight: float
+) -> NDArray[np.float32]:
+    r"""Return the directions of vectors with those of their composed vectors added, float32 (n, d).
+
+    .. math:: \frac{v_w - m}{\|v_w - m\|} + \alpha \frac{s_w - m}{\|s_w - m\|}
+
+    Parameters
+    ----------
+    vectors, composed : (n, d) arrays
+        v and s. A row that is equal to m has no direction and adds nothing.
+    center : (d,) array
+        m.
+    weight : float
+        alpha.
+    """
+    middle = np.asarray(center, np.float64)
+    return np.asarray(unit_rows(vectors - middle) + weight * unit_rows(composed - middle), np.float32)
 
 
 @njit(cache=True, nogil=True)

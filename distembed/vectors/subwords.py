@@ -144,6 +144,10 @@ class SubwordTable:
         vectors = self.vectors - ((self.vectors @ directions) @ directions.T).astype(np.float32)
         return replace(self, mean=mean - (mean @ directions) @ directions.T, vectors=vectors)
 
+    def centered(self) -> SubwordTable:
+        """Return the table whose mean vector is zero: it composes ``s - m``, and zero where no n-gram is known."""
+        return replace(self, mean=np.zeros_like(self.mean))
+
     def hashed(self, n_buckets: int) -> SubwordTable:
         """Return the table with n-grams hashed into buckets, in which those that meet share the mean of their vectors.
 

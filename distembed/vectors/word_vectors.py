@@ -19,6 +19,7 @@ from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import make_keyed_vectors, read_keyed_vectors
+from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
 
@@ -216,7 +217,9 @@ class WordVectors:
         n_known, n_ngrams = int(self._subwords.n_known([word])[0]), int(self._subwords.n_ngrams([word])[0])
         if not n_known:
             return f"the mean vector: none of its {plural(n_ngrams, 'n-gram')} is known"
-        return f"composed from {n_known} of {plural(n_ngrams, 'n-gram')}"
+        case = self._other_case(word)[:1]
+        known = f"; {case[0]!r} has a vector of its own" if case else ""
+        return f"composed from {n_known} of {plural(n_ngrams, 'n-gram')}{known}"
 
     @overload
     def index(self, words: str, *, ignore_case: bool = False) -> int: ...  # type: ignore[overload-overlap]
@@ -371,6 +374,37 @@ class WordVectors:
         table = self._subwords and self._subwords.projected(mean, top)
         return WordVectors(self._words, cleaned, subwords=table)
 
+    def with_spelling(self, weight: float = 1.0) -> WordVectors:
+        r"""Return vectors to whose directions those of their spelling are added.
+
+        .. math:: v'_w = \frac{v_w - m}{\|v_w - m\|} + \alpha \frac{s_w - m}{\|s_w - m\|}
+
+        s is what the table of n-grams composes of a word and m its mean vector. Words that are spelled alike
+        come nearer to each other: inflected forms most of all, and rare words, of which their contexts say little.
+        A word that has no row is composed as ``s - m``.
+
+        Parameters
+        ----------
+        weight : float
+            alpha, 0 or more.
+
+        Raises
+        ------
+        ValueError
+            If the vectors have no table of n-grams, or one whose vectors are divided by their lengths.
+        """
+        table = self._subwords
+        if table is None or table.normalized or weight < 0:
+            raise ValueError(
+                f"the vectors have {table!r} for their spelling and weight is {weight}: give vectors with a table of "
+                "n-grams that is not normalized, such as `SubwordMap.table_`, and a weight of 0 or more"
+            )
+        added = np.empty_like(self._vectors)
+        for part in self._blocks():
+            composed = table.compose(self._words[part])
+            added[part] = add_spelling(self._vectors[part], composed, table.mean, weight=weight)
+        return WordVectors(self._words, added, subwords=table.centered())
+
     def _mean(self) -> NDArray[np.float64]:
         return sum(self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()) / len(self)
 
@@ -432,17 +466,21 @@ class WordVectors:
         )
         return f"the word {word!r} has no vector among {len(self)} words; {advice}"
 
+    def _other_case(self, word: str) -> list[str]:
+        """Return the forms of a word in another case that are known."""
+        return [form for form in (word.lower(), word.capitalize(), word.upper()) if form in self]
+
     def _spelled_like(self, word: str) -> list[str]:
         """Return up to three words of similar spelling: first in another case, then with the same beginning."""
-        cases = dict.fromkeys(
-            form for form in (word.lower(), word.capitalize(), word.upper()) if form in self
-        )
+        cases = self._other_case(word)
         similar = [
             known
             for known in self._words
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
-        return list(cases | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS])))[:3]
+        return list(
+            dict.fromkeys(cases) | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS]))
+        )[:3]
 
 
 def lowered_rows(words: Sequence[str]) -> dict[str, int]:

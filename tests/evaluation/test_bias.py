@@ -168,6 +168,13 @@ def test_the_command_prints_a_table(tmp_path):
     assert "absent.toml" in absent.output
 
 
+def test_vectors_of_another_language_are_told_so(tmp_path):
+    de.WordVectors(["der", "die"], np.eye(2)).save(tmp_path / "german.txt")
+    done = run("weat", tmp_path / "german.txt")
+    assert done.exit_code == 1
+    assert "no test is answered: each needs 80% of the words" in done.output
+
+
 def test_the_report_shows_the_tests_that_are_answered():
     [section] = bias_audit(PSDVecJob.model_construct(evaluation=EvaluationSection()), drawn_vectors())
     assert section.title == "Bias audit"

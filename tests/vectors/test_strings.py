@@ -48,6 +48,7 @@ def test_unknown_words_have_neighbors_similarities_and_analogies(stringy):
 def test_where_a_vector_comes_from_is_told(stringy):
     assert stringy.describe("king") == "row 0 of 10 words"
     assert stringy.describe("kings") == "composed from 4 of 14 n-grams"
+    assert stringy.describe("King") == "composed from 2 of 10 n-grams; 'king' has a vector of its own"
     assert stringy.describe("Ωμ") == "the mean vector: none of its 3 n-grams is known"
     assert "has no vector among 10 words" in WordVectors(stringy.words, stringy.vectors).describe("kings")
 
@@ -73,6 +74,26 @@ def test_postprocessing_treats_composed_vectors_as_rows(stringy):
     assert np.allclose(unit, cleaned[UNKNOWN] / np.linalg.norm(cleaned[UNKNOWN], axis=1)[:, None], atol=1e-6)
     with pytest.raises(ValueError, match="remove mean and components first"):
         stringy.normalized().postprocess()
+
+
+def test_directions_of_the_spelling_are_added(stringy):
+    mean = stringy.subwords.mean.astype(float)
+    added = stringy.with_spelling(0.5)
+    for word in stringy.words:
+        own = stringy[word] - mean
+        spelled = plainly_composed(stringy.subwords, word) - mean
+        expected = own / np.linalg.norm(own) + 0.5 * spelled / (np.linalg.norm(spelled) or 1)
+        assert np.allclose(added[word], expected, atol=1e-5)
+    for word in UNKNOWN:
+        assert np.allclose(added[word], stringy[word] - mean, atol=1e-6)
+    assert np.allclose(stringy.with_spelling(0).norms, 1, atol=1e-6)
+
+
+def test_spelling_that_cannot_be_added(stringy):
+    bare = WordVectors(stringy.words, stringy.vectors)
+    for vectors, weight in ((stringy, -1), (stringy.normalized(), 1), (bare, 1)):
+        with pytest.raises(ValueError, match="weight of 0 or more"):
+            vectors.with_spelling(weight)
 
 
 def test_fewer_and_more_rows_keep_the_table(stringy):

@@ -1,4 +1,4 @@
-"""The command for documents that a job has not seen: `distembed infer`."""
+"""The command for texts that a job has not seen: `distembed infer`."""
 
 from __future__ import annotations
 
@@ -16,22 +16,45 @@ from distembed.pipeline.terminal import shown, write
     "target",
     required=True,
     metavar="FILE",
-    help="The end of its name says the format: .parquet .csv .tsv .npy (text also .gz .bz2 .xz).",
+    help="The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
+    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz).",
+)
+@click.option(
+    "--words",
+    "words",
+    metavar="FILE",
+    help="The words that get a vector, one per line; by default all words of FILES that the job lacks.",
+)
+@click.option(
+    "--min-count",
+    type=click.IntRange(min=1),
+    help="The fewest occurrences of a new word in FILES.  [default: the job's own; 1 with --words]",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="CORPUS.KEY=VALUE", help="Read FILES otherwise than the job."
 )
 @one_sentence
-def infer(workspace: str, files: tuple[str, ...], target: str, settings: tuple[str, ...]) -> None:
-    """Write the topics of new documents: one row per document of FILES, as `export` writes those of the job.
+def infer(
+    workspace: str,
+    files: tuple[str, ...],
+    target: str,
+    words: str | None,
+    min_count: int | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Write what a finished job says of new texts: the topics of their documents, or vectors for their words.
 
-    WORKSPACE is that of a finished topics job, or its job file. FILES are files, globs or folders of any kind that a
-    job reads; they are read with the options of the job's [corpus], which --set corpus.text_field=body changes.
+    WORKSPACE is that of a finished topics or psdvec job, or its job file. FILES are files, globs or folders of any kind
+    that a job reads; they are read with the options of the job's [corpus], which --set corpus.text_field=body changes.
+
+    Of a topics job the file has one row per document of FILES, as `export` writes those of the job. Of a psdvec job it
+    has the words of the job with their vectors, and after them the new words of FILES, solved against the core words.
     """
-    from distembed.pipeline.export.job import infer_topics
+    from distembed.pipeline.export.inference import NewTexts, infer_job
     from distembed.pipeline.runner import open_job
 
-    write(shown(infer_topics(open_job(workspace, settings=settings), files, target)))
+    texts = NewTexts(files, target, words, min_count)
+    write(shown(infer_job(open_job(workspace, settings=settings), texts)))
 
 
 COMMANDS: tuple[click.Command, ...] = (infer,)

@@ -83,7 +83,7 @@ def evaluate(
     """
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.sentence_files import find_sentence_sets, without_sentences
+    from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
     from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
@@ -93,7 +93,7 @@ def evaluate(
     sets = tuple(locate(path, Path()) for path in sets)
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
     sentences = find_sentence_sets(sets)
-    word_sets = without_sentences(sets, sentences)
+    word_sets = with_word_sets(sets, sentences)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     if word_sets:
         scores = evaluation.compare(
@@ -184,6 +184,12 @@ def weat(vectors: str, tests: str | None) -> None:
 
     found = bias.weat(load_vectors(vectors), None if tests is None else locate(tests, Path()))
     write(bias.format_associations(found))
+    if not any(each.n_partitions for each in found):
+        fail(
+            f"no test is answered: each needs {bias.MIN_KNOWN:.0%} of the words of its four lists; the packaged tests "
+            "are English, and --tests names a file of others, as docs/bias.md shows",
+            code=1,
+        )
 
 
 COMMANDS: tuple[click.Command, ...] = (evaluate, neighbors, weat)

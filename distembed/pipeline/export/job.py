@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -179,40 +177,6 @@ def _loss(vectors: WordVectors, kept: WordVectors) -> str:
         f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
         f"{np.median(cosines):.2f}"
     )
-
-
-def infer_topics(job: Job, paths: Sequence[str], target: str) -> str:
-    """Write the topics of new documents to a file or URL, and return in words what was written.
-
-    Parameters
-    ----------
-    job : Job
-        A finished job of a system with topics.
-    paths : sequence of str
-        Files, globs, folders or URLs, relative to the current folder.
-    target : str
-        As in `export_job`.
-
-    Raises
-    ------
-    ValueError
-        If the system infers nothing, or the format cannot be told.
-    CorpusError, FileNotFoundError
-        If a file cannot be read as the job says.
-    """
-    system, workspace = system_of(job), Workspace.open(job.job.workspace)
-    if system.inference is None:
-        raise ValueError(
-            f"a job of the system {job.job.system} infers nothing of new documents; topics jobs do"
-        )
-    chosen = table_format(target)
-    if chosen is None:
-        raise ValueError(
-            f"the format of {target} cannot be told from its name: end it in .parquet, .csv, .tsv or .npy"
-        )
-    with import_module(system.inference).inferred_table(job, workspace, paths) as table:
-        write_table(target, table, format=chosen)
-        return f"{table.contents} in {target}"
 
 
 def _choice(system: System, job: Job, target: str, what: str | None, format: str | None) -> Choice:  # noqa: A002

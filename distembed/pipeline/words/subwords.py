@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SUBWORDS = "subwords"
 """The stage that learns them, and the section of the job file with its options."""
+WEIGHT = "subword_weight"
+"""The parameter of the stage of the vectors that says with what weight the n-grams were added to them."""
 SUBWORD_VECTORS, SUBWORD_MEAN, NGRAMS = "subword_vectors", "subword_mean", "ngrams"
 """The outputs of that stage: the vectors, the mean vector, and the n-gram or bucket of each row."""
 
@@ -49,7 +51,10 @@ def read_subwords(workspace: Workspace) -> SubwordTable:
     )
 
 
-def vectors_use_subwords(workspace: Workspace) -> bool:
-    """Return whether the stage of the vectors was computed after that of the n-grams, and from it."""
+def table_of_vectors(workspace: Workspace) -> SubwordTable | None:
+    """Return the n-grams that the stored vectors were made with, None if with none; they compose in the same space."""
     done = workspace.stages()
-    return SUBWORDS in done and "vectors" in done and SUBWORDS in done["vectors"].inputs
+    if not (SUBWORDS in done and "vectors" in done and SUBWORDS in done["vectors"].inputs):
+        return None
+    table = read_subwords(workspace)
+    return table.centered() if done["vectors"].parameters[WEIGHT] else table

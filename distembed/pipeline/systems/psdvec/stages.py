@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
-from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections
+from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (
     COOCCURRENCE,
@@ -28,11 +28,14 @@ from distembed.pipeline.corpus.stages import (
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
-from distembed.pipeline.systems.psdvec.subwords import plan_subwords, run_subwords, table_bytes
-from distembed.pipeline.words.stages import check_sets, store_scores
-from distembed.pipeline.words.subwords import SUBWORDS
-from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
+from distembed.pipeline.systems.psdvec.subwords import (
+    plan_subwords,
+    run_subwords,
+    subword_parameters,
+    table_bytes,
+)
+from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
+from distembed.pipeline.words.subwords import SUBWORDS, WEIGHT, read_subwords
 from distembed.weighting.pmi import marginals
 
 if TYPE_CHECKING:
@@ -202,36 +205,34 @@ def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
     largest_block = min(block // 8 * 2, pair_bytes)
+    table = table_bytes(job, _core_size(job, sizes))
+    composed = table + 4 * sizes.corpus.n_words * k if table else 0
     return StagePlan(
         count_blocks(sizes.n_nonzero, block),
         2 * pair_bytes,
         4 * sizes.corpus.n_words * k,
         int(SCRATCH_FACTOR * largest_block) + 2 * 4 * _core_size(job, sizes) * k,
+        composed,
         exact=sizes.exact,
     )
 
 
-def run_vectors(ctx: Context) -> dict[str, Any]:
-    """Solve the noncore words against the core, and put all vectors together."""
-    from distembed.factorization.psdvec_core import sliced
+def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides the content of the vectors, the weight of their spelling only where it is learned."""
+    spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
+    return {**sections("psdvec")(job), **spelling}
 
-    core = ctx.workspace.array("core_vectors")
-    counts = ctx.workspace.array("cooccurrence")
-    n_core, n_words = core.shape[0], counts.shape[0]
-    vectors, learned = core, {}
-    if n_core < n_words:
-        word_counts = vocabulary_of(ctx.workspace).counts
-        row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
-        model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
-        noncore = model.fit_noncore(
-            sliced(counts, (n_core, n_words), (0, n_core)),
-            sliced(counts, (0, n_core), (n_core, n_words)),
-            word_counts[n_core:],
-            row_totals[n_core:],
-        )
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Solve the noncore words against the core, put all vectors together, and add the directions of their spelling."""
+    core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
+    vectors: da.Array = core
+    learned: dict[str, str] = {}
+    if len(core) < len(counts):
+        noncore, learned = _solve_noncore(ctx, core, counts)
         vectors = da.concatenate([core, noncore])
-        names = ("noncore_cutoff", "noncore_scale", "total_count")
-        learned = {name: str(getattr(model, f"{name}_")) for name in names}
+    if ctx.job.subwords.enabled and ctx.job.subwords.weight:
+        vectors = _with_spelling(ctx, vectors)
     ctx.stage.store(
         "vectors",
         vectors,
@@ -240,24 +241,40 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         meaning="Word vectors; row i is word i of vocabulary.parquet.",
         progress=ctx.progress("vectors"),
     )
-    return {"n_noncore": n_words - n_core, **learned}
+    return {"n_noncore": len(counts) - len(core), **learned}
+
+
+def _solve_noncore(ctx: Context, core: da.Array, counts: da.Array) -> tuple[da.Array, dict[str, str]]:
+    """Return the vectors of the noncore words, and what the estimator learned for words that come later."""
+    from distembed.factorization.psdvec_core import sliced
+
+    n_core, n_words = len(core), len(counts)
+    word_counts = vocabulary_of(ctx.workspace).counts
+    row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
+    model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
+    noncore = model.fit_noncore(
+        sliced(counts, (n_core, n_words), (0, n_core)),
+        sliced(counts, (0, n_core), (n_core, n_words)),
+        word_counts[n_core:],
+        row_totals[n_core:],
+    )
+    names = ("noncore_cutoff", "noncore_scale", "total_count")
+    return noncore, {name: str(getattr(model, f"{name}_")) for name in names}
+
+
+def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
+    """Return vectors with the directions that their n-grams give them added."""
+    from distembed.factorization.subwords import with_spelling
+
+    table = read_subwords(ctx.workspace)
+    composed = table.compose(vocabulary_of(ctx.workspace).words)
+    return with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
 
 
 SCORES = "evaluation.json"
-
-
-def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
-    """Return the word vectors as the evaluation and the report see them."""
-    vectors = read_vectors(workspace)
-    section = job.evaluation
-    if not (section.remove_mean or section.n_components_removed):
-        return vectors
-    return vectors.postprocess(
-        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
-    )
 
 
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
@@ -277,7 +294,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
         vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
-        policy = Policy(section.case)
+        policy = Policy(section.case, section.unknown)
         scores = evaluation.known_scores(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")
@@ -288,7 +305,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     map_of_ngrams = StageSpec(
-        SUBWORDS, ("core", "vocabulary"), sections(SUBWORDS), run_subwords, plan_subwords
+        SUBWORDS, ("core", "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
     learned = (map_of_ngrams,) if job.subwords.enabled else ()
     return (
@@ -301,7 +318,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         StageSpec(
             "vectors",
             ("core", *(spec.name for spec in learned)),
-            sections("psdvec"),
+            vectors_parameters,
             run_vectors,
             plan_vectors,
         ),
@@ -316,5 +333,6 @@ SYSTEM = System(
     stages,
     pair_sizes,
     "distembed.pipeline.systems.psdvec.report",
+    inference="distembed.pipeline.systems.psdvec.inference",
     explanation="distembed.pipeline.systems.psdvec.explanation",
 )

@@ -15,8 +15,16 @@ from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import vocabulary_of
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
-from distembed.pipeline.words.subwords import NGRAMS, SUBWORD_MEAN, SUBWORD_VECTORS, ngram_table
+from distembed.pipeline.words.subwords import (
+    NGRAMS,
+    SUBWORD_MEAN,
+    SUBWORD_VECTORS,
+    SUBWORDS,
+    ngram_table,
+)
 
+NOT_OF_THE_MAP = {"enabled", "weight"}
+"""The keys of the section that `SubwordMap` does not take."""
 LENGTHS = 4
 """The lengths of n-grams from 3 to 6, for which the numbers below were measured."""
 NGRAMS_PER_WORD, ROWS_PER_WORD = 40, 3
@@ -42,6 +50,11 @@ def table_bytes(job: PSDVecJob, n_core: int) -> int:
     return n_table_rows(job, n_core) * (4 * job.psdvec.n_components + NAME_BYTES)
 
 
+def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides the content of the stage."""
+    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP)}
+
+
 def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
     k, n_core = job.psdvec.n_components, min(job.psdvec.n_core or sizes.corpus.n_words, sizes.corpus.n_words)
@@ -58,7 +71,7 @@ def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of the core words."""
     core, vocabulary = ctx.workspace.array("core_vectors"), vocabulary_of(ctx.workspace)
-    n_core, options = core.shape[0], ctx.job.subwords.model_dump(exclude={"enabled"})
+    n_core, options = core.shape[0], ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
     model = SubwordMap(**options, checkpoint=_stored(ctx))
     model.fit(list(vocabulary.words[:n_core]), core, vocabulary.counts[:n_core])
     ctx.stage.store(

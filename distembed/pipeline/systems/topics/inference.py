@@ -21,6 +21,8 @@ from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import column_shares, topic_shares
 from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.corpus.config import corpus_of
+from distembed.pipeline.export.files import table_format, write_table
+from distembed.pipeline.export.inference import NewTexts
 from distembed.pipeline.export.tables import Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.exports import document_norms, with_topic
@@ -32,6 +34,22 @@ MODELS: dict[str, type[NMF | OrthogonalNMF | SemanticNMF]] = {
     "orthogonal_nmf": OrthogonalNMF,
     "semantic_nmf": SemanticNMF,
 }
+
+
+def infer(job: TopicsJob, workspace: Workspace, texts: NewTexts) -> str:
+    """Write the topics of new documents to a file; see `distembed.pipeline.export.inference.infer_job`."""
+    if texts.words is not None or texts.min_count is not None:
+        raise ValueError(
+            "a topics job infers the topics of documents, not words: leave out --words and --min-count"
+        )
+    chosen = table_format(texts.target)
+    if chosen is None:
+        raise ValueError(
+            f"the format of {texts.target} cannot be told from its name: end it in .parquet, .csv, .tsv or .npy"
+        )
+    with inferred_table(job, workspace, texts.paths) as table:
+        write_table(texts.target, table, format=chosen)
+        return f"{table.contents} in {texts.target}"
 
 
 @contextmanager

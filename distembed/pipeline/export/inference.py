@@ -1,0 +1,52 @@
+"""What a finished job says of texts that it has not seen, to one file."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+from distembed.pipeline.registry import system_of
+from distembed.pipeline.sections import Job
+from distembed.storage.workspace import Workspace
+
+
+class NewTexts(NamedTuple):
+    """Texts that a job has not seen, and what is wanted of them.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Files, globs, folders or URLs, relative to the current folder.
+    target : str
+        The file that is written, whole or not at all.
+    words : str, optional
+        A file of the words that get a vector, one per line; for jobs of word vectors.
+    min_count : int, optional
+        The fewest occurrences of such a word; by default the job's own, and 1 for the words of a file.
+    """
+
+    paths: tuple[str, ...]
+    target: str
+    words: str | None = None
+    min_count: int | None = None
+
+
+def infer_job(job: Job, texts: NewTexts) -> str:
+    """Write what a finished job infers of new texts to a file or URL, and return in words what was written.
+
+    A topics job infers the topics of documents, a psdvec job the vectors of words.
+
+    Raises
+    ------
+    ValueError
+        If the system infers nothing, the format of the file cannot be told, or there is nothing to infer.
+    CorpusError, FileNotFoundError
+        If a file cannot be read as the job says.
+    """
+    module = system_of(job).inference
+    if module is None:
+        raise ValueError(
+            f"a job of the system {job.job.system} infers nothing of new texts; topics and psdvec jobs do"
+        )
+    written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), texts)
+    return written
