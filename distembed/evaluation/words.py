@@ -60,6 +60,7 @@ from distembed.evaluation.scoring import (
 )
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import (
+    ASK_ALL_WORDS,
     AnalogySet,
     AntonymSet,
     AssociationSet,
@@ -178,7 +179,7 @@ def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> l
     ]
     known_rows = np.unique(rows[rows >= 0]).tolist()
     own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
-    candidates = vectors if own is None or isinstance(word_set, AnalogySet | AntonymSet) else own
+    candidates = vectors if own is None or isinstance(word_set, ASK_ALL_WORDS) else own
     scores = _with_known_words(candidates.extended(composed), word_set, plain)
     known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
     return [

@@ -136,6 +136,8 @@ WordSet = (
     | RelationSet
     | AntonymSet
 )
+ASK_ALL_WORDS = (AnalogySet, AntonymSet)
+"""Sets whose scores depend on all words of the vectors, and not only on those of the set."""
 Lines = list[tuple[int, str]]
 CsvRows = list[tuple[int, list[str]]]
 

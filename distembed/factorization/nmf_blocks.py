@@ -7,7 +7,7 @@ X and M are `csr_array`; Z has the dtype of X; W, S and every sum are float64.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -210,6 +210,58 @@ def topic_shares(Z: Floats, norms: Floats) -> Floats:
     relative = Z / np.where(norms > 0, norms, 1.0)
     sums = relative.sum(axis=1, keepdims=True)
     return np.asarray(relative / np.where(sums > 0, sums, 1.0))
+
+
+class WeightTerms(NamedTuple):
+    """The weight of a topic in a document as a sum.
+
+    Attributes
+    ----------
+    words : (m,) float64
+        The term of each word of the document.
+    topics : (k,) float64
+        What each other topic explains already, not above zero; 0 for the topic itself.
+    rest : float
+        What the rounds had not settled when they ended.
+    """
+
+    words: Floats
+    topics: Floats
+    rest: float
+
+
+def weight_terms(values: Floats, words: NDArray[np.int64], z: Floats, W: Floats, topic: int) -> WeightTerms:
+    """Return the terms of ``z_t = (sum_j x_j w_jt - sum_s≠t z_s (w_s · w_t)) / (w_t · w_t)``.
+
+    This is the condition that ``min ‖x - W z‖²`` over ``z >= 0`` puts on a weight that is not zero.
+
+    Parameters
+    ----------
+    values : (m,) array
+        x on the words of the document.
+    words : (m,) int64
+        The rows of these words in W.
+    z : (k,) array
+        The weights of the topics in the document.
+    W : (d, k) array
+        The word factors.
+    topic : int
+        t.
+    """
+    products = W.T @ W[:, topic]
+    length = products[topic] or 1.0
+    topics = -z * products / length
+    topics[topic] = 0.0
+    terms = values * W[words, topic] / length
+    return WeightTerms(terms, topics, float(z[topic] - terms.sum() - topics.sum()))
+
+
+def cosine_terms(
+    values: Floats, words: NDArray[np.int64], z: Floats, centroids: Floats, topic: int
+) -> WeightTerms:
+    """Return the terms of a cosine with a unit centroid, ``sum_j x_j c_jt``, in the form of `weight_terms`."""
+    terms = values * centroids[words, topic]
+    return WeightTerms(terms, np.zeros(len(z)), float(z[topic] - terms.sum()))
 
 
 def membership(labels: NDArray[np.int64], *, rank: int, floor: float, dtype: Any) -> Floats:

@@ -20,6 +20,7 @@ from distembed.pipeline.commands import (
     jobs,
     start,
     texts,
+    tuning,
     vectors,
 )
 
@@ -56,7 +57,7 @@ def cli() -> None:
     """
 
 
-for subject in (start, jobs, vectors, export, explain, explorer, inference, texts, drawings):
+for subject in (start, jobs, vectors, export, explain, explorer, inference, texts, drawings, tuning):
     for command in subject.COMMANDS:
         cli.add_command(command)
 

@@ -325,6 +325,24 @@ class Workspace:
         """Return all problems of the committed outputs, by file; an empty list if there are none."""
         return verify.verify(self._folder, progress)
 
+    def copy_to(self, url: str | os.PathLike[str]) -> None:
+        """Copy everything to a new workspace, which then has a single writer of its own.
+
+        A copy that was stopped is a workspace with missing blocks: a run there finds them and computes them again.
+
+        Raises
+        ------
+        FileExistsError
+            If there is something at `url`.
+        """
+        target = Folder.at(url)
+        if target.exists(""):
+            raise FileExistsError(f"{target.url} is there already: choose a new folder.")
+        own = (name for name in sorted(self._folder.find()) if not name.endswith(PARTIAL))
+        names = [name for name in own if name != LOCK_FILE and not lock.is_beat_file(name)]
+        for name in sorted(names, key=lambda name: name != WORKSPACE_FILE):
+            target.write(name, self._folder.read(name))
+
     def drop_temporary(self, stage: str) -> None:
         """Remove the temporary outputs of a committed stage, once a later stage no longer needs them."""
         self._check_writable()

@@ -335,6 +335,10 @@ def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> N
         ("wordspaces.spaces=['lsb']", "wordspaces.spaces names 'lsb'"),
         ("wordspaces.vectors=vsm", "name a dense space of the job"),
         ("evaluation.sets=['none.txt']", "none.txt"),
+        (
+            "evaluation.sets=['{distembed}/evaluation/sets/deese.tsv']",
+            "deese asks for answers or ranks among all words, which the sparse space",
+        ),
         ("evaluation.sets=['corpus.txt']", "corpus.txt"),
         ("hal.direction=symmetric", "hal.direction = 'symmetric' is not allowed"),
     ],

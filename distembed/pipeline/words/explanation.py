@@ -88,12 +88,8 @@ def _facts(found: SimilarityExplanation) -> dict[str, Any]:
 
 
 def _sentences(found: SimilarityExplanation) -> Iterator[str]:
-    yield (
-        f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word; "
-        f"the {plural(found.n_half, 'largest one')} reach half of it."
-        if found.n_half
-        else f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word."
-    )
+    half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
+    yield f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
 
 
 class WordCounts(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.execution import compute
-from distembed.pipeline.context import Context
+from distembed.pipeline.context import Context, read_vectors
 from distembed.pipeline.corpus.stages import count_values
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
@@ -72,6 +72,17 @@ def read_scores(workspace: Workspace, name: str) -> list[Score]:
         )
         for row in json.loads(workspace.read_bytes(name))
     ]
+
+
+def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
+    """Return the word vectors as the evaluation and the report see them."""
+    vectors = read_vectors(workspace)
+    section = job.evaluation
+    if not (section.remove_mean or section.n_components_removed):
+        return vectors
+    return vectors.postprocess(
+        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
+    )
 
 
 def store_nearest(ctx: Context, name: str, space: str) -> None:

@@ -82,8 +82,8 @@ def _sentences(shares: NDArray[np.float64]) -> list[str]:
     largest = -np.sort(-shares)
     n_half = int(np.argmax(np.cumsum(largest) >= 0.5)) + 1
     return [
-        "The imputed vector is the sum of the known vectors, each times its share; the shares add up to one, and "
-        f"the {plural(n_half, 'largest share')} reach half of it."
+        "The imputed vector is the sum of the known vectors, each times its share. The shares add up to one; "
+        f"half of it is reached by {plural(n_half, 'name')}."
     ]
 
 

@@ -15,7 +15,13 @@ from distembed.pipeline.systems.psdvec import stages
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.terminal import neighbor_line, safe_scores
 from distembed.pipeline.words.content import common_words, content_words
-from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_scores, words_shown
+from distembed.pipeline.words.stages import (
+    judged_vectors,
+    lacking_facts,
+    lacking_line,
+    read_scores,
+    words_shown,
+)
 from distembed.pipeline.words.subwords import SUBWORDS
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -23,7 +29,7 @@ from distembed.vectors import WordVectors
 
 def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
-    vectors = stages.judged_vectors(job, workspace)
+    vectors = judged_vectors(job, workspace)
     return report.render_report(
         job.job.title,
         _summary(workspace),
@@ -35,7 +41,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
 
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
-    vectors = stages.judged_vectors(job, workspace)
+    vectors = judged_vectors(job, workspace)
     scores = read_scores(workspace, stages.SCORES)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())

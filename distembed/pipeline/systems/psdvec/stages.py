@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
-from distembed.pipeline.context import Context, StageSpec, System, read_vectors, sections
+from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (
     COOCCURRENCE,
@@ -34,10 +34,8 @@ from distembed.pipeline.systems.psdvec.subwords import (
     subword_parameters,
     table_bytes,
 )
-from distembed.pipeline.words.stages import check_sets, store_scores
+from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
 from distembed.pipeline.words.subwords import SUBWORDS, WEIGHT, read_subwords
-from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 from distembed.weighting.pmi import marginals
 
 if TYPE_CHECKING:
@@ -279,17 +277,6 @@ def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
 SCORES = "evaluation.json"
 
 
-def judged_vectors(job: PSDVecJob, workspace: Workspace) -> WordVectors:
-    """Return the word vectors as the evaluation and the report see them."""
-    vectors = read_vectors(workspace)
-    section = job.evaluation
-    if not (section.remove_mean or section.n_components_removed):
-        return vectors
-    return vectors.postprocess(
-        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
-    )
-
-
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
     table = table_bytes(job, _core_size(job, sizes))
@@ -307,7 +294,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
         vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
-        policy = Policy(section.case)
+        policy = Policy(section.case, section.unknown)
         scores = evaluation.known_scores(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")

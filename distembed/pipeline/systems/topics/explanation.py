@@ -1,11 +1,7 @@
 """Why a document has its topic: the words that carry its weight, term by term, and where they stand.
 
-The factors of a document solve ``min ‖x - W z‖²`` over ``z >= 0``, so that where ``z_t`` is not zero
-
-``z_t = (sum_j x_j w_jt - sum_s≠t z_s (w_s · w_t)) / (w_t · w_t)``
-
-with x the tf-idf of its words, w_t the words of topic t: each word brings its term, each other topic takes what it
-explains already. Spherical k-means is simpler: the weight is the cosine with the center, ``sum_j x_j c_jt``.
+Each word of the document brings its term, and each other topic takes what it explains already: see
+`distembed.factorization.nmf_blocks.weight_terms`. Of spherical k-means the weight is the cosine with the center.
 """
 
 from __future__ import annotations
@@ -19,7 +15,13 @@ from numpy.typing import NDArray
 from distembed.corpus.concordance import document_passages
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.factorization.nmf_blocks import column_shares, topic_shares
+from distembed.factorization.nmf_blocks import (
+    WeightTerms,
+    column_shares,
+    cosine_terms,
+    topic_shares,
+    weight_terms,
+)
 from distembed.pipeline.context import whole_sparse
 from distembed.pipeline.explain.names import refuse_unknown
 from distembed.pipeline.explain.record import Asked, Explanation, Passages, TermTable
@@ -30,6 +32,9 @@ from distembed.pipeline.words.explanation import NO_TOKENS
 from distembed.storage.workspace import Workspace
 
 Float64s = NDArray[np.float64]
+
+TOPICS_SHOWN = 3
+"""Other topics that have a line of their own: those that explain most of the document already."""
 
 
 class _Document(NamedTuple):
@@ -60,14 +65,6 @@ class _Document(NamedTuple):
     label: int
 
 
-class _Sum(NamedTuple):
-    """The weight of a topic as a sum: a term for each word, one for each other topic, and what is left."""
-
-    words: Float64s
-    topics: Float64s
-    rest: float
-
-
 def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
     """Explain the weight of a topic in a document, by default of the document's own topic.
 
@@ -85,7 +82,8 @@ def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
     document = _document(job, workspace, asked.names[0])
     topic = _topic(job, document, asked.names[1:])
     words = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)
-    found = _summed(job, document, words, topic)
+    terms = cosine_terms if job.topics.method == "spherical_kmeans" else weight_terms
+    found = terms(document.weights, document.words, document.factors, words, topic)
     names = workspace.table("vocabulary")["word"].take(document.words).to_pylist()
     passages, remark = _passages(
         job, workspace, document, dict(zip(names, found.words.tolist(), strict=True)), asked
@@ -141,20 +139,6 @@ def _topic(job: TopicsJob, document: _Document, named: tuple[str, ...]) -> int:
     return int(named[0])
 
 
-def _summed(job: TopicsJob, document: _Document, words: Float64s, topic: int) -> _Sum:
-    """Return the terms of a topic's weight; the rest is what the rounds had not settled when they ended."""
-    own = words[:, topic]
-    overlaps = np.zeros(words.shape[1])
-    length = 1.0
-    if job.topics.method != "spherical_kmeans" and own.any():
-        products = words.T @ own
-        length = float(products[topic])
-        overlaps = -document.factors * products / length
-        overlaps[topic] = 0.0
-    terms = document.weights * own[document.words] / length
-    return _Sum(terms, overlaps, float(document.factors[topic] - terms.sum() - overlaps.sum()))
-
-
 def _sentence(job: TopicsJob, document: _Document, topic: int) -> str:
     own = (
         "the document's own topic"
@@ -169,7 +153,7 @@ def _sentence(job: TopicsJob, document: _Document, topic: int) -> str:
 
 
 def _table(
-    document: _Document, found: _Sum, names: list[str], topic_words: Float64s, n: int, topic: int
+    document: _Document, found: WeightTerms, names: list[str], topic_words: Float64s, n: int, topic: int
 ) -> TermTable:
     """Return the words that carry the weight, and the topics that lower it; the column adds up to the weight."""
     order = np.argsort(-found.words, kind="stable")[:n]
@@ -192,14 +176,17 @@ def _table(
 
 
 def _other_terms(
-    document: _Document, found: _Sum, order: NDArray[np.int64], topic: int
+    document: _Document, found: WeightTerms, order: NDArray[np.int64], topic: int
 ) -> Iterator[tuple[str, float]]:
     """Yield what is summed below the words: other words, other topics, what was not settled, and the weight."""
     n_others = len(found.words) - len(order)
     if n_others:
         yield f"{n_others:,} other words", float(found.words.sum() - found.words[order].sum())
-    for other in np.flatnonzero(found.topics).tolist():
+    largest = np.argsort(found.topics, kind="stable")[:TOPICS_SHOWN]
+    for other in largest[found.topics[largest] < 0].tolist():
         yield f"less topic {other}", float(found.topics[other])
+    if left := float(found.topics.sum() - found.topics[largest].sum()):
+        yield "less the other topics", left
     if abs(found.rest) > 1e-6:
         yield "not settled by the rounds", found.rest
     yield f"weight of topic {topic}", float(document.factors[topic])

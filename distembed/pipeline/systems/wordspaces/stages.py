@@ -15,7 +15,7 @@ import numpy as np
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
-from distembed.evaluation.wordsets import find_word_sets, words_of
+from distembed.evaluation.wordsets import ASK_ALL_WORDS, find_word_sets, words_of
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import (
     DIRECT_SIDE,
@@ -46,6 +46,7 @@ from distembed.pipeline.corpus.stages import (
     store_runs,
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
+from distembed.pipeline.sections import JobError
 from distembed.pipeline.systems.wordspaces.config import (
     COUNTED,
     GRAPH_METHODS,
@@ -326,6 +327,26 @@ def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePla
     return StagePlan(1, 2 * size, 2**16, int(2 * TESTED_SHARE * size) + 2**26, exact=sizes.exact)
 
 
+def check_answerable_sets(job: WordSpacesJob) -> list[str]:
+    """Read the evaluation sets of a job; a sparse space, of which only rows of the sets are read, answers not all.
+
+    Raises
+    ------
+    JobError
+        If a space is sparse and a set asks for all words.
+    """
+    notes = check_sets(job)
+    sparse = [name for name in job.spaces if job.recipes[name].method in SPARSE_METHODS]
+    sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
+    asking = [word_set.name for word_set in sets if isinstance(word_set, ASK_ALL_WORDS)]
+    if sparse and asking:
+        raise JobError(
+            f"evaluation.sets: {asking[0]} asks for answers or ranks among all words, which the sparse space "
+            f"{sparse[0]} does not give; leave the set out, or name dense spaces only in wordspaces.spaces"
+        )
+    return notes
+
+
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space on every set, and list the neighbors of the report's words in it."""
     job: WordSpacesJob = ctx.job
@@ -420,7 +441,7 @@ def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
 
 
 def _score_stage(job: WordSpacesJob, name: str) -> StageSpec:
-    check = check_sets if name == job.spaces[0] else nothing_to_check  # all read the same sets
+    check = check_answerable_sets if name == job.spaces[0] else nothing_to_check  # all read the same sets
     return StageSpec(
         f"scores_{name}",
         (f"space_{name}", "vocabulary"),
