@@ -217,7 +217,9 @@ class WordVectors:
         n_known, n_ngrams = int(self._subwords.n_known([word])[0]), int(self._subwords.n_ngrams([word])[0])
         if not n_known:
             return f"the mean vector: none of its {plural(n_ngrams, 'n-gram')} is known"
-        return f"composed from {n_known} of {plural(n_ngrams, 'n-gram')}"
+        case = self._other_case(word)[:1]
+        known = f"; {case[0]!r} has a vector of its own" if case else ""
+        return f"composed from {n_known} of {plural(n_ngrams, 'n-gram')}{known}"
 
     @overload
     def index(self, words: str, *, ignore_case: bool = False) -> int: ...  # type: ignore[overload-overlap]
@@ -464,17 +466,21 @@ class WordVectors:
         )
         return f"the word {word!r} has no vector among {len(self)} words; {advice}"
 
+    def _other_case(self, word: str) -> list[str]:
+        """Return the forms of a word in another case that are known."""
+        return [form for form in (word.lower(), word.capitalize(), word.upper()) if form in self]
+
     def _spelled_like(self, word: str) -> list[str]:
         """Return up to three words of similar spelling: first in another case, then with the same beginning."""
-        cases = dict.fromkeys(
-            form for form in (word.lower(), word.capitalize(), word.upper()) if form in self
-        )
+        cases = self._other_case(word)
         similar = [
             known
             for known in self._words
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
-        return list(cases | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS])))[:3]
+        return list(
+            dict.fromkeys(cases) | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS]))
+        )[:3]
 
 
 def lowered_rows(words: Sequence[str]) -> dict[str, int]:

@@ -13,6 +13,7 @@ import distembed as de
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.runner import plan_job
+from distembed.pipeline.words.stages import read_scores
 from distembed.pipeline.words.subwords import read_subwords
 
 from .conftest import run
@@ -127,6 +128,20 @@ def test_lengths_that_fall_are_refused(job: Path, tmp_path: Path) -> None:
     done = run("plan", job, "--workspace", tmp_path / "w", *ON, "--set", "subwords.min_n=7")
     assert done.exit_code == 2
     assert "min_n is 7 and max_n is 6" in done.output
+
+
+def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("musicalest\tmusical\t3\nmusic\tmusicals\t2\nunmusical\tmusic\t1\n")
+    sets = f'evaluation.sets=["{tmp_path / "pairs.tsv"}"]'
+    composed = ("--set", "evaluation.unknown=subwords", "--set", sets)
+    refused = run("plan", job, "--workspace", own, *composed)
+    assert refused.exit_code == 2
+    assert 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled' in refused.output
+    done = run("run", job, "--workspace", own, "--replace", *ON, *composed)
+    assert done.exit_code == 0, done.output
+    (score,) = read_scores(de.Workspace.open(str(own)), "evaluation.json")
+    assert score.composed
+    assert score.known + score.composed == score.total == 3
 
 
 def forgotten(workspace: Path) -> None:

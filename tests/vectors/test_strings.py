@@ -48,6 +48,7 @@ def test_unknown_words_have_neighbors_similarities_and_analogies(stringy):
 def test_where_a_vector_comes_from_is_told(stringy):
     assert stringy.describe("king") == "row 0 of 10 words"
     assert stringy.describe("kings") == "composed from 4 of 14 n-grams"
+    assert stringy.describe("King") == "composed from 2 of 10 n-grams; 'king' has a vector of its own"
     assert stringy.describe("Ωμ") == "the mean vector: none of its 3 n-grams is known"
     assert "has no vector among 10 words" in WordVectors(stringy.words, stringy.vectors).describe("kings")
 

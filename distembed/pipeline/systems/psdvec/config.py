@@ -68,6 +68,9 @@ class EvaluationSection(Section):
         Files or folders of evaluation sets: similarity, analogies, synonyms, categories, outliers, priming.
     case : "auto", "lower", "keep" or "ignore"
         How the words of the sets are looked up: "auto" as they are written and then in lower case.
+    unknown : "skip", "zero" or "subwords"
+        How items with a word outside the vocabulary count: left out, as wrong, or answered with a vector composed from
+        the word's n-grams, which `subwords.enabled` learns.
     remove_mean : bool
         Whether the mean vector is subtracted before the evaluation.
     n_components_removed : int
@@ -76,6 +79,7 @@ class EvaluationSection(Section):
 
     sets: tuple[InputPath, ...] = ()
     case: Literal["auto", "lower", "keep", "ignore"] = "auto"
+    unknown: Literal["skip", "zero", "subwords"] = "skip"
     remove_mean: bool = False
     n_components_removed: int = Field(default=0, ge=0)
 
@@ -87,3 +91,12 @@ class PSDVecJob(CountingJob):
     psdvec: PSDVecSection = PSDVecSection()
     subwords: SubwordsSection = SubwordsSection()
     evaluation: EvaluationSection = EvaluationSection()
+
+    @model_validator(mode="after")
+    def _composed_words_need_subwords(self) -> Self:
+        if self.evaluation.unknown == "subwords" and not self.subwords.enabled:
+            raise ValueError(
+                'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled = true, or '
+                'evaluation.unknown = "skip"'
+            )
+        return self

@@ -294,7 +294,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
         vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
-        policy = Policy(section.case)
+        policy = Policy(section.case, section.unknown)
         scores = evaluation.known_scores(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")
