@@ -17,6 +17,7 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
+from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -29,6 +30,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from distembed.evaluation.scoring import Policy, Score
+from distembed.evaluation.sentence_files import SentencePairs, read_sentences
+from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import WordSet, find_word_sets
 from distembed.files import replacing
@@ -39,6 +42,7 @@ from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import open_job, run_job
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import standings
+from distembed.pipeline.texts import open_encoder
 from distembed.pipeline.words.stages import judged_vectors
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import digest_of_json
@@ -54,6 +58,9 @@ HALVES = ("chosen", "held out")
 
 MEASURES = ("value", "low", "high", "known", "total")
 """What is kept of a score; the interval is NaN where none is computed."""
+
+Items = WordSet | SentencePairs
+"""A set that can choose: of words, or of pairs of sentences with human scores."""
 
 Keys = Mapping[str, Any]
 """Values of keys of a job, by "section.key"."""
@@ -139,7 +146,7 @@ def tune(
     grid : mapping of str to sequence
         The values of each "section.key".
     on : str
-        A file of an evaluation set; its items are divided into two halves.
+        A file of an evaluation set, of words or of pairs of sentences; its items are divided into two halves.
     settings : tuple of str
         Keys that are set for all candidates, as ``section.key=value``.
     place : str, optional
@@ -176,7 +183,7 @@ class Search(NamedTuple):
     settings: tuple[str, ...]
     base: Job
     place: str
-    word_set: WordSet
+    word_set: Items
     workers: Callable[[Job], Workers]
     reporter: Reporter
     allow_code: bool
@@ -344,13 +351,13 @@ def _in_place(job: Job, place: str, base: Job) -> Job:
 # --- the scores ----------------------------------------------------------------------------------------------
 
 
-def item_halves(word_set: WordSet) -> NDArray[np.int64]:
+def item_halves(word_set: Items) -> NDArray[np.int64]:
     """Return the half, 0 or 1, that each item of a set is in: it depends on the words of the item alone."""
-    items = word_set[1]
+    items = list(zip(*word_set[2:], strict=True)) if isinstance(word_set, SentencePairs) else word_set[1]
     return np.array([crc32(repr(item).encode()) >> 16 & 1 for item in items], dtype=np.int64)
 
 
-def _half(word_set: WordSet, kept: NDArray[np.bool_]) -> WordSet:
+def _half(word_set: Items, kept: NDArray[np.bool_]) -> Items:
     """Return some items of a set; all its fields but the name have one entry for each item."""
     fields = word_set._asdict()
     parts: dict[str, Any] = {
@@ -361,14 +368,10 @@ def _half(word_set: WordSet, kept: NDArray[np.bool_]) -> WordSet:
     return word_set._replace(**parts)
 
 
-def _halves(job: Job, word_set: WordSet) -> dict[str, Score]:
+def _halves(job: Job, word_set: Items) -> dict[str, Score]:
     """Return the score of a finished candidate on each half."""
-    vectors = judged_vectors(job, Workspace.open(job.job.workspace))
-    halves, policy = item_halves(word_set), Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
-    scores = {
-        name: evaluate_sets(vectors, [_half(word_set, halves == number)], policy)[0]
-        for number, name in enumerate(HALVES)
-    }
+    score_of, halves = _scoring(job, word_set), item_halves(word_set)
+    scores = {name: score_of(_half(word_set, halves == number)) for number, name in enumerate(HALVES)}
     for name, score in scores.items():
         if not score.known or math.isnan(score.value):
             raise ValueError(
@@ -378,14 +381,27 @@ def _halves(job: Job, word_set: WordSet) -> dict[str, Score]:
     return scores
 
 
-def _one_set(path: str) -> WordSet:
+def _scoring(job: Job, items: Items) -> Callable[[Any], Score]:
+    """Return what scores a part of a set by the vectors of a finished candidate."""
+    if isinstance(items, SentencePairs):
+        encoder = open_encoder(job.job.workspace)
+        return lambda part: evaluate_sentences(encoder, [part])[0]
+    vectors = judged_vectors(job, Workspace.open(job.job.workspace))
+    policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
+    return lambda part: evaluate_sets(vectors, [part], policy)[0]
+
+
+def _one_set(path: str) -> Items:
+    sentences = read_sentences(Path(path)) if Path(path).is_file() else None
+    if isinstance(sentences, SentencePairs):
+        return sentences
     found = find_word_sets(path)
     if len(found) != 1:
         raise ValueError(f"{path} holds {len(found)} evaluation sets: name the file of one, which chooses")
     return found[0]
 
 
-def _identity(job: Job, base: Job, word_set: WordSet) -> str:
+def _identity(job: Job, base: Job, word_set: Items) -> str:
     """Return what a score depends on: the vectors, how they are judged, and the items."""
     judged = getattr(job, "evaluation", None)
     options = judged.model_dump(mode="json", exclude={"sets"}) if judged is not None else {}

@@ -131,6 +131,20 @@ def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
     np.testing.assert_array_equal(item_halves(turned)[::-1], halves)
 
 
+def test_pairs_of_sentences_choose_by_the_vectors_of_their_words(job: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lines = [
+        f"x\t{rng.random():.3f}\t{' '.join(rng.choice(WORDS, 3))}\t{' '.join(rng.choice(WORDS, 3))}"
+        for _ in range(60)
+    ]
+    (tmp_path / "sts.tsv").write_text("\n".join(lines))
+    found = tune(job, {"psdvec.smoothing": [0.02]}, str(tmp_path / "sts.tsv"))
+    assert found.measure == "sts, sentences, spearman"
+    one = found.candidates[0]
+    assert one.chosen["total"] + one.held_out["total"] == 60 * 6
+    assert one.chosen["known"] == one.chosen["total"]
+
+
 @pytest.mark.parametrize(
     ("grid", "sentence"),
     [
