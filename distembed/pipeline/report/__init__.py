@@ -16,7 +16,7 @@ from distembed.pipeline.report.measures import (
 from distembed.pipeline.report.page import Section, folded, group, paragraph, render_report
 from distembed.pipeline.report.run import Stage, invitation, parameter_table, stage_rows, stage_table, ways_on
 from distembed.pipeline.report.scores import score_sections
-from distembed.pipeline.report.tables import neighbor_table, score_table, table, three_decimals
+from distembed.pipeline.report.tables import first_rows, neighbor_table, score_table, table, three_decimals
 
 __all__ = [
     "Interval",
@@ -25,6 +25,7 @@ __all__ = [
     "bar_chart",
     "count_sparsity",
     "eigenvalue_spectrum",
+    "first_rows",
     "folded",
     "group",
     "histogram",

@@ -413,13 +413,29 @@ class Interval(NamedTuple):
     group: str = ""
 
 
-def interval_chart(rows: Iterable[Interval], title: str, *, xlabel: str, caption: str = "") -> Section:
-    """Draw values as dots with their intervals, a line for each name, a color for each group, in the order given."""
+def interval_chart(
+    rows: Iterable[Interval], title: str, *, xlabel: str, caption: str = "", spread: bool = True
+) -> Section:
+    """Draw values as dots with their intervals, a color for each group, in the order given.
+
+    Parameters
+    ----------
+    rows
+        The values; those that are not finite are left out.
+    title
+        Title of the section.
+    xlabel
+        What the values are.
+    caption
+        What the figure shows.
+    spread
+        Whether the values of one name stand below each other, and not on one line.
+    """
     known = [row for row in rows if math.isfinite(row.value)]
     if not known:
         return Section(title, paragraph("Nothing to draw: no value is known."))
     groups = list(dict.fromkeys(row.group for row in known))
-    heights, ticks = _lines_of(known)
+    heights, ticks = _lines_of(known, 0.6 if spread else 0.0)
 
     def draw(axes: Any) -> None:
         for place, group in enumerate(groups):
@@ -442,7 +458,7 @@ def interval_chart(rows: Iterable[Interval], title: str, *, xlabel: str, caption
     return Section(title, html_figure(draw, alt=f"{title}. {xlabel}: {ends}", caption=full, size=size))
 
 
-def _lines_of(rows: Sequence[Interval]) -> tuple[list[float], dict[str, float]]:
+def _lines_of(rows: Sequence[Interval], step: float) -> tuple[list[float], dict[str, float]]:
     """Return the height of each value, and of each name: the values of one name stand close to each other."""
     own: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
@@ -450,9 +466,9 @@ def _lines_of(rows: Sequence[Interval]) -> tuple[list[float], dict[str, float]]:
     heights, ticks, level = [0.0] * len(rows), {}, 0.0
     for name, members in own.items():
         for place, i in enumerate(members):
-            heights[i] = level + 0.6 * place
-        ticks[name] = level + 0.3 * (len(members) - 1)
-        level += 0.6 * (len(members) - 1) + 1
+            heights[i] = level + step * place
+        ticks[name] = level + step / 2 * (len(members) - 1)
+        level += step * (len(members) - 1) + 1
     return heights, ticks
 
 

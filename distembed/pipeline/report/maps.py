@@ -165,7 +165,8 @@ def _box(spot: _Spot) -> Floats:
 def _key_boxes(key: Collection[str], size: Floats) -> Floats:
     """Return left, bottom, right, top of each line of the key in the upper right corner."""
     lines = [
-        _Spot(0, short(name), size[0] - 4, size[1] - 12 - 14 * row, "right") for row, name in enumerate(key)
+        _Spot(0, short(name), size[0] - 4, size[1] - 12 - 1.72 * (FONT_SIZE - 1) * row, "right")
+        for row, name in enumerate(key)
     ]
     boxes = np.array([_box(line) for line in lines]).reshape(-1, 4)
     return boxes + np.array([-16, -4, 4, 4])

@@ -134,6 +134,7 @@ svg{{display:block;width:100%;min-width:28rem;max-width:42rem;height:auto;
 svg text{{white-space:pre;paint-order:stroke;stroke:var(--surface);stroke-width:2px}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums lining-nums}}
 caption{{caption-side:bottom;text-align:left;padding-top:.6rem}}
+caption span{{display:block;max-width:min(46rem,calc(100vw - 2.5rem))}}
 th,td{{padding:.35rem .9rem .35rem 0;text-align:left;vertical-align:baseline;
  border-bottom:1px solid var(--rule);
  overflow-wrap:break-word;max-width:26rem}}

@@ -15,7 +15,7 @@ from distembed.pipeline.report.page import Section, folded, group
 from distembed.pipeline.report.tables import score_table
 
 PARTED = ("separation", "priming effect", "priming", "normed priming")
-"""Tasks whose metrics are parts of a set, such as relations: their mean stands for it, elsewhere the first metric."""
+"""How tasks begin whose metrics are parts of a set, such as relations: their mean stands for the set."""
 
 
 def score_sections(scores: Sequence[Score], *, title: str = "Evaluation") -> Section:
@@ -50,9 +50,9 @@ def score_sections(scores: Sequence[Score], *, title: str = "Evaluation") -> Sec
 
 def set_score(scores: Sequence[Score]) -> Score:
     """Return the score that stands for a set: its first metric, or the mean over its relations or priming effects."""
-    if len(scores) == 1 or scores[0].task not in PARTED:
+    if len(scores) == 1 or not scores[0].task.startswith(PARTED):
         return scores[0]
-    effects = [score for score in scores if score.metric.endswith(" effect")]
+    effects = [score for score in scores if " effect" in score.metric]
     judged = [score for score in effects or scores if np.isfinite(score.value)]
     value = float(np.mean([score.value for score in judged])) if judged else np.nan
     known, total = (sum(getattr(score, name) for score in effects or scores) for name in ("known", "total"))

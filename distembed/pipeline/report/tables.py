@@ -7,8 +7,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple, TypeAlias
 
+from distembed.display import plural
 from distembed.pipeline.quantities import format_number
-from distembed.pipeline.report.page import Section, escaped, is_number, marked, paragraph, printable, short
+from distembed.pipeline.report.page import (
+    Section,
+    escaped,
+    folded,
+    group,
+    is_number,
+    marked,
+    paragraph,
+    printable,
+    short,
+)
 
 Row: TypeAlias = "Mapping[str, Any] | NamedTuple"
 
@@ -70,7 +81,7 @@ def _table(
         f"<tr>{''.join(_cell(row.get(name), formats.get(name), wide=name in wide) for name in columns)}</tr>"
         for row in rows
     )
-    legend = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    legend = f"<caption><span>{escaped(caption)}</span></caption>" if caption else ""
     return (
         f'<div class="scroll" tabindex="0"><table{_folding(wide, columns)}>{legend}<thead><tr>{head}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>"
@@ -108,6 +119,27 @@ def table(
     return Section(title, html)
 
 
+def first_rows(
+    rows: Sequence[Any], make: Callable[[Sequence[Any]], Section], *, n_shown: int = 10
+) -> Section:
+    """Show the first of many rows, and fold the others behind them.
+
+    Parameters
+    ----------
+    rows
+        What the lines of a table are made from.
+    make
+        Makes the table of some of them.
+    n_shown
+        Rows shown at once.
+    """
+    first = make(rows[:n_shown])
+    if len(rows) <= n_shown:
+        return first
+    rest = folded(f"{plural(len(rows) - n_shown, 'row')} more", make(rows[n_shown:]).html)
+    return group(first.title, [first, Section(first.title, rest)])
+
+
 def three_decimals(value: float) -> str:
     """Return a number with three decimals and a typeset minus sign, an en dash for NaN."""
     return "–" if not math.isfinite(value) else f"{value:.3f}".replace("-", "−")
@@ -134,9 +166,8 @@ def neighbor_table(
         f'<tr><th scope="row">{marked(short(word))}</th><td class="near">{_nearest(near)}</td></tr>'
         for word, near in neighbors.items()
     )
-    caption = (
-        f"<caption>Nearest first; the figure is the {escape(measure)} to the word at the left.</caption>"
-    )
+    said = f"Nearest first; the figure is the {escape(measure)} to the word at the left."
+    caption = f"<caption><span>{said}</span></caption>"
     rows = f'<table class="folds" style="--n:1">{caption}<tbody>{body}</tbody></table>'
     return Section(title, f'<div class="scroll" tabindex="0">{rows}</div>')
 

@@ -177,9 +177,16 @@ def _hold_out_section(workspace: Workspace) -> report.Section:
         "bootstrap percentiles over names."
     )
     formats = {name: report.three_decimals for name in rows[0] if name not in ("method", "median rank")}
-    return report.table(
-        title, rows, caption=caption, formats=formats | {"95 % interval of it": format_number}
+    picture = report.interval_chart(
+        [
+            report.Interval(row.method, row.cosine, (row.cosine_low, row.cosine_high))
+            for row in _methods(workspace).values()
+        ],
+        title,
+        xlabel="cosine to the true vector, with its 95 % interval",
     )
+    formats |= {"95 % interval of it": format_number}
+    return report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)])
 
 
 def _convergence(workspace: Workspace) -> str:
@@ -195,14 +202,11 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
     graph, weights = stored_sparse(workspace, "graph"), stored_sparse(workspace, "weights")
     return [
         _hold_out_section(workspace),
+        *_maps(job, workspace, vectors),
+        _nearest_section(job, workspace, vectors),
         _join_section(workspace),
         *_reading_sections(workspace),
-        _convergence_section(workspace),
-        _convergence_curve(job, workspace),
-        *_maps(job, workspace, vectors),
-        report.neighbor_table(
-            nearest_known(job, workspace, vectors), title="Nearest known names of the imputed ones"
-        ),
+        report.group("Convergence", [_convergence_curve(job, workspace), _convergence_section(workspace)]),
         report.histogram(
             np.diff(graph.indptr),
             "Neighbors of a name",
@@ -228,6 +232,13 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
     ]
 
 
+def _nearest_section(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> report.Section:
+    """Show the nearest known names of the first imputed ones; the others are folded behind them."""
+    found = list(nearest_known(job, workspace, vectors).items())
+    title = "Nearest known names of the imputed ones"
+    return report.first_rows(found, lambda rows: report.neighbor_table(dict(rows), title=title))
+
+
 def _join_section(workspace: Workspace) -> report.Section:
     """Show what matched: names to impute, names left out, known words that are no name."""
     table = workspace.table("vocabulary").to_pydict()
@@ -242,7 +253,11 @@ def _join_section(workspace: Workspace) -> report.Section:
         {"what": what, "how many": len(words), "first of them": ", ".join(words[:12]) or "–"}
         for what, words in lists.items()
     ]
-    return report.table("Names that matched and that did not", shown, caption=_counts(workspace))
+    title = "Names that matched and that did not"
+    sizes = {"known": float(sum(origin == "known" for origin, _ in rows))}
+    sizes |= {what: float(len(words)) for what, words in lists.items()}
+    picture = report.bar_chart(sizes, title, xlabel="names")
+    return report.group(title, [picture, report.table(title, shown, caption=_counts(workspace))])
 
 
 def _reading_sections(workspace: Workspace) -> list[report.Section]:

@@ -165,18 +165,24 @@ def _counts(workspace: Workspace) -> str:
 def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> list[report.Section]:
     own = results[0]
     found = [
-        *(_topic_table(job, result) for result in results),
-        _size_chart(own),
-        _score_table(job, workspace),
-        _coherence_table(job, workspace),
-        _document_table(job, workspace, own),
+        _topic_section(job, results),
         *_maps(job, workspace, own),
+        _document_table(job, workspace, own),
+        _score_table(job, workspace),
+        _coherence_section(job, workspace),
         _loss_section(results),
         *_cosine_sections(job, workspace, results),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
     ]  # fmt: skip
     return [section for section in found if section is not None]
+
+
+def _topic_section(job: TopicsJob, results: list[Result]) -> report.Section:
+    """Show the sizes and the words of the topics; those of the methods compared are folded behind them."""
+    own, *others = (_topic_table(job, result) for result in results)
+    behind = [report.Section(own.title, report.folded(other.title, other.html)) for other in others]
+    return report.group(own.title, [_size_chart(results[0], own.title), own, *behind])
 
 
 def _topic_table(job: TopicsJob, result: Result) -> report.Section:
@@ -198,9 +204,9 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
 
 
-def _size_chart(result: Result) -> report.Section:
+def _size_chart(result: Result, title: str) -> report.Section:
     sizes = {topic_name(row): row["n_documents"] for row in result.topics}
-    return report.bar_chart(sizes, "Documents of a topic", xlabel="documents")
+    return report.bar_chart(sizes, title, xlabel="documents of a topic")
 
 
 def topic_name(row: dict[str, Any]) -> str:
@@ -226,6 +232,18 @@ def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
 
 def _three(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")
+
+
+def _coherence_section(job: TopicsJob, workspace: Workspace) -> report.Section:
+    """Draw the coherence of every topic, and show its mean, method by method."""
+    drawn = [
+        report.Interval(NAMES[method], row["npmi"])
+        for method in job.topics.methods
+        for row in topic_rows(workspace, method)
+    ]
+    means = _coherence_table(job, workspace)
+    picture = report.interval_chart(drawn, means.title, xlabel="NPMI of a topic", spread=False)
+    return report.group(means.title, [picture, means])
 
 
 def _coherence_table(job: TopicsJob, workspace: Workspace) -> report.Section:

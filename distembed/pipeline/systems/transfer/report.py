@@ -259,7 +259,10 @@ def _topic_section(workspace: Workspace) -> report.Section:
             }
         )
     caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
-    return report.table("Topics of the first collection", rows, caption=caption)
+    title = "Topics of the first collection"
+    shares = dict(zip(topic_names(workspace), words["share"], strict=True))
+    picture = report.bar_chart(shares, title, xlabel="mean share of a topic", show=report.three_decimals)
+    return report.group(title, [picture, report.table(title, rows, caption=caption)])
 
 
 def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
@@ -287,7 +290,8 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
         for row in (left[i] for i in chosen.tolist())
     ]
     caption = "Documents evenly from first to last of those whose pair was not known."
-    return report.table("Documents and their counterparts", rows, caption=caption)
+    title = "Documents and their counterparts"
+    return report.first_rows(rows, lambda some: report.table(title, some, caption=caption))
 
 
 def _verdict(true: str | None, found: str) -> str | None:

@@ -20,6 +20,9 @@ Scores = dict[str, list[Score]]
 RELATIONS_SHOWN = 8
 """Relations of the priming table, those with the most pairs."""
 
+COLUMNS_DRAWN = 8
+"""Columns of a table whose values the picture above it shows: as many as there are colors."""
+
 CLOSING_TASKS = ("normed priming", "synonym", "similarity", "categorization", "priming")
 """Tasks whose scores a run prints at its end; the report has all."""
 
@@ -163,7 +166,22 @@ def _side_by_side(job: WordSpacesJob, scores: Scores, table: SideBySide) -> repo
         rows.append(row)
     if not shown:
         return None
-    return report.table(table.title, rows, caption=f"{table.caption} {_counts(shown)}")
+    dots = [
+        report.Interval(job.title_of(name), score.value, None, f"{of_set} {metric}")
+        for name, found in scores.items()
+        for task in table.tasks
+        for (of_set, metric), score in _picked(found, task).items()
+    ]
+    caption = f"{table.caption} {_counts(shown)}"
+    return _beneath_dots(dots, report.table(table.title, rows, caption=caption))
+
+
+def _beneath_dots(dots: list[report.Interval], table: report.Section) -> report.Section:
+    """Put a picture above a table: a line per space and a color per column, of the first columns."""
+    drawn = list(dict.fromkeys(dot.group for dot in dots))[:COLUMNS_DRAWN]
+    chosen = [dot for dot in dots if dot.group in drawn]
+    picture = report.interval_chart(chosen, table.title, xlabel="score", spread=False)
+    return report.group(table.title, [picture, table])
 
 
 def _with_interval(score: Score) -> str:
@@ -205,7 +223,17 @@ def _priming_effects(job: WordSpacesJob, scores: Scores, rule: str) -> report.Se
         "The effect E = R - U, half its 95 % bootstrap interval over pairs, and (R, U): R is the mean cosine of "
         f"related primes and targets, U {UNRELATED[rule]}. Beside each relation its known pairs of all."
     )
-    return report.table(f"Priming effect by relation{rule}", rows, caption=caption)
+    dots = [
+        report.Interval(
+            job.title_of(name),
+            each[effect.set, effect.metric].value,
+            None,
+            effect.metric.removesuffix(f" effect{rule}"),
+        )
+        for name, each in found.items()
+        for effect in effects
+    ]
+    return _beneath_dots(dots, report.table(f"Priming effect by relation{rule}", rows, caption=caption))
 
 
 def _effect(scores: Mapping[tuple[str, str], Score], effect: Score, rule: str) -> str:
