@@ -14,6 +14,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.runner import plan_job
 from distembed.pipeline.words.stages import read_scores
+from distembed.pipeline.words.subwords import read_subwords
 
 from .conftest import run
 from .processes import start
@@ -148,3 +149,20 @@ def forgotten(workspace: Path) -> None:
     for stage in ("subwords", "vectors"):
         shutil.rmtree(workspace / "manifest" / stage)
         (workspace / "manifest" / f"{stage}.json").unlink()
+
+
+def test_new_words_have_the_direction_of_their_spelling_too(
+    finished: tuple[Path, str, str], learned: tuple[Path, str], tmp_path: Path
+) -> None:
+    """`infer` beside that of the job without subwords, with the formula of `WordVectors.with_spelling`."""
+    (tmp_path / "t.txt").write_text("the zorblats played the music of the city\n" * 60)
+    solved = []
+    for workspace in (finished[0], learned[0]):
+        done = run("infer", workspace, tmp_path / "t.txt", "--to", tmp_path / "all.txt")
+        assert done.exit_code == 0, done.output
+        solved.append(de.WordVectors.load(tmp_path / "all.txt")["zorblats"].astype(np.float64))
+    table = read_subwords(de.Workspace.open(str(learned[0])))
+    own, spelling = solved[0] - table.mean, table.compose(["zorblats"])[0] - table.mean
+    weight = load_job(str(learned[0] / "job.toml")).subwords.weight
+    expected = own / np.linalg.norm(own) + weight * spelling / np.linalg.norm(spelling)
+    np.testing.assert_allclose(solved[1], expected, atol=1e-4)

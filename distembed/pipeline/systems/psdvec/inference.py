@@ -16,12 +16,14 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, sliced
+from distembed.factorization.subwords import with_spelling
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.stages import vocabulary_of
 from distembed.pipeline.export.inference import NewTexts
 from distembed.pipeline.export.job import export_vectors
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
+from distembed.pipeline.words.subwords import read_subwords
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.weighting.documents import select_pairs
@@ -70,6 +72,7 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewTexts) -> str:
         new = _new_words(job, known, tokens, texts)
         vectors = solved(job, model, known.words[: model.n_core_], tokens, new)
     used = np.asarray(vectors.any(axis=1))
+    vectors = spelled(job, workspace, vectors, new.words)
     words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
     remarks = [*new.remarks, *_without_counts(new.words, used)]
     if not words:
@@ -99,6 +102,19 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
             "total_count": float(counts.sum()),
         }
     return model.set_core(core, counts[:n_core], row_totals[:n_core], **values)
+
+
+def spelled(
+    job: PSDVecJob, workspace: Workspace, vectors: NDArray[np.float32], words: list[str]
+) -> NDArray[np.float32]:
+    """Return the vectors of new words as the job stores its own: with the directions of their spelling, if it has."""
+    if not (job.subwords.enabled and job.subwords.weight):
+        return vectors
+    table = read_subwords(workspace)
+    rows = da.from_array(vectors, chunks=(-1, -1))
+    return np.asarray(
+        compute(with_spelling(rows, table.compose(words), table.mean, weight=job.subwords.weight))
+    )
 
 
 def solved(
