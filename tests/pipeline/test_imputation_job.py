@@ -16,8 +16,8 @@ import distembed as de
 from distembed.execution import compute
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
-from distembed.pipeline.runner import plan_job
-from distembed.pipeline.systems.imputation import stages
+from distembed.pipeline.runner import open_job, plan_job
+from distembed.pipeline.systems.imputation import explorer, stages
 
 from .conftest import by_a_new_interpreter, digest_here, run
 from .processes import distembed as subprocess_distembed
@@ -521,3 +521,15 @@ def test_a_name_that_is_no_mixture_is_refused(
     done = run("explain", finished[0], *names)
     assert done.exit_code == 1
     assert message in done.output
+
+
+def test_the_page_to_explore_shows_the_weights_of_the_table(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(str(finished[0]))
+    items = explorer.items(open_job(workspace.url), workspace)
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    assert list(items.names) == words
+    assert set(items.colorings[0].key[:2]) == {"imputed", "known"}
+    near = items.lists[0]
+    rows = near.rows >= 0
+    assert np.allclose(near.values.sum(axis=1)[rows.any(axis=1)], 1, atol=1e-5)
+    assert np.all(np.diff(near.values, axis=1) <= 0)

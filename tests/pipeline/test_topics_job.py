@@ -16,6 +16,8 @@ import pytest
 
 import distembed as de
 from distembed.factorization import nmf_rounds
+from distembed.pipeline.runner import open_job
+from distembed.pipeline.systems.topics import explorer
 
 from .conftest import digest_here, forget_stage, run
 from .processes import distembed as subprocess_distembed
@@ -564,3 +566,19 @@ def test_what_cannot_be_explained_is_refused(
     done = run("explain", finished[0], *names)
     assert done.exit_code == 1
     assert message in done.output
+
+
+def test_the_page_to_explore_shows_documents_by_topic(finished: tuple[Path, str]) -> None:
+    workspace = str(finished[0])
+    items = explorer.items(open_job(workspace), de.Workspace.open(workspace))
+    assert len(items.names) == 61  # one of 62 has no word
+    assert items.note == "1 document more is not shown."
+    topic, label = items.colorings
+    assert (topic.name, label.name) == ("topic", "label")
+    pairs = set(zip(topic.codes.tolist(), label.codes.tolist(), strict=True))
+    assert len(topic.key) == len(CLASSES)
+    assert len(pairs) == len(label.key) == len(CLASSES) + 1  # one document came without a label
+    assert "none" in label.key
+    words = {frozenset(text.split(", ")) for text in items.facts["words of the topic"]}
+    assert words == {frozenset(found) for found in CLASSES.values()}
+    assert len(explorer.items(open_job(workspace), de.Workspace.open(workspace), n_points=10).names) == 10

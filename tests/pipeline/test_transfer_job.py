@@ -16,6 +16,8 @@ import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency
 from distembed.pipeline.context import stored_sparse
+from distembed.pipeline.runner import open_job
+from distembed.pipeline.systems.transfer import explorer
 from distembed.pipeline.systems.transfer import stages as transfer_stages
 
 from .conftest import digest_here, forget_stage, run
@@ -381,3 +383,18 @@ def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
     table = errors(done.output)
     ours = table.pop("feature-preserving embedding")
     assert all(ours[0] < other[0] for other in table.values())
+
+
+def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(str(finished[0]))
+    items = explorer.items(open_job(workspace.url), workspace)
+    assert len(items.names) == 240
+    assert items.colorings[1].key == ["first collection", "second collection"]
+    aligned = [row for row in workspace.table("aligned").to_pylist() if row["counterpart"]]
+    near = items.lists[0]
+    for row in aligned[:20]:
+        second = 120 + items.names[120:].index(row["id"])
+        first = int(near.rows[second][0])
+        assert (items.names[first], first < 120) == (row["counterpart"], True)
+        assert near.values[second][0] == pytest.approx(row["probability"])
+        assert second in near.rows[first]

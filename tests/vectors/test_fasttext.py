@@ -10,6 +10,7 @@ from gensim.models import FastText
 from gensim.models.fasttext import load_facebook_vectors, save_facebook_model
 
 from distembed.vectors import VectorFileError, WordVectors, fasttext, streams
+from distembed.vectors.subwords import SubwordTable
 
 UNKNOWN = ["kinging", "runs", "東京都", "x", "Ω" * 300]
 
@@ -119,3 +120,15 @@ def test_quantized_and_foreign_files(tmp_path, written):
     (tmp_path / "v.bin").write_bytes(b"2 2\na 12345678b 12345678")
     with pytest.raises(VectorFileError, match=r"v\.bin begins with 3220320a"):
         WordVectors.load(tmp_path / "v.bin", format="fasttext")
+
+
+def test_the_end_of_a_sentence_has_no_n_grams(stringy, tmp_path, monkeypatch):
+    """fastText gives `</s>` none, whatever its spelling, and gensim does not know that."""
+    monkeypatch.setattr(fasttext, "DEFAULT_BUCKETS", 1000)
+    table = SubwordTable(np.ones((1, 6)), np.ones(6), ngrams=("</s",))
+    vectors = WordVectors(["</s>", "a"], stringy.vectors[:2], subwords=table)
+    path = tmp_path / "v.fasttext.bin"
+    vectors.save(path)
+    assert np.allclose(WordVectors.load(path)["</s>"], stringy.vectors[0], atol=1e-6)
+    program = pytest.importorskip("fasttext")
+    assert np.allclose(program.load_model(str(path)).get_word_vector("</s>"), stringy.vectors[0], atol=1e-6)

@@ -185,8 +185,8 @@ def _choice(system: System, job: Job, target: str, what: str | None, format: str
     if chosen not in (*TABLE_FORMATS, *VECTOR_FORMATS):
         raise ValueError(
             f"the format of {target} cannot be told from its name: end it in .parquet, .csv (which Excel opens), "
-            f".tsv or .npy (word vectors also .txt, .bin, .glove or .safetensors), or give --format, one of "
-            f"{', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
+            ".tsv or .npy (word vectors also .txt, .bin, .glove, .safetensors or .fasttext.bin), or give --format, "
+            f"one of {', '.join((*TABLE_FORMATS, *VECTOR_FORMATS))}"
         )
     name = what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
     if name not in tables:
