@@ -127,8 +127,8 @@ def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
     word_set = find_word_sets(pairs_of(job))[0]
     halves = item_halves(word_set)
     assert 50 < halves.sum() < 100
-    turned = word_set._replace(pairs=word_set.pairs[::-1], scores=word_set.scores[::-1])
-    np.testing.assert_array_equal(item_halves(turned)[::-1], halves)
+    rest = word_set._replace(pairs=word_set.pairs[1:], scores=word_set.scores[1:])
+    np.testing.assert_array_equal(item_halves(rest), halves[1:])
 
 
 def test_pairs_of_sentences_choose_by_the_vectors_of_their_words(job: str, tmp_path: Path) -> None:
