@@ -17,7 +17,7 @@ from distembed.pipeline.words.stages import read_scores
 from distembed.pipeline.words.subwords import read_subwords
 
 from .conftest import run
-from .processes import start
+from .processes import distembed, start
 from .test_job_faults import stop_in
 
 ON = ("--set", "subwords.enabled=true")
@@ -25,8 +25,10 @@ ON = ("--set", "subwords.enabled=true")
 
 def finish(job: Path, workspace: Path, *words: str) -> str:
     """Run the job to its vectors, and return the digest of the two stages."""
-    done = run("run", job, "--workspace", workspace, "--replace", "--until", "vectors", *words)
-    assert done.exit_code == 0, done.output
+    done = distembed(
+        "run", str(job), "--workspace", str(workspace), "--replace", "--until", "vectors", *words
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     return de.Workspace.open(str(workspace)).digest(["subwords", "vectors"])
 
 

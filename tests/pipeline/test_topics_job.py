@@ -223,7 +223,7 @@ def test_the_words_of_topics_have_their_share(finished: tuple[Path, str], tmp_pa
         (("--to", "x.xlsx"), "the format of x.xlsx cannot be told from its name: end it in .parquet, .csv"),
         (("--what", "topics", "--to", "x.npy"), "an npy file holds numbers alone, and this table has none"),
         (("--what", "topics", "--to", "x.txt"), "word2vec files hold words and vectors only, not topics"),
-        (("--to", "x.csv", "--space", "_"), "csv keeps blanks as they are: leave it out"),
+        (("--to", "x.csv", "--space", "_"), "csv keeps words and numbers as they are: leave it out"),
     ],
 )
 def test_what_cannot_be_exported_is_told(

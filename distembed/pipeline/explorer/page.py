@@ -41,24 +41,34 @@ def render_page(items: Items, layout: Layout, *, report: str | None = None) -> s
     """
     here = files("distembed.pipeline.explorer")
     program, style = (here.joinpath(name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
-    libraries = "\n".join(f"<script>{text}</script>" for text in _libraries())
-    link = f' <a href="{escaped(report)}">The report</a>' if report else ""
-    noun = escaped(items.noun)
-    return f"""<!DOCTYPE html>
+    return _PAGE.format(
+        policy=_POLICY,
+        title=escaped(items.title),
+        summary=escaped(_summary(items)),
+        link=f' <a href="{escaped(report)}">The report</a>' if report else "",
+        noun=escaped(items.noun),
+        data=_data(items, layout),
+        style=style,
+        libraries="\n".join(f"<script>{text}</script>" for text in _libraries()),
+        program=program,
+    )
+
+
+_PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escaped(items.title)}: explore</title>
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}: explore</title>
 <style>
 {style}
 </style>
 </head>
 <body>
 <header>
-<h1>{escaped(items.title)}</h1>
-<p>{escaped(_summary(items))}{link}</p>
+<h1>{title}</h1>
+<p>{summary}{link}</p>
 </header>
 <form id="tools" role="search" autocomplete="off">
 <div class="field"><label for="search">Search</label>
@@ -76,7 +86,7 @@ def render_page(items: Items, layout: Layout, *, report: str | None = None) -> s
 <aside id="panel" aria-live="polite"><p class="hint">Click a point, or search for a {noun}, to see its neighbors.
 Keys: / search, + and − zoom, 0 the whole map, arrows move, Esc lets go.</p></aside>
 </main>
-<script type="application/json" id="data">{_data(items, layout)}</script>
+<script type="application/json" id="data">{data}</script>
 {libraries}
 <script>
 {program}
