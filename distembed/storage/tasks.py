@@ -154,10 +154,12 @@ def _run_on(
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
         for batch in as_completed(futures, with_results=True).batches():
-            for _, result in batch:
+            for future, result in batch:
                 if isinstance(result, BaseException):  # of a block that was cancelled it is given, not raised
                     raise result
                 done(result.flat[0])
+                # Else the scheduler would write a recorded block again when the worker that holds its result is lost.
+                future.release()
     except KilledWorker as error:
         fused, *place = error.task if isinstance(error.task, tuple) else (error.task,)
         if not str(fused).endswith(results.name):

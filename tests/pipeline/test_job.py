@@ -19,7 +19,7 @@ from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
 from distembed.weighting.pmi import pmi, ppmi
 
-from .conftest import dask_cluster, digest, forget_stage, run
+from .conftest import by_a_new_interpreter, dask_cluster, digest, forget_stage, run
 from .processes import distembed
 
 
@@ -84,9 +84,12 @@ def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_memory_stays_below_the_plan(job: Path, finished: tuple[Path, str, str]) -> None:
+def test_memory_stays_below_the_plan(job: Path, finished: tuple[Path, str, str], tmp_path: Path) -> None:
+    """Measured in a new process once the kernels are compiled: compiling them takes up to 200 MiB, once."""
     plan = plan_job(load_job(job, workspace=str(finished[0])))
-    stages = de.Workspace.open(str(finished[0])).stages().values()
+    done = by_a_new_interpreter("run", str(job), "--workspace", str(tmp_path / "w"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    stages = de.Workspace.open(str(tmp_path / "w")).stages().values()
     planned = plan.process_bytes(plan.job.resources.n_workers)
     assert max(stage.facts["peak_process_bytes"] for stage in stages) <= planned
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import time
 from functools import partial
 
 import numpy as np
 import pytest
+from distributed import Client
 
 from distembed.storage import tasks
 
@@ -27,3 +29,17 @@ def test_a_function_and_what_it_holds_is_not_sent_with_every_task(monkeypatch: p
     tasks.run_each(partial(add_all, held=np.ones(10_000)), range(20), done.append)
     assert sorted(done) == list(range(10_000, 10_020))
     assert sizes[-2] < 10_000 < sizes[-1]
+
+
+def slow(item: int) -> int:
+    time.sleep(0.02)
+    return item
+
+
+def test_a_recorded_block_is_not_computed_again_when_its_worker_is_lost() -> None:
+    """Its future is released at once: for a result that is still wanted, the scheduler would run the task again."""
+    wanted: list[int] = []
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        tasks.run_each(slow, range(20), lambda _: wanted.append(len(client.futures)))
+    assert len(wanted) == 20
+    assert wanted[-1] < wanted[0]
