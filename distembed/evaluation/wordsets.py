@@ -26,7 +26,7 @@ import lzma
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -209,12 +209,18 @@ def half_of(word_set: WordSet, *, development: bool) -> WordSet:
     items = word_set[1]
     first = [item if isinstance(item, str) else item[0] for item in items]
     chosen = np.array([crc32(word.lower().encode()) % 2 == int(development) for word in first], dtype=bool)
-    fields = [
-        field[chosen] if isinstance(field, np.ndarray) else list(compress(field, chosen))
-        for field in word_set[1:]
-    ]
-    kind: Callable[..., WordSet] = type(word_set)
-    return kind(word_set.name, *fields)
+    half: WordSet = some_items(word_set, chosen)
+    return half
+
+
+def some_items(word_set: Any, kept: NDArray[np.bool_]) -> Any:
+    """Return the items of a set that are kept; all its fields but the name have one entry for each item."""
+    parts = {
+        name: values[kept] if isinstance(values, np.ndarray) else list(compress(values, kept))
+        for name, values in word_set._asdict().items()
+        if name != "name"
+    }
+    return word_set._replace(**parts)
 
 
 def read_word_set(path: str | Path) -> WordSet:

@@ -16,7 +16,6 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -33,7 +32,7 @@ from distembed.evaluation.scoring import Policy, Score
 from distembed.evaluation.sentence_files import SentencePairs, read_sentences
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
-from distembed.evaluation.wordsets import WordSet, find_word_sets
+from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.export.tables import Piece, Table
@@ -357,21 +356,10 @@ def item_halves(word_set: Items) -> NDArray[np.int64]:
     return np.array([crc32(repr(item).encode()) >> 16 & 1 for item in items], dtype=np.int64)
 
 
-def _half(word_set: Items, kept: NDArray[np.bool_]) -> Items:
-    """Return some items of a set; all its fields but the name have one entry for each item."""
-    fields = word_set._asdict()
-    parts: dict[str, Any] = {
-        name: values[kept] if isinstance(values, np.ndarray) else list(compress(values, kept))
-        for name, values in fields.items()
-        if name != "name"
-    }
-    return word_set._replace(**parts)
-
-
 def _halves(job: Job, word_set: Items) -> dict[str, Score]:
     """Return the score of a finished candidate on each half."""
     score_of, halves = _scoring(job, word_set), item_halves(word_set)
-    scores = {name: score_of(_half(word_set, halves == number)) for number, name in enumerate(HALVES)}
+    scores = {name: score_of(some_items(word_set, halves == number)) for number, name in enumerate(HALVES)}
     for name, score in scores.items():
         if not score.known or math.isnan(score.value):
             raise ValueError(
