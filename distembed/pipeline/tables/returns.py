@@ -144,7 +144,7 @@ def _with_means_of_days(returns: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 def _of_gaps(gaps: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
     """Return what to say of filled gaps, nothing where there are none."""
-    holed = [name for name, any_gap in zip(names, gaps.any(axis=0).tolist(), strict=True) if any_gap]
+    holed = [name for name, n_gaps in zip(names, gaps.sum(axis=0).tolist(), strict=True) if n_gaps]
     if not holed:
         return []
     return [
