@@ -14,11 +14,13 @@ import pytest
 
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
-from distembed.neighbors.graphs import joint_adjacency
+from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.runner import open_job
 from distembed.pipeline.systems.transfer import explorer
 from distembed.pipeline.systems.transfer import stages as transfer_stages
+
+from tests.references import alignment as reference
 
 from .conftest import digest_here, forget_stage, run
 from .processes import distembed as subprocess_distembed
@@ -148,6 +150,35 @@ def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
     np.testing.assert_allclose(topics.sum(axis=1), 1, atol=1e-6)
     objective = np.asarray(workspace.table("objective")["objective"])
     assert np.all(np.diff(objective) <= 0)
+
+
+AS_PRINTED = {
+    "alignment.regularization": 0.0,
+    "alignment.normalization": "symmetric",
+    "alignment.missing": "imputed",
+    "alignment.init": "random",
+    "alignment.center": False,
+    "alignment.propagate": False,
+    "alignment.max_iter": 3,
+    "alignment.tol": 0.0,
+}
+"""The printed algorithm of the paper, for three rounds."""
+
+
+def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
+    settings = AS_PRINTED | {"alignment.solver_tol": 1e-12, "alignment.solver_max_iter": 5000}
+    done = run("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(copy)
+    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute().astype(float)
+    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
+    known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
+    both = np.concatenate([topics, links.toarray().T @ topics])
+    start = np.random.default_rng(0).uniform(-1, 1, (2 * N_DOCUMENTS, 4))
+    Z, F = reference.alternate(L, both, known, start, 3)
+    inferred = workspace.array("second_topics").compute()
+    np.testing.assert_allclose(inferred, (Z @ F)[N_DOCUMENTS:], atol=1e-6)
 
 
 def test_counterparts_are_found(finished: tuple[Path, str]) -> None:

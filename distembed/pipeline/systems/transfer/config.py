@@ -131,6 +131,7 @@ class AlignmentSection(Section):
     n_neighbors: int = OPTION
     correspondence_weight: float = OPTION
     propagate: bool = OPTION
+    tol: float = OPTION
     random_state: int = OPTION
 
 

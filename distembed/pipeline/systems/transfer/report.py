@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
         "pairs known": done["pairs"].facts["n_known"],
         "topics": job.topics.n_topics,
     }
-    summary = f"{_counts(workspace)} {_convergence(workspace)} Content digest {workspace.digest()}."
+    summary = f"{_counts(workspace)} {_convergence(job, workspace)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -59,7 +59,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
 
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
-    parts = [_counts(workspace), _convergence(workspace), accuracy_text(job, workspace)]
+    parts = [_counts(workspace), _convergence(job, workspace), accuracy_text(job, workspace)]
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
@@ -104,16 +104,24 @@ def _counts(workspace: Workspace) -> str:
     )
 
 
-def _convergence(workspace: Workspace) -> str:
+def _convergence(job: TransferJob, workspace: Workspace) -> str:
     facts, links = workspace.stages()["embedding"].facts, workspace.stages()["links"].facts
-    end = "converged" if facts["converged"] else "did NOT converge: raise alignment.max_iter"
     found = ""
     if "found" in links:
         found = (
             f" {links['found'][-1]:,} further pairs were found; by the known ones, left out in turn, "
             f"{links['lost_share']:.1%} of the counterparts are not among the candidates."
         )
-    return f"The embedding {end} in {facts['n_iter']:,} rounds.{found}"
+    return f"The embedding {_ending(job, facts)}.{found}"
+
+
+def _ending(job: TransferJob, facts: Mapping[str, Any]) -> str:
+    """Return how the rounds ended; with no tolerance their number is what was asked for."""
+    if facts["converged"]:
+        return f"converged in {facts['n_iter']:,} rounds"
+    if job.alignment.tol == 0:
+        return f"was stopped after {facts['n_iter']:,} rounds, as alignment.max_iter says"
+    return f"did NOT converge in {facts['n_iter']:,} rounds: raise alignment.max_iter"
 
 
 def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
