@@ -17,7 +17,7 @@ from distembed.execution import compute
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import open_job, plan_job
-from distembed.pipeline.systems.imputation import explorer, stages
+from distembed.pipeline.systems.imputation import explorer, hold_out
 
 from .conftest import by_a_new_interpreter, digest_here, run
 from .processes import distembed as subprocess_distembed
@@ -306,18 +306,18 @@ def test_a_hold_out_that_failed_goes_on_fold_by_fold(
         solved.append(arguments)
         return plain(*arguments)
 
-    plain = stages._imputed_rows
+    plain = hold_out._imputed_rows
     shutil.copytree(finished[0], tmp_path / "w")
     settings = ("--set", "evaluation.random_state=3")
     fresh = run("run", job, "--workspace", tmp_path / "fresh", *settings)
     assert fresh.exit_code == 0, fresh.output
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "_imputed_rows", imputed_rows)
+        patch.setattr(hold_out, "_imputed_rows", imputed_rows)
         done = run("run", job, "--workspace", tmp_path / "w", "--replace", *settings)
     assert "the power is gone" in done.output
     solved.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "_imputed_rows", count)
+        patch.setattr(hold_out, "_imputed_rows", count)
         assert run("run", job, "--workspace", tmp_path / "w", *settings).exit_code == 0
     assert len(solved) == 2
     digests = [

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,11 @@ from distembed.manifold.correspondences import correspondence_matrix, shared_val
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.runner import open_job
+from distembed.pipeline.systems.transfer import evaluation as stage_evaluation
 from distembed.pipeline.systems.transfer import explorer
-from distembed.pipeline.systems.transfer import stages as transfer_stages
+from distembed.pipeline.systems.transfer import graphs as stage_graphs
+from distembed.pipeline.systems.transfer import rows as stage_rows
+from distembed.pipeline.systems.transfer import topics as stage_topics
 
 from tests.references import alignment as reference
 
@@ -190,7 +194,7 @@ def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
     links = correspondence_matrix(
         np.column_stack([known["first"], known["second"]]), N_DOCUMENTS, N_DOCUMENTS
     )
-    assert (links != transfer_stages.known_links(workspace)).nnz == 0
+    assert (links != stage_graphs.known_links(workspace)).nnz == 0
 
 
 def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:
@@ -218,12 +222,12 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("stage", "broken"),
+    ("stage", "module", "broken"),
     [
-        ("vectors", "LSA"),
-        ("topics", "NMF"),
-        ("links", "propagate_correspondences"),
-        ("evaluation", "score_methods"),
+        ("vectors", stage_rows, "LSA"),
+        ("topics", stage_topics, "NMF"),
+        ("links", stage_graphs, "propagate_correspondences"),
+        ("evaluation", stage_evaluation, "score_methods"),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
@@ -232,10 +236,11 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     copy: Path,
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
+    module: ModuleType,
     broken: str,
 ) -> None:
     forget_stage(copy, stage)
-    sound, calls = getattr(transfer_stages, broken), []
+    sound, calls = getattr(module, broken), []
 
     def fail(*positional: object, **named: object) -> object:
         calls.append(broken)
@@ -244,13 +249,13 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
         return sound(*positional, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(transfer_stages, broken, fail)
+        patch.setattr(module, broken, fail)
         done = run("run", job, "--workspace", copy)
     assert done.exit_code == 1
     assert "the power is gone" in done.output
     calls.clear()
     if broken == "score_methods":  # one draw of two is kept
-        monkeypatch.setattr(transfer_stages, broken, lambda *words: (calls.append(broken), sound(*words))[1])
+        monkeypatch.setattr(module, broken, lambda *words: (calls.append(broken), sound(*words))[1])
     assert run("run", job, "--workspace", copy).exit_code == 0
     assert len(calls) == (1 if broken == "score_methods" else 0)
     assert digest_here(job, copy) == digest_here(job, finished[0])

@@ -13,7 +13,8 @@ from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors, stored_sparse
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.systems.imputation.config import ImputationJob
-from distembed.pipeline.systems.imputation.stages import LINEAR, SHUFFLED, stages
+from distembed.pipeline.systems.imputation.hold_out import LINEAR, SHUFFLED
+from distembed.pipeline.systems.imputation.stages import stages
 from distembed.pipeline.terminal import neighbor_line
 from distembed.pipeline.words.stages import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace

@@ -14,7 +14,8 @@ from distembed.execution import compute, one_blas_thread
 from distembed.pipeline import report
 from distembed.pipeline.corpus.collections import SIDES
 from distembed.pipeline.systems.transfer.config import TransferJob
-from distembed.pipeline.systems.transfer.stages import method_names, stages
+from distembed.pipeline.systems.transfer.evaluation import method_names
+from distembed.pipeline.systems.transfer.stages import stages
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
 
