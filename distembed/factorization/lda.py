@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -151,9 +152,7 @@ def _bags(batch: sp.csr_array) -> list[list[tuple[int, float]]]:
     """Return the documents of a batch as gensim takes them, a list of numbers and counts of words each."""
     ends = batch.indptr.tolist()
     words, numbers = batch.indices.tolist(), batch.data.tolist()
-    return [
-        list(zip(words[a:b], numbers[a:b], strict=True)) for a, b in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    return [list(zip(words[a:b], numbers[a:b], strict=True)) for a, b in pairwise(ends)]
 
 
 def _likelihood(model: Any, judged: Any, n_documents: int, random_state: int) -> float:

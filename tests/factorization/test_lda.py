@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -33,7 +34,7 @@ def planted() -> tuple[sp.csr_array, Any]:
 
 def blocks(counts: sp.csr_array, *sizes: int) -> da.Array:
     ends = np.cumsum((0, *sizes))
-    return da.concatenate([row_blocks(counts[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)])
+    return da.concatenate([row_blocks(counts[a:b]) for a, b in pairwise(ends)])
 
 
 def test_planted_topics_are_found(planted: tuple[sp.csr_array, Any]) -> None:

@@ -23,7 +23,6 @@ from distembed.pipeline.systems.transfer import explorer
 from distembed.pipeline.systems.transfer import graphs as stage_graphs
 from distembed.pipeline.systems.transfer import rows as stage_rows
 from distembed.pipeline.systems.transfer import topics as stage_topics
-
 from tests.references import alignment as reference
 
 from .conftest import digest_here, forget_stage, run
@@ -183,6 +182,25 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
     Z, F = reference.alternate(L, both, known, start, 3)
     inferred = workspace.array("second_topics").compute()
     np.testing.assert_allclose(inferred, (Z @ F)[N_DOCUMENTS:], atol=1e-6)
+
+
+def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, copy: Path) -> None:
+    settings = {"evaluation.topic": 1, "evaluation.topic_share": 0.4, "evaluation.printed_rounds": 5}
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(copy)
+    topics = workspace.array("topics").compute()
+    n_judged = int(((topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)).sum())
+    assert 3 <= n_judged < N_DOCUMENTS
+    assert f"Judged on the {n_judged} documents of which 40% or more are topic 1 (" in done.output
+    table = errors(done.output)
+    assert list(table)[5:7] == ["semisupervised alignment", "embedding as the paper prints it"]
+    scores = workspace.table("scores").to_pylist()
+    assert {row["n_known"] for row in scores} == {round(0.3 * n_judged)}
+    some = topics[(topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)]
+    known = np.random.default_rng(0).permutation(n_judged)[round(0.3 * n_judged) :]
+    expected = np.sqrt(((some[known] - some.mean(axis=0)) ** 2).mean())
+    assert next(row["rmse"] for row in scores if row["method"] == "mean") == pytest.approx(expected)
 
 
 def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
@@ -357,6 +375,8 @@ def test_plan_of_a_finished_workspace_is_exact(job: Path, finished: tuple[Path, 
         ({"topics.n_topics": 500}, "500 components"),
         ({"alignment.n_neighbors": 120}, "k = 120"),
         ({"pairs.share": 0.0}, "pairs.share"),
+        ({"evaluation.topic": 4}, "there are 4 topics: choose 0 to 3"),
+        ({"evaluation.topic": 1, "evaluation.topic_share": 1.0}, "take another evaluation.topic"),
         ({"pairs.shares": 0.1}, "did you mean share?"),
     ],
 )

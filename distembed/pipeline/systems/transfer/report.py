@@ -26,6 +26,7 @@ METHODS = {
     "procrustes": "rotation, 5 nearest",
     "procrustes_1": "rotation, nearest",
     "alignment": "semisupervised alignment",
+    "printed": "embedding as the paper prints it",
     "matching": "self-trained rotation, 5 nearest",
     "matching_1": "self-trained rotation, nearest",
     "embedding_given": "embedding, given pairs only",
@@ -60,11 +61,24 @@ def page(job: TransferJob, workspace: Workspace) -> str:
 
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
-    parts = [_counts(workspace), _convergence(job, workspace), accuracy_text(job, workspace)]
+    accuracy = "\n".join(filter(None, [_judged(job, workspace), accuracy_text(job, workspace)]))
+    parts = [_counts(workspace), _convergence(job, workspace), accuracy]
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
     return "\n\n".join(part for part in parts if part)
+
+
+def _judged(job: TransferJob, workspace: Workspace) -> str:
+    """Return which documents the methods are judged on, where these are not all."""
+    options, facts = job.evaluation, workspace.stages()["evaluation"].facts
+    if options.topic is None:
+        return ""
+    words = workspace.table("topic_words")["words"][options.topic].as_py()
+    return (
+        f"Judged on the {facts['n_pairs']:,} documents of which {options.topic_share:.0%} or more are topic "
+        f"{options.topic} ({' '.join(words)}), and their counterparts."
+    )
 
 
 def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
@@ -160,8 +174,9 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
         for row in rows
     ]
     caption = (
-        f"Documents of the second collection whose pair was not known; means of {job.evaluation.n_seeds} draws of the "
-        "known pairs. RMSE of topic shares; mean correlation of a topic; mean Hellinger distance of shares; "
+        f"{_judged(job, workspace)} Documents of the second collection whose pair was not known; means of "
+        f"{job.evaluation.n_seeds} draws of the known pairs. RMSE of topic shares; mean "
+        "correlation of a topic; mean Hellinger distance of shares; "
         "rank of the true counterpart where a method has a common space."
     )
     return [
