@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import InputPath, Section
+from distembed.pipeline.sections import InputPath, Section, later
 
 
 class TableSection(Section):
@@ -58,6 +58,9 @@ class DomainSection(TableSection):
         The first row that is taken, by its name or date.
     last : str, optional
         The last row that is taken, by its name or date.
+    max_missing : float
+        The share of its prices that a name may lack where prices are turned into returns: the gaps get the mean of
+        the day, and names with more are left out.
     standardize : bool, optional
         Whether columns are brought to mean 0 and variance 1; by default where columns are features.
     names : str, optional
@@ -76,6 +79,7 @@ class DomainSection(TableSection):
     transform: Literal["none", "return_correlation"] = "none"
     first: str | None = None
     last: str | None = None
+    max_missing: float = later(0.0, ge=0, lt=1)
     standardize: bool | None = None
     names: InputPath | None = None
     names_from: str = "from"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.display import plural
-from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import directions
 from distembed.neighbors.distances import Metric
-from distembed.pipeline.tables.cells import NumberColumns, read_numbers, readings
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection, TableSection
+from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
+from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.files import (
     COMPRESSIONS,
     TABLE_SUFFIXES,
@@ -22,15 +20,13 @@ from distembed.pipeline.tables.files import (
     Table,
     TableError,
     column_of,
-    key_column,
-    no_column,
     read_table,
     refuse_twice,
-    some,
     texts_of,
 )
 from distembed.pipeline.tables.names import match_names
-from distembed.pipeline.tables.rows import Domain, LeftOut, refusal, settled
+from distembed.pipeline.tables.returns import from_prices
+from distembed.pipeline.tables.rows import Domain, settled
 from distembed.vectors import WordVectors
 
 
@@ -44,24 +40,14 @@ def read_domain(section: DomainSection) -> Domain:
         not say what is to become of it; all problems are told at once.
     """
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
-    key, problems = _key_and_problems(
+    key, problems = key_and_problems(
         table, section, [*section.columns, *filter(None, [section.label_column])]
     )
-    make = _from_prices if section.transform == "return_correlation" else _from_features
+    make = from_prices if section.transform == "return_correlation" else _from_features
     domain = settled(
         _renamed(make(section, table, key, problems), section), section, key="domain", problems=problems
     )
     return domain._replace(matrix=_standardized(domain.matrix)) if section.standardizes else domain
-
-
-def _key_and_problems(table: Table, section: TableSection, named: Iterable[str]) -> tuple[str, list[str]]:
-    """Return the column of names, and what to say of columns that the section names and that are not there."""
-    absent = [name for name in (*section.drop, *named) if name not in table.columns]
-    problems = [no_column(table, name) for name in absent]
-    if section.name_column is not None and section.name_column not in table.columns:
-        raise refusal(section.path, [no_column(table, section.name_column), *problems])
-    rest = {name: column for name, column in table.columns.items() if name not in section.drop}
-    return key_column(table._replace(columns=rest), section.name_column), problems
 
 
 def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
@@ -69,90 +55,7 @@ def _from_features(section: DomainSection, table: Table, key: str, problems: lis
     label = section.label_column
     labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
     wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
-    return _features(section, table, names, wanted, problems)._replace(labels=labels)
-
-
-def _features(
-    section: TableSection, table: Table, names: list[str], wanted: Iterable[str], problems: list[str]
-) -> Domain:
-    """Return the columns of numbers side by side; what is wrong with them is added to the problems."""
-    wanted = [name for name in wanted if name in table.columns]
-    uneven = [name for name in wanted if len(table.columns[name]) != len(names)]
-    problems += [
-        f"has {len(table.columns[name])} values in the column {name!r} for {len(names)} names: drop it"
-        for name in uneven
-    ]
-    read = read_numbers(table, [name for name in wanted if name not in uneven], decimal=section.decimal)
-    notes = [*table.notes, *readings(read.numbers), *_of_other_columns(section, read, problems)]
-    if not read.numbers:
-        raise refusal(section.path, [*problems, "has no column of numbers beside its names"])
-    dtype = np.result_type(*(column.values.dtype for column in read.numbers), np.float32)
-    matrix = np.stack([column.values.astype(dtype, copy=False) for column in read.numbers], axis=1)
-    matrix[~np.isfinite(matrix)] = np.nan
-    columns = [column.name for column in read.numbers]
-    unread = {column.name: column.unread for column in read.numbers if column.unread}
-    return Domain(names, matrix, columns, [""] * len(names), [], notes, unread)
-
-
-def _of_other_columns(section: TableSection, read: NumberColumns, problems: list[str]) -> list[str]:
-    """Return what to say of columns and cells that hold no numbers; columns asked for by name become problems."""
-    asked = getattr(section, "columns", ())
-    problems += [
-        f"holds {what} in the column {name!r}, not numbers: leave it out of domain.columns"
-        for what, names in (("text", read.texts), ("nothing", read.empty))
-        for name in names
-        if name in asked
-    ]
-    unread = [column for column in read.numbers if column.unread]
-    return [
-        f"{plural(len(names), 'column')} of {what} ignored: {some(names)}"
-        for what, names in (("text", read.texts), ("no values", read.empty))
-        if names
-    ] + [
-        f"cells that are no numbers count as missing in the column {column.name!r} (such as {column.unread!r})"
-        for column in unread
-    ]
-
-
-def _from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
-    """Return the correlations of the returns of all columns that have a price on every date of the window."""
-    dates = np.array(texts_of(table.columns[key]))
-    chosen = (dates != "") & (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
-    if chosen.sum() < 3:
-        raise TableError(
-            f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
-        )
-    wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
-    series = _features(section, table, dates.tolist(), wanted, problems)
-    prices, names = series.matrix[chosen], series.columns
-    returns, left_out = _complete_returns(prices[np.argsort(dates[chosen], kind="stable")], names)
-    gone = {each.name for each in left_out}
-    kept = [name for name in names if name not in gone]
-    if len(kept) < 2:
-        raise TableError(f"{section.path} has prices on every date for {len(kept)} names: choose other dates")
-    with one_blas_thread():
-        matrix: NDArray[np.float64] = np.asarray(np.corrcoef(returns, rowvar=False))
-    return Domain(kept, matrix, kept, [""] * len(kept), left_out, series.notes)
-
-
-def _complete_returns(prices: Floats, names: Sequence[str]) -> tuple[Floats, list[LeftOut]]:
-    """Return p_t / p_(t-1) - 1 of the complete series, and the names left out with the reason."""
-    missing: NDArray[np.bool_] = np.asarray(~(prices > 0).all(axis=0))
-    returns = prices[1:, ~missing] / prices[:-1, ~missing] - 1
-    still = np.zeros_like(missing)
-    still[~missing] = np.ptp(returns, axis=0) == 0
-    left_out = [
-        LeftOut(name, "its price never moves")
-        if still[i]
-        else LeftOut(
-            name,
-            "a price is missing or not positive",
-            "choose dates on which it has one with domain.first and domain.last",
-        )
-        for i, name in enumerate(names)
-        if missing[i] or still[i]
-    ]
-    return returns[:, ~still[~missing]], left_out
+    return features_of(section, table, names, wanted, problems)._replace(labels=labels)
 
 
 def _renamed(domain: Domain, section: DomainSection) -> Domain:
@@ -260,10 +163,10 @@ def read_known(section: KnownSection) -> Known:
     if section.format == "vectors" or (section.format == "auto" and not bare.endswith(TABLE_SUFFIXES)):
         return Known(WordVectors.load(section.path, max_words=section.max_words), [])
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
-    key, problems = _key_and_problems(table, section, [])
+    key, problems = key_and_problems(table, section, [])
     cut = {name: column[: section.max_words] for name, column in table.columns.items()}
     wanted = [name for name in cut if name != key and name not in section.drop]
-    read = _features(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
+    read = features_of(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
     read = settled(read, section, key="known", problems=problems)
     warning = _warn_of_one_component(read)
     return Known(WordVectors(read.names, read.matrix), [*read.notes, *filter(None, [warning])])
