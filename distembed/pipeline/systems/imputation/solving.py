@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from distembed.execution import delayed
 from distembed.linalg.chunks import COLUMN_BLOCKS, LEAST_ROWS, ROW_COPIES, row_chunk
 from distembed.manifold.imputation import (
-    COLUMN_COPIES,
     LatentSemanticImputation,
     UnreachedRowsError,
 )
+from distembed.manifold.imputation_systems import COLUMN_COPIES
 from distembed.neighbors.distances import distance_chunk, distance_rows
 from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, stored_sparse
