@@ -16,8 +16,9 @@ import distembed as de
 from distembed.evaluation import imputation as evaluation
 from distembed.evaluation import neighbor_labels
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain, read_known
+from distembed.pipeline.tables.domain import join, read_domain
 from distembed.pipeline.tables.files import read_columns
+from distembed.pipeline.tables.known import read_known
 from distembed.pipeline.tables.rows import Domain
 
 pytestmark = pytest.mark.slow

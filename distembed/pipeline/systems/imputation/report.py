@@ -92,6 +92,7 @@ def _counts(workspace: Workspace) -> str:
     notes = [
         f"Note that {join['one_column']}." if join["one_column"] else "",
         join["advice"] and f"{join['advice']}.",
+        _replaced(join.get("n_replaced", 0)),
     ]
     more = "".join(f" {note}" for note in notes if note)
     return (
@@ -99,6 +100,17 @@ def _counts(workspace: Workspace) -> str:
         f"{imputed:,} {'was' if imputed == 1 else 'were'} imputed; "
         f"{left_out:,} more {'was' if left_out == 1 else 'were'} left out of the table; "
         f"{plural(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name.{more}"
+    )
+
+
+def _replaced(n_names: int) -> str:
+    """Return how many of the imputed names have a known vector that counts for nothing, "" for none."""
+    if not n_names:
+        return ""
+    verb, whose = ("has a vector", "was") if n_names == 1 else ("have vectors", "were")
+    return (
+        f"Of the imputed ones, {n_names:,} {verb} that {whose} replaced, because the name was seen less often than "
+        "known.min_count (table replaced)."
     )
 
 
@@ -182,6 +194,9 @@ def _reading_sections(workspace: Workspace) -> list[report.Section]:
     if notes:
         html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
         sections.append(report.Section("How the tables were read", html))
+    if n_replaced := workspace.stages()["join"].facts.get("n_replaced", 0):
+        rows = workspace.table("replaced").to_pylist()[:LISTED]
+        sections.append(report.table("Vectors that were replaced", rows, caption=_replaced(n_replaced)))
     if misses:
         caption = (
             f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
