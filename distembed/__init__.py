@@ -11,7 +11,7 @@ The data path, and the module of each step::
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate, explain_similarity, weat
+    -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
@@ -50,6 +50,7 @@ _HOME = {
     "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
     "evaluate_sentences": "evaluation.sentences",
+    "evaluate_tagging": "evaluation.tagging",
     "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
@@ -84,6 +85,7 @@ __all__ = [
     "count_document_terms",
     "evaluate",
     "evaluate_sentences",
+    "evaluate_tagging",
     "explain_similarity",
     "ppmi",
     "read_corpus",
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
     from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.sentences import evaluate_sentences
+    from distembed.evaluation.tagging import evaluate_tagging
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
