@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,24 @@ from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
+
+
+AS_PRINTED: Mapping[str, Any] = {
+    "regularization": 0.0,
+    "normalization": "symmetric",
+    "missing": "imputed",
+    "init": "random",
+    "center": False,
+    "propagate": False,
+    "tol": 0.0,
+    "solver_tol": 1e-8,
+    "solver_max_iter": 5000,
+}
+"""Options with which `FeaturePreservingEmbedding` is the algorithm that the paper prints, for `max_iter` rounds.
+
+Unknown values are replaced by Z F in each round, the start is random, nothing is centered, F has no ridge, and the
+joint Laplacian is normalized. The paper names neither the number of rounds nor that of components.
+"""
 
 
 class TwoSets(NamedTuple):
@@ -45,17 +64,23 @@ class Inference(NamedTuple):
 
 
 def infer_by_each_method(
-    sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding, *, alignment_components: int = 50
+    sets: TwoSets,
+    links: sp.csr_array,
+    model: FeaturePreservingEmbedding,
+    *,
+    printed_rounds: int = 0,
+    alignment_components: int = 50,
 ) -> dict[str, Inference]:
     """Return the inference of each method from the same correspondences.
 
     - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
     - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
+    - "printed": the algorithm that the paper prints, for so many rounds, with the links alone;
     - "matching", "matching_1": the space of `propagate_correspondences`, then 5 nearest rows or the one;
     - "embedding_given": `model` with the links alone;
     - "embedding": `model` with those found as well, if it propagates.
 
-    All but mean, alignment and embedding need dense rows and are left out for sparse ones.
+    All but mean, alignment, printed and embedding need dense rows and are left out for sparse ones.
 
     Parameters
     ----------
@@ -63,6 +88,8 @@ def infer_by_each_method(
         The rows, graphs and features of the two sets.
     links : known correspondences, (n × m)
     model : its options are used, its graph is that of `sets`
+    printed_rounds : int
+        The rounds of "printed", which is left out for 0.
     alignment_components : int
         The number of components of semisupervised alignment.
     """
@@ -70,6 +97,9 @@ def infer_by_each_method(
     dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
     found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
     found["alignment"] = _aligned(known, links, alignment_components)
+    if printed_rounds:
+        printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
+        found["printed"] = _embedded(sets, links, printed)
     found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(

@@ -21,7 +21,8 @@ from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes
 from distembed.pipeline.plan import Plan
-from distembed.pipeline.systems.topics.stages import TopicSizes, stages
+from distembed.pipeline.systems.topics.sizes import TopicSizes
+from distembed.pipeline.systems.topics.stages import stages
 from distembed.weighting.documents import select_words, tf_idf
 
 N_DOCUMENTS, N_WORDS, N_VALUES, N_PAIRS, RANK, N_ROUNDS = 7_095, 6_884, 266_624, 2_400_000, 4, 50

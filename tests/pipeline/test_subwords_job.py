@@ -48,10 +48,12 @@ def own(learned: tuple[Path, str], tmp_path: Path) -> Path:
 
 
 def test_the_table_is_that_of_the_estimator(learned: tuple[Path, str]) -> None:
+    """The map learns from the words of the core and from those that were solved against it."""
     workspace = de.Workspace.open(str(learned[0]))
-    vocabulary, core = workspace.table("vocabulary"), workspace.array("core_vectors").compute()
+    vocabulary = workspace.table("vocabulary")
+    solved = [workspace.array(name).compute() for name in ("core_vectors", "noncore_vectors")]
     model = de.SubwordMap().fit(
-        vocabulary["word"].to_pylist()[: len(core)], core, np.asarray(vocabulary["count"])[: len(core)]
+        vocabulary["word"].to_pylist(), np.concatenate(solved), np.asarray(vocabulary["count"])
     )
     table = read_vectors(workspace).subwords
     assert table is not None
@@ -59,7 +61,8 @@ def test_the_table_is_that_of_the_estimator(learned: tuple[Path, str]) -> None:
     strings = ["musicals", "語"]
     np.testing.assert_allclose(table.compose(strings), model.transform(strings) - model.mean_, atol=1e-6)
     facts = workspace.stages()["subwords"].facts
-    assert facts["n_ngrams"] == len(table)
+    assert facts["n_ngrams"] == len(table) > 0
+    assert len(solved[1]) > 0
     assert facts["explained"] == pytest.approx(model.validation_score_)
 
 
@@ -120,10 +123,20 @@ def test_hashed_ngrams_are_stored_by_their_buckets(job: Path, own: Path) -> None
 def test_plan_and_memory(job: Path, learned: tuple[Path, str]) -> None:
     with_subwords = load_job(job, settings=ON[1:], workspace=str(learned[0]))
     plan = plan_job(with_subwords)
-    assert list(plan.stages)[4:7] == ["core", "subwords", "vectors"]
+    assert list(plan.stages)[4:8] == ["core", "noncore", "subwords", "vectors"]
     assert "subwords" not in plan_job(load_job(job)).stages
     facts = de.Workspace.open(str(learned[0])).stages()["subwords"].facts
     assert facts["peak_process_bytes"] <= plan.process_bytes(plan.job.resources.n_workers)
+
+
+def test_a_core_of_all_words_has_no_noncore_vectors(job: Path, own: Path) -> None:
+    """Where `n_core` is the size of the vocabulary its stage stores nothing, and the rest goes on."""
+    workspace = de.Workspace.open(str(own))
+    n_words = len(workspace.table("vocabulary"))
+    finish(job, own, *ON, "--set", f"psdvec.n_core={n_words}")
+    assert workspace.stages()["noncore"].facts["n_noncore"] == 0
+    assert len(workspace.array("vectors")) == len(workspace.array("core_vectors"))
+    assert read_vectors(workspace).subwords is not None
 
 
 def test_lengths_that_fall_are_refused(job: Path, tmp_path: Path) -> None:
@@ -148,7 +161,7 @@ def test_words_outside_the_vocabulary_are_scored(job: Path, own: Path, tmp_path:
 
 def forgotten(workspace: Path) -> None:
     """Remove what the two stages have committed and stored."""
-    for stage in ("subwords", "vectors"):
+    for stage in ("noncore", "subwords", "vectors"):
         shutil.rmtree(workspace / "manifest" / stage)
         (workspace / "manifest" / f"{stage}.json").unlink()
 

@@ -27,10 +27,15 @@ from distembed.pipeline.corpus.stages import (
     vocabulary_of,
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
+from distembed.pipeline.systems.psdvec.association import KEPT_PMI
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.systems.psdvec.subwords import (
+    NONCORE,
+    NONCORE_VECTORS,
     plan_subwords,
     run_subwords,
+    solved_vectors,
+    solves_noncore_first,
     subword_parameters,
     table_bytes,
 )
@@ -108,14 +113,15 @@ NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "bat
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the options of the factorization that its core depends on."""
-    return {"psdvec": job.psdvec.model_dump(mode="json", exclude=NONCORE_OPTIONS)}
+    options = job.psdvec.options
+    return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
 
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
     from distembed.factorization.psdvec import PSDVec
 
-    return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=checkpoint)
+    return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
 
 
 def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
@@ -201,36 +207,41 @@ def run_core(ctx: Context) -> dict[str, Any]:
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
-def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
     largest_block = min(block // 8 * 2, pair_bytes)
-    table = table_bytes(job, _core_size(job, sizes))
-    composed = table + 4 * sizes.corpus.n_words * k if table else 0
     return StagePlan(
         count_blocks(sizes.n_nonzero, block),
         2 * pair_bytes,
         4 * sizes.corpus.n_words * k,
         int(SCRATCH_FACTOR * largest_block) + 2 * 4 * _core_size(job, sizes) * k,
-        composed,
         exact=sizes.exact,
     )
+
+
+def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
+    """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
+    solving = plan_noncore(job, sizes)
+    table = table_bytes(job, sizes.corpus.n_words)
+    return solving._replace(shared_bytes=table + solving.written_bytes if table else 0)
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the vectors, the weight of their spelling only where it is learned."""
     spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
-    return {**sections("psdvec")(job), **spelling}
+    return {"psdvec": job.psdvec.options, **spelling}
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
-    """Solve the noncore words against the core, put all vectors together, and add the directions of their spelling."""
-    core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
-    vectors: da.Array = core
-    learned: dict[str, str] = {}
-    if len(core) < len(counts):
-        noncore, learned = _solve_noncore(ctx, core, counts)
-        vectors = da.concatenate([core, noncore])
+    """Put the vectors of all words together, and add the directions of their spelling."""
+    if solves_noncore_first(ctx.job):
+        vectors, facts = solved_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
+        facts = {name: facts[name] for name in ("n_noncore", *LEARNED) if name in facts}
+    else:
+        noncore, facts = _solve_noncore(ctx)
+        core = ctx.workspace.array("core_vectors")
+        vectors = core if noncore is None else da.concatenate([core, noncore])
     if ctx.job.subwords.enabled and ctx.job.subwords.weight:
         vectors = _with_spelling(ctx, vectors)
     ctx.stage.store(
@@ -241,14 +252,36 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         meaning="Word vectors; row i is word i of vocabulary.parquet.",
         progress=ctx.progress("vectors"),
     )
-    return {"n_noncore": len(counts) - len(core), **learned}
+    return facts
 
 
-def _solve_noncore(ctx: Context, core: da.Array, counts: da.Array) -> tuple[da.Array, dict[str, str]]:
-    """Return the vectors of the noncore words, and what the estimator learned for words that come later."""
+LEARNED = ("noncore_cutoff", "noncore_scale", "total_count")
+"""What the estimator learns with the noncore words for words that come later, as strings."""
+
+
+def run_noncore(ctx: Context) -> dict[str, Any]:
+    """Solve the noncore words against the core, and store them where there are any."""
+    noncore, facts = _solve_noncore(ctx)
+    if noncore is not None:
+        ctx.stage.store(
+            NONCORE_VECTORS,
+            noncore,
+            dims=("word", "component"),
+            units="",
+            meaning="Vectors of the noncore words; row i is the i-th word after those of the core.",
+            progress=ctx.progress("noncore vectors"),
+        )
+    return facts
+
+
+def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
+    """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
     from distembed.factorization.psdvec_core import sliced
 
+    core, counts = ctx.workspace.array("core_vectors"), ctx.workspace.array("cooccurrence")
     n_core, n_words = len(core), len(counts)
+    if n_core == n_words:
+        return None, {"n_noncore": 0}
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = np.asarray(ctx.workspace.table("row_totals")["n_pairs"])
     model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
@@ -258,8 +291,8 @@ def _solve_noncore(ctx: Context, core: da.Array, counts: da.Array) -> tuple[da.A
         word_counts[n_core:],
         row_totals[n_core:],
     )
-    names = ("noncore_cutoff", "noncore_scale", "total_count")
-    return noncore, {name: str(getattr(model, f"{name}_")) for name in names}
+    learned = {name: str(getattr(model, f"{name}_")) for name in LEARNED}
+    return noncore, {"n_noncore": n_words - n_core, **learned}
 
 
 def _with_spelling(ctx: Context, vectors: da.Array) -> da.Array:
@@ -279,7 +312,7 @@ SCORES = "evaluation.json"
 
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
-    table = table_bytes(job, _core_size(job, sizes))
+    table = table_bytes(job, sizes.corpus.n_words)
     vectors = 4 * sizes.corpus.n_words * job.psdvec.n_components
     return StagePlan(1, vectors + table, 2**14, 2**26, table)
 
@@ -304,24 +337,22 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
+    solved = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
+    noncore = StageSpec(NONCORE, ("core",), sections("psdvec"), run_noncore, plan_noncore)
     map_of_ngrams = StageSpec(
-        SUBWORDS, ("core", "vocabulary"), subword_parameters, run_subwords, plan_subwords
+        SUBWORDS, (*solved, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
-    learned = (map_of_ngrams,) if job.subwords.enabled else ()
+    made_of = (*solved, SUBWORDS) if job.subwords.enabled else solved
     return (
         TOKENS,
         VOCABULARY,
         PARTIAL_COUNTS,
         COOCCURRENCE,
+        *([KEPT_PMI] if job.psdvec.keep_pmi else []),
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
-        *learned,
-        StageSpec(
-            "vectors",
-            ("core", *(spec.name for spec in learned)),
-            vectors_parameters,
-            run_vectors,
-            plan_vectors,
-        ),
+        *((noncore,) if NONCORE in solved else ()),
+        *((map_of_ngrams,) if job.subwords.enabled else ()),
+        StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
         StageSpec(
             "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_sets
         ),

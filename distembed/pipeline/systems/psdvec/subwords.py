@@ -1,4 +1,4 @@
-"""The stage of PSDVec that learns vectors of character n-grams from those of the core words."""
+"""The stage of PSDVec that learns vectors of character n-grams from those of all words."""
 
 from __future__ import annotations
 
@@ -36,18 +36,36 @@ NAME_BYTES = 100
 """Of an n-gram as a string, with its place in the table."""
 
 
-def n_table_rows(job: PSDVecJob, n_core: int) -> int:
+NONCORE = "noncore"
+"""The stage that solves the noncore words of a job before it learns n-grams from them."""
+NONCORE_VECTORS = "noncore_vectors"
+
+
+def solves_noncore_first(job: PSDVecJob) -> bool:
+    """Return whether noncore words have a stage of their own, since the map of n-grams learns from them, too."""
+    return job.subwords.enabled and job.psdvec.n_core is not None
+
+
+def solved_vectors(ctx: Context) -> da.Array:
+    """Return the vectors of all words as core and regression gave them, lazily, before their spelling is added."""
+    core = ctx.workspace.array("core_vectors")
+    if not (solves_noncore_first(ctx.job) and ctx.workspace.stages()[NONCORE].facts["n_noncore"]):
+        return core
+    return da.concatenate([core, ctx.workspace.array(NONCORE_VECTORS)])
+
+
+def n_table_rows(job: PSDVecJob, n_words: int) -> int:
     """Return how many n-grams or buckets will have a vector, by estimate; 0 where subwords are not learned."""
     options = job.subwords
     if not options.enabled:
         return 0
-    rows = ROWS_PER_WORD * n_core * max(1, (options.max_n - options.min_n + 1) / LENGTHS)
+    rows = ROWS_PER_WORD * n_words * max(1, (options.max_n - options.min_n + 1) / LENGTHS)
     return int(rows if options.buckets is None else min(rows, options.buckets))
 
 
-def table_bytes(job: PSDVecJob, n_core: int) -> int:
+def table_bytes(job: PSDVecJob, n_words: int) -> int:
     """Return the bytes of the vectors of n-grams in memory, with their names, by estimate."""
-    return n_table_rows(job, n_core) * (4 * job.psdvec.n_components + NAME_BYTES)
+    return n_table_rows(job, n_words) * (4 * job.psdvec.n_components + NAME_BYTES)
 
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -57,23 +75,22 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
-    k, n_core = job.psdvec.n_components, min(job.psdvec.n_core or sizes.corpus.n_words, sizes.corpus.n_words)
-    rows, n_blocks = n_table_rows(job, n_core), -(-k // COLUMNS_TOGETHER)
+    k, n_words = job.psdvec.n_components, sizes.corpus.n_words
+    rows, n_blocks = n_table_rows(job, n_words), -(-k // COLUMNS_TOGETHER)
     lengths = (job.subwords.max_n - job.subwords.min_n + 1) / LENGTHS
-    found = int(NGRAMS_PER_WORD * lengths * n_core * NGRAM_BYTES) + rows * NAME_BYTES
-    vectors = 4 * n_core * k
-    task = COLUMNS_TOGETHER * (6 * 4 * rows + 20 * n_core)
+    found = int(NGRAMS_PER_WORD * lengths * n_words * NGRAM_BYTES) + rows * NAME_BYTES
+    vectors = 4 * n_words * k
+    task = COLUMNS_TOGETHER * (6 * 4 * rows + 20 * n_words)
     return StagePlan(
         4 * n_blocks, 4 * vectors, 4 * rows * k, task, found + 2 * vectors, graphs=4, exact=False
     )
 
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
-    """Learn the vectors of n-grams from those of the core words."""
-    core, vocabulary = ctx.workspace.array("core_vectors"), vocabulary_of(ctx.workspace)
-    n_core, options = core.shape[0], ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
-    model = SubwordMap(**options, checkpoint=_stored(ctx))
-    model.fit(list(vocabulary.words[:n_core]), core, vocabulary.counts[:n_core])
+    """Learn the vectors of n-grams from those of all words."""
+    vocabulary = vocabulary_of(ctx.workspace)
+    model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=_stored(ctx))
+    model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)
     ctx.stage.store(
         SUBWORD_MEAN,
         da.from_array(model.mean_, chunks=-1),

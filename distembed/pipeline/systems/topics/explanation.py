@@ -27,7 +27,8 @@ from distembed.pipeline.explain.names import refuse_unknown
 from distembed.pipeline.explain.record import Asked, Explanation, Passages, TermTable
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.exports import document_norms
-from distembed.pipeline.systems.topics.stages import factor_names, tokens_of
+from distembed.pipeline.systems.topics.results import factor_names
+from distembed.pipeline.systems.topics.stages import tokens_of
 from distembed.pipeline.words.explanation import NO_TOKENS
 from distembed.storage.workspace import Workspace
 

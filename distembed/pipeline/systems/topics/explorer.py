@@ -8,7 +8,7 @@ from distembed.display import plural
 from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, spread_rows
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.report import best_result, document_names, heaviest_words, topic_name
-from distembed.pipeline.systems.topics.stages import classes_of
+from distembed.pipeline.systems.topics.results import classes_of
 from distembed.storage.workspace import Workspace
 
 WORDS_SHOWN = 12

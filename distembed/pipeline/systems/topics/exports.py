@@ -23,7 +23,7 @@ from distembed.pipeline.export.tables import (
     words_table,
 )
 from distembed.pipeline.systems.topics.config import TopicsJob
-from distembed.pipeline.systems.topics.stages import best_labels, factor_names
+from distembed.pipeline.systems.topics.results import best_labels, factor_names
 from distembed.storage.workspace import Workspace
 
 

@@ -20,7 +20,8 @@ from distembed.execution import compute
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
-from distembed.pipeline.systems.topics.stages import classes_of, factor_names, labels_of, losses_of, stages
+from distembed.pipeline.systems.topics.results import classes_of, factor_names, labels_of, losses_of
+from distembed.pipeline.systems.topics.stages import stages
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
 

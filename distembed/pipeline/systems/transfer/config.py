@@ -81,11 +81,12 @@ class TransferTopicsSection(Section):
     Attributes
     ----------
     method : str
-        How the topics of the first collection are learned.
+        How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the
+        documents in batches and needs ``distembed[lda]``.
     n_topics : int
         The number of topics.
     n_iter : int
-        The most rounds.
+        The most rounds, or passes over the documents.
     window : int
         The window of word pairs, for `method = "semantic_nmf"`.
     random_state : int
@@ -131,6 +132,7 @@ class AlignmentSection(Section):
     n_neighbors: int = OPTION
     correspondence_weight: float = OPTION
     propagate: bool = OPTION
+    tol: float = OPTION
     random_state: int = OPTION
 
 
@@ -143,12 +145,22 @@ class TransferEvaluationSection(Section):
         The shares of pairs taken as known, one run per share.
     n_seeds : int
         How many draws are made of each share.
+    printed_rounds : int
+        The rounds of the algorithm as the paper prints it, which is judged too; 0 leaves it out.
+    topic : int, optional
+        Judge on the documents of which this topic is the largest part, and their counterparts, as the paper did; by
+        default on all. Known pairs, graphs and means are then those of these documents alone.
+    topic_share : float
+        The least share of that topic in such a document.
     n_aligned : int
         How many of the nearest documents are looked through for the counterpart.
     """
 
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
     n_seeds: int = Field(default=3, ge=1)
+    printed_rounds: int = Field(default=0, ge=0)
+    topic: int | None = Field(default=None, ge=0)
+    topic_share: float = Field(default=0.5, gt=0, le=1)
     n_aligned: int = Field(default=50, ge=1)
 
 
@@ -176,5 +188,10 @@ class TransferJob(Job):
             raise ValueError(
                 "alignment.propagate = true rotates one collection onto the other, and words of two languages "
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
+            )
+        if self.evaluation.topic is not None and self.evaluation.topic >= self.topics.n_topics:
+            raise ValueError(
+                f"evaluation.topic is {self.evaluation.topic}, but there are {self.topics.n_topics} topics: choose "
+                f"0 to {self.topics.n_topics - 1}"
             )
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from distembed.execution import compute, one_blas_thread
 from distembed.pipeline import report
 from distembed.pipeline.corpus.collections import SIDES
 from distembed.pipeline.systems.transfer.config import TransferJob
-from distembed.pipeline.systems.transfer.stages import method_names, stages
+from distembed.pipeline.systems.transfer.evaluation import method_names
+from distembed.pipeline.systems.transfer.stages import stages
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
 
@@ -25,6 +26,7 @@ METHODS = {
     "procrustes": "rotation, 5 nearest",
     "procrustes_1": "rotation, nearest",
     "alignment": "semisupervised alignment",
+    "printed": "embedding as the paper prints it",
     "matching": "self-trained rotation, 5 nearest",
     "matching_1": "self-trained rotation, nearest",
     "embedding_given": "embedding, given pairs only",
@@ -47,7 +49,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
         "pairs known": done["pairs"].facts["n_known"],
         "topics": job.topics.n_topics,
     }
-    summary = f"{_counts(workspace)} {_convergence(workspace)} Content digest {workspace.digest()}."
+    summary = f"{_counts(workspace)} {_convergence(job, workspace)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -59,11 +61,24 @@ def page(job: TransferJob, workspace: Workspace) -> str:
 
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
-    parts = [_counts(workspace), _convergence(workspace), accuracy_text(job, workspace)]
+    accuracy = "\n".join(filter(None, [_judged(job, workspace), accuracy_text(job, workspace)]))
+    parts = [_counts(workspace), _convergence(job, workspace), accuracy]
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
     return "\n\n".join(part for part in parts if part)
+
+
+def _judged(job: TransferJob, workspace: Workspace) -> str:
+    """Return which documents the methods are judged on, where these are not all."""
+    options, facts = job.evaluation, workspace.stages()["evaluation"].facts
+    if options.topic is None:
+        return ""
+    words = workspace.table("topic_words")["words"][options.topic].as_py()
+    return (
+        f"Judged on the {facts['n_pairs']:,} documents of which {options.topic_share:.0%} or more are topic "
+        f"{options.topic} ({' '.join(words)}), and their counterparts."
+    )
 
 
 def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
@@ -104,16 +119,24 @@ def _counts(workspace: Workspace) -> str:
     )
 
 
-def _convergence(workspace: Workspace) -> str:
+def _convergence(job: TransferJob, workspace: Workspace) -> str:
     facts, links = workspace.stages()["embedding"].facts, workspace.stages()["links"].facts
-    end = "converged" if facts["converged"] else "did NOT converge: raise alignment.max_iter"
     found = ""
     if "found" in links:
         found = (
             f" {links['found'][-1]:,} further pairs were found; by the known ones, left out in turn, "
             f"{links['lost_share']:.1%} of the counterparts are not among the candidates."
         )
-    return f"The embedding {end} in {facts['n_iter']:,} rounds.{found}"
+    return f"The embedding {_ending(job, facts)}.{found}"
+
+
+def _ending(job: TransferJob, facts: Mapping[str, Any]) -> str:
+    """Return how the rounds ended; with no tolerance their number is what was asked for."""
+    if facts["converged"]:
+        return f"converged in {facts['n_iter']:,} rounds"
+    if job.alignment.tol == 0:
+        return f"was stopped after {facts['n_iter']:,} rounds, as alignment.max_iter says"
+    return f"did NOT converge in {facts['n_iter']:,} rounds: raise alignment.max_iter"
 
 
 def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
@@ -151,8 +174,9 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
         for row in rows
     ]
     caption = (
-        f"Documents of the second collection whose pair was not known; means of {job.evaluation.n_seeds} draws of the "
-        "known pairs. RMSE of topic shares; mean correlation of a topic; mean Hellinger distance of shares; "
+        f"{_judged(job, workspace)} Documents of the second collection whose pair was not known; means of "
+        f"{job.evaluation.n_seeds} draws of the known pairs. RMSE of topic shares; mean "
+        "correlation of a topic; mean Hellinger distance of shares; "
         "rank of the true counterpart where a method has a common space."
     )
     return [

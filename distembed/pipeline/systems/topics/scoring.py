@@ -1,0 +1,87 @@
+"""The stage of scores: topics judged by the labels that documents came with, and by pairs of words in a reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distembed.evaluation.documents import clustering_scores, topic_coherence
+from distembed.execution import compute
+from distembed.pipeline.context import Context
+from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.systems.topics.config import Method, TopicsJob
+from distembed.pipeline.systems.topics.reference import pair_counts
+from distembed.pipeline.systems.topics.results import (
+    best_labels,
+    classes_of,
+    factor_names,
+    labels_of,
+    losses_of,
+)
+from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block
+
+
+def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+    """Return the plan of the scores: the counts of the reference are read."""
+    n_blocks = count_blocks(sizes.n_nonzero, job.resources.block_memory)
+    task = largest_block(job, sizes) + 2**26
+    return StagePlan(n_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
+    methods = ctx.job.topics.methods
+    scores = [row for method in methods for row in _label_scores(ctx, method)]
+    ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=SCORES))
+    topics = [row for method in methods for row in _topic_rows(ctx, method)]
+    reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
+    ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
+    coherence = topic_coherence(ids, reference.counts, reference.totals)
+    columns = {name: values.tolist() for name, values in coherence._asdict().items()}
+    rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
+    ctx.stage.store_table("topics", pa.Table.from_pylist(rows))
+    return {"n_scored": len(scores)}
+
+
+SCORES = pa.schema(
+    [
+        ("method", pa.string()), ("start", pa.int64()), ("loss", pa.float64()), ("nmi", pa.float64()),
+        ("ari", pa.float64()), ("accuracy", pa.float64()), ("purity", pa.float64()),
+    ]
+)  # fmt: skip
+
+
+def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    classes = classes_of(ctx.workspace)
+    if classes is None:
+        return []
+    known = np.array([label is not None for label in classes])
+    losses = [curve[-1] for curve in losses_of(ctx.workspace, method)]
+    return [
+        {"method": method, "start": number, "loss": loss}
+        | clustering_scores(classes[known].astype(str), labels[known])._asdict()
+        for number, (loss, labels) in enumerate(
+            zip(losses, labels_of(ctx.job, ctx.workspace, method), strict=True)
+        )
+    ]
+
+
+def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    """Return, for each topic of the best start, its number from 0 on, its size and its top words."""
+    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
+    order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
+    labels = best_labels(ctx.job, ctx.workspace, method)
+    sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
+    return [
+        {
+            "method": method,
+            "topic": topic,
+            "n_documents": sizes[topic],
+            "words": [words[row] for row in column if factors[row, topic] > 0],
+        }
+        for topic, column in enumerate(order)
+    ]

@@ -1,0 +1,194 @@
+"""The stage of topics: every start of every method, and the factors of the one that is kept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist
+from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
+from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+from distembed.factorization.nmf_blocks import shifted
+from distembed.pipeline.context import Context
+from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.systems.topics.config import Method, TopicsJob
+from distembed.pipeline.systems.topics.results import factor_names
+from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
+
+
+def _shifted_pmi(ctx: Context) -> Any:
+    """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
+    array = ctx.workspace.array("ppmi")
+    moved = map_blocks(shifted, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
+    return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
+
+
+def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
+    """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
+    size = PAIR_BYTES * n_nonzero
+    if size <= ctx.job.resources.block_memory:
+        return csr_array(vstack(compute(array.to_delayed().ravel().tolist()), format="csr"))
+    return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
+
+
+def fitted(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
+    """Return one start of a method, fitted; what documents hold no word is said once, by the report."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        return _fit(ctx, method, number, X, M)
+
+
+def _fit(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
+    options, seed = ctx.job.topics, ctx.job.topics.random_state + number
+    if method == "spherical_kmeans":
+        return SphericalKMeans(options.n_topics, n_iter=options.n_iter, random_state=seed).fit(X)
+    used = (X, M) if method == "semantic_nmf" else (X,)
+    by_block = any(isinstance(matrix, da.Array) for matrix in used)
+    common = {
+        "init": options.init,
+        "n_iter": options.n_iter,
+        "tol": options.tol,
+        "random_state": seed,
+        "checkpoint": _named(ctx, f"{method}-{number:04d}") if by_block else persist,
+    }
+    if method == "semantic_nmf":
+        return SemanticNMF(options.n_topics, shift=1, semantic_weight=options.semantic_weight, **common).fit(
+            X, M
+        )
+    if method == "nmf":
+        return NMF(options.n_topics, solver=options.solver, **common).fit(X)
+    return OrthogonalNMF(options.n_topics, **common).fit(X)
+
+
+def _named(ctx: Context, prefix: str) -> Checkpoint:
+    """Return a checkpoint of the stage whose names begin with those of a start."""
+
+    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
+        return ctx.stage.checkpoint(f"{prefix}-{name}", make)
+
+    return checkpoint
+
+
+class Start(NamedTuple):
+    """What is kept of each start."""
+
+    labels: NDArray[np.int64]  # (documents,)
+    loss: NDArray[np.float64]  # one value per round, the less the better
+
+
+def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
+    """Return what is kept of one start: found on disk, or fitted now."""
+    model = cache(partial(fitted, ctx, method, number, X, M))
+    checkpoint = _named(ctx, f"{method}-{number:04d}")
+    with _rounds_of_start(ctx, method, number):
+        labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
+        loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
+        return Start(compute(labels), compute(loss))
+
+
+@contextmanager
+def _rounds_of_start(ctx: Context, method: Method, number: int) -> Iterator[None]:
+    """Report the rounds of a start of a method as some of those of all its starts; the best is fitted once more."""
+    options = ctx.job.topics
+    what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
+    n_rounds = (options.n_starts + 1) * options.n_iter
+    show = ctx.progress(method, unit="rounds")
+    with heard_by(lambda _, done, __: show(done, n_rounds)):
+        with counted_from(what, number * options.n_iter, n_rounds):
+            yield
+        show((number + 1) * options.n_iter, n_rounds)
+
+
+def loss_of(model: Any) -> NDArray[np.float64]:
+    """Return the objective of each round as a loss: of spherical k-means, the sum of 1 - cosine."""
+    if isinstance(model, SphericalKMeans):
+        return np.count_nonzero(model.labels_ >= 0) - model.objective_
+    return np.asarray(model.objective_)
+
+
+def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
+    """Return the plan of all starts of a method: in one task each where both matrices are small."""
+    block, terms, pairs = (
+        job.resources.block_memory,
+        PAIR_BYTES * sizes.n_terms,
+        PAIR_BYTES * sizes.n_associated,
+    )
+    rounds = job.topics.n_iter * job.topics.n_starts
+    words = 8 * sizes.corpus.n_words * job.topics.n_topics
+    small = terms <= block and pairs <= block
+    held = terms + pairs if small else largest_block(job, sizes)
+    # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
+    blocks = 4 * term_blocks(job, sizes) + 2 * count_blocks(sizes.n_nonzero, block)
+    return StagePlan(
+        1 if small else blocks * rounds,
+        rounds * (terms + pairs),
+        words,
+        4 * held + 6 * words,  # as it is stored, joined, shifted, and what a round makes
+        graphs=rounds,
+        exact={"document_terms", "association"} <= sizes.corpus.counted,
+    )
+
+
+def run_topics(ctx: Context) -> dict[str, Any]:
+    """Factorize from several starts by each method; keep every start's labels and the best one's factors."""
+    job: TopicsJob = ctx.job
+    n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
+    X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
+    M = _shifted_pmi(ctx) if "semantic_nmf" in job.topics.methods else None
+    found: dict[Method, list[Start]] = {}
+    for method in job.topics.methods:
+        found[method] = [_start(ctx, method, number, X, M) for number in range(job.topics.n_starts)]
+        best = best_start(found[method])
+        with _rounds_of_start(ctx, method, job.topics.n_starts):
+            _store_factors(ctx, method, fitted(ctx, method, best, X, M), X)
+    rows = [
+        {"method": method, "start": number, "round": place + 1, "loss": value}
+        for method, all_starts in found.items()
+        for number, start in enumerate(all_starts)
+        for place, value in enumerate(start.loss.tolist())
+    ]
+    ctx.stage.store_table("losses", pa.Table.from_pylist(rows))
+    labels = np.stack([start.labels for all_starts in found.values() for start in all_starts])
+    ctx.stage.store(
+        "labels", da.from_array(labels, chunks=(1, -1)), dims=("start", "document"), units="",
+        meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
+    )  # fmt: skip
+    sizes = np.bincount(labels[best_start(found[job.topics.method])] + 1, minlength=job.topics.n_topics + 1)
+    return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
+
+
+def best_start(starts: list[Start]) -> int:
+    """Return the number of the start of the smallest loss."""
+    return int(np.argmin([start.loss[-1] for start in starts]))
+
+
+def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
+    """Store word and document factors; those of spherical k-means are centroids and cosines with them."""
+    is_kmeans = isinstance(model, SphericalKMeans)
+    words = model.centroids_.T if is_kmeans else model.word_factors_
+    documents = model.transform(X) if is_kmeans else model.document_factors_
+    word_name, document_name = factor_names(ctx.job, method)
+    _store_rows(ctx, word_name, words, ("word", "topic"), "Weight of each word in each topic.")
+    _store_rows(
+        ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document."
+    )
+    if method == "semantic_nmf":
+        name = "core" if method == ctx.job.topics.method else f"{method}_core"
+        _store_rows(ctx, name, model.core_, ("topic", "other_topic"), "Association of two topics' words.")
+
+
+def _store_rows(ctx: Context, name: str, rows: Any, dims: tuple[str, str], meaning: str) -> None:
+    """Store dense rows as float32, in the blocks they have."""
+    rows = rows.astype(np.float32)
+    array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
+    ctx.stage.store(name, array, dims=dims, units="", meaning=meaning)

@@ -1,0 +1,166 @@
+"""The stage of topic transfer that judges every method on the pairs that are not known."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
+from distembed.execution import compute, persist
+from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.neighbors.graphs import neighbor_affinity
+from distembed.pipeline.context import Context, stored_sparse
+from distembed.pipeline.corpus.collections import SIDES, ParallelSizes
+from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.systems.transfer.arrays import in_memory
+from distembed.pipeline.systems.transfer.config import TransferJob
+from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
+from distembed.pipeline.systems.transfer.graphs import matching_bytes, pair_search_tasks
+from distembed.pipeline.systems.transfer.rows import rows_of
+from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
+from distembed.storage.workspace import Workspace
+
+Floats = NDArray[np.float64]
+
+
+def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
+    """Return the plan of an embedding and a search for each draw of known pairs."""
+    n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
+    read = row_bytes(job, sizes) + edge_bytes(job, sizes)
+    task = matching_bytes(job, sizes) + fit_bytes(job, sizes)
+    n_tasks = n_draws * (n_systems(job) + pair_search_tasks(job, sizes))
+    return StagePlan(n_tasks, read, 2**14, task, exact=sizes.exact)
+
+
+def run_evaluation(ctx: Context) -> dict[str, Any]:
+    """Judge every method on the pairs not known, over shares and draws of the known ones."""
+    options = ctx.job.evaluation
+    sets = _two_sets(ctx)
+    table = ctx.workspace.table("pairs")
+    pairs = np.column_stack([np.asarray(table["first"]), np.asarray(table["second"])])
+    pairs = pairs[~np.isnan(sets.features[pairs[:, 0]]).any(axis=1)]
+    if options.topic is not None:
+        sets, pairs = _dominated(ctx, sets, pairs)
+    cells = [(share, seed) for share in options.shares for seed in range(options.n_seeds)]
+    rows = []
+    for done, (share, seed) in enumerate(cells if len(pairs) > 1 else []):
+        n_known = min(max(1, round(share * len(pairs))), len(pairs) - 1)
+        draw = {"share": share, "n_known": n_known, "seed": seed}
+        rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
+        ctx.progress("evaluation")(done + 1, len(cells))
+    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, SCORES_SCHEMA))
+    ctx.stage.store_table("topic_scores", _topic_scores(ctx.workspace))
+    return {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
+
+
+SCORES_SCHEMA = pa.schema(
+    [
+        ("share", pa.float64()),
+        ("n_known", pa.int64()),
+        ("seed", pa.int64()),
+        ("method", pa.string()),
+        *((name, pa.float64()) for name in MethodScore._fields[1:]),
+    ]
+)
+
+
+def _two_sets(ctx: Context) -> TwoSets:
+    first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
+    graphs = [stored_sparse(ctx.workspace, f"{side}_graph") for side in SIDES]
+    topics = in_memory(ctx.workspace.array("topics")).astype(np.float64)
+    return TwoSets(first, second, (graphs[0], graphs[1]), topics)
+
+
+def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[TwoSets, NDArray[np.int64]]:
+    """Return the documents dominated by a topic with their counterparts as two sets, and their pairs.
+
+    Raises
+    ------
+    ValueError
+        If these are fewer than three.
+    """
+    options = ctx.job.evaluation
+    share = sets.features[pairs[:, 0], options.topic]
+    kept = pairs[
+        (share >= options.topic_share) & (sets.features[pairs[:, 0]].argmax(axis=1) == options.topic)
+    ]
+    if len(kept) < 3:
+        raise ValueError(
+            f"{len(kept)} documents with a counterpart have {options.topic_share:g} of topic {options.topic} or more: "
+            "take another evaluation.topic, or a smaller evaluation.topic_share"
+        )
+    first, second = sets.first[kept[:, 0]], sets.second[kept[:, 1]]
+    graphs = _graph_of(ctx, first), _graph_of(ctx, second)
+    some = TwoSets(first, second, graphs, sets.features[kept[:, 0]])
+    return some, np.column_stack([np.arange(len(kept))] * 2)
+
+
+def _graph_of(ctx: Context, rows: Any) -> sp.csr_array:
+    """Return the graph of some documents, made as that of all is."""
+    options = ctx.job.alignment
+    k = min(options.n_neighbors, rows.shape[0] - 1)
+    return neighbor_affinity(rows, k, affinity=options.affinity, symmetry=options.symmetry)
+
+
+def _scores(
+    ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
+) -> list[MethodScore]:
+    """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
+
+    def make() -> da.Array:
+        scores = _draw_scores(ctx, sets, pairs, n_known, seed)
+        return da.from_array(np.array([score[1:] for score in scores]), chunks=-1)
+
+    kept = compute(ctx.stage.checkpoint(f"known-{n_known}-draw-{seed}", make))
+    names = method_names(ctx.job)
+    return [MethodScore(name, *row) for name, row in zip(names, kept.tolist(), strict=True)]
+
+
+def _draw_scores(
+    ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
+) -> list[MethodScore]:
+    order = np.random.default_rng(seed).permutation(len(pairs))
+    known, left = pairs[order[:n_known]], pairs[order[n_known:]]
+    links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
+    model = embedding_of(ctx).set_params(checkpoint=persist)
+    with warnings.catch_warnings():
+        # Few known pairs leave some documents without a value; what that costs is what is measured here.
+        warnings.filterwarnings("ignore", message=".* joined to no known value")
+        found = infer_by_each_method(sets, links, model, printed_rounds=ctx.job.evaluation.printed_rounds)
+    scores = score_methods(found, sets.features[left[:, 0]], left[:, 0], left[:, 1])
+    return sorted(scores, key=lambda score: method_names(ctx.job).index(score.method))
+
+
+def method_names(job: TransferJob) -> list[str]:
+    """Return the methods that are compared, in the order of their tables."""
+    dense = job.representation.kind != "tf_idf"
+    controls = ["ridge", "ridge_map", "procrustes", "procrustes_1"] if dense else []
+    matching = ["matching", "matching_1", "embedding_given"] if job.alignment.propagate else []
+    printed = ["printed"] if job.evaluation.printed_rounds else []
+    return ["mean", *controls, "alignment", *printed, *matching, "embedding"]
+
+
+def _topic_scores(workspace: Workspace) -> pa.Table:
+    """Return how well each topic was inferred by the embedding itself, over the pairs not known."""
+    topics = in_memory(workspace.array("topics")).astype(np.float64)
+    table = workspace.table("pairs")
+    left = ~np.asarray(table["known"]) & ~np.isnan(topics[np.asarray(table["first"])]).any(axis=1)
+    schema = {"topic": pa.int64(), "rmse": pa.float64(), "correlation": pa.float64()}
+    if not left.any():
+        return pa.table({name: pa.array([], kind) for name, kind in schema.items()})
+    inferred = np.asarray(compute(workspace.array("second_topics")))[np.asarray(table["second"])[left]]
+    scores = score_transfer(inferred, topics[np.asarray(table["first"])[left]])
+    return pa.table(
+        {
+            "topic": np.arange(topics.shape[1]),
+            "rmse": scores.topic_rmse,
+            "correlation": scores.topic_correlation,
+        }
+    )
