@@ -118,6 +118,8 @@ def chebyshev_step(
     ----------
     product : (rows, b), A X
     now, before : (rows, b), X and Y
+    center, scale, damping : float
+        The middle of the interval on which the polynomial is small, and the two factors of the recurrence.
     """
     after = now * center
     np.subtract(product, after, out=after)
