@@ -1,9 +1,7 @@
-"""The quality of imputed vectors: labels of neighbors, and known vectors that are hidden and then imputed.
+"""The quality of imputed vectors: known vectors that are hidden and then imputed.
 
-The first is Table 1 of Yao, Yu & Xiao (KDD 2019): does the neighborhood of a name contain its own sector? The
-second asks for more: is a hidden vector itself recovered, and better than by methods that do not know the
-graph? `BASELINES` are those methods. The third does the same in folds, name by name, for the report of every
-job (`recovery`, `compare_methods`).
+Is a hidden vector recovered, and better than by methods that do not know the graph? `BASELINES` are those methods.
+`hold_out` does it in draws; `recovery` and `compare_methods` in folds, name by name, for the report of every job.
 """
 
 from __future__ import annotations
@@ -27,54 +25,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Method: TypeAlias = Callable[[Floats, Floats], Any]
 """Takes X (n, d) and Y (n, s) with rows of NaN; returns Y with those rows filled in."""
 
-NEIGHBOR_COUNTS = (2, 5, 8, 10, 15, 20, 30)
-"""Table 1 of the paper."""
-
 RIDGES = tuple(10.0 ** np.arange(-4, 4))
 """Ridges tried, in units of the kernel's mean diagonal; the leave-one-out error chooses."""
-
-
-# ---- labels of neighbors ---------------------------------------------------------------------------------
-
-
-def neighbor_label_accuracy(
-    vectors: ArrayLike, labels: Sequence[Any], *, n_neighbors: Iterable[int] = NEIGHBOR_COUNTS
-) -> dict[int, float]:
-    """Return the share of rows whose label is that of most of their k nearest others, for each k.
-
-    Distances are Euclidean, equal ones ordered by row; of labels with equally many votes the first in sorted
-    order wins, as in sklearn.neighbors.KNeighborsClassifier, of which this is the leave-one-out score.
-
-    Parameters
-    ----------
-    vectors : shape (n, s), finite
-    labels : n labels
-    n_neighbors : sequence of int
-        The numbers of neighbors k.
-
-    Raises
-    ------
-    ValueError
-        If a k is not in 1 … n - 1, or the numbers of rows and labels differ.
-    """
-    rows = np.asarray(vectors, dtype=np.float64)
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
-    counts = list(n_neighbors)
-    if len(rows) != len(codes):
-        raise ValueError(f"{len(rows)} vectors came with {len(codes)} labels: give one for each")
-    if not counts or min(counts) < 1 or max(counts) >= len(rows):
-        raise ValueError(f"n_neighbors = {counts} must lie in 1 … {len(rows) - 1}, the others of each row")
-    nearest = codes[_nearest_others(rows, max(counts))]
-    votes = np.cumsum(nearest[:, :, None] == np.arange(len(classes)), axis=1)
-    return {k: float((votes[:, k - 1].argmax(axis=1) == codes).mean()) for k in counts}
-
-
-def _nearest_others(rows: Floats, k: int) -> NDArray[np.int64]:
-    with one_blas_thread():
-        distances = pairwise_distances(rows)
-    np.fill_diagonal(distances, np.inf)
-    order: NDArray[np.int64] = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return order
 
 
 # ---- hidden vectors ---------------------------------------------------------------------------------------

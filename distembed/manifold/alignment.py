@@ -244,7 +244,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     max_iter : int
         The most rounds.
     tol : float
-        The smallest relative fall of the objective in a round.
+        The smallest relative fall of the objective in a round; with 0 there are `max_iter` rounds.
     solver_tol : float
         The largest relative residual of a linear system in a round; a round with a larger one is not the last.
     solver_max_iter : int
@@ -339,7 +339,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         Warns
         -----
         ConvergenceWarning
-            If `tol` is not reached in `max_iter` rounds, or `solver_tol` not in the last of them.
+            If a `tol` above 0 is not reached in `max_iter` rounds, or `solver_tol` not in the last of them.
         UserWarning
             If rows are joined to no known value: they get the mean.
         """
@@ -397,7 +397,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         self.n_iter_ = len(self.solver_residuals_)
         inferred = self.embedding_ @ self.regression_ + self.mean_
         self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
-        if not self.converged_:
+        if not self.converged_ and (self.tol > 0 or self.solver_residuals_[-1] > self.solver_tol):
             warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=3)
         return self
 

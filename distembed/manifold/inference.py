@@ -1,7 +1,8 @@
-"""The results of each method of transfer for the second of two sets, from the same correspondences."""
+"""The results of each method for rows without features: of the second of two sets, or of the same set."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,13 +10,33 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from distembed.execution import compute, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
-from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
+from distembed.manifold.correspondences import shared_values
 from distembed.manifold.linear_maps import control_features, fit_control_maps, nearest_features
+from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
 
 Float64s = NDArray[np.float64]
+
+
+AS_PRINTED: Mapping[str, Any] = {
+    "regularization": 0.0,
+    "normalization": "symmetric",
+    "missing": "imputed",
+    "init": "random",
+    "center": False,
+    "propagate": False,
+    "tol": 0.0,
+    "solver_tol": 1e-8,
+    "solver_max_iter": 5000,
+}
+"""Options with which `FeaturePreservingEmbedding` is the algorithm that the paper prints, for `max_iter` rounds.
+
+Unknown values are replaced by Z F in each round, the start is random, nothing is centered, F has no ridge, and the
+joint Laplacian is normalized. The paper names neither the number of rounds nor that of components.
+"""
 
 
 class TwoSets(NamedTuple):
@@ -45,17 +66,23 @@ class Inference(NamedTuple):
 
 
 def infer_by_each_method(
-    sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding, *, alignment_components: int = 50
+    sets: TwoSets,
+    links: sp.csr_array,
+    model: FeaturePreservingEmbedding,
+    *,
+    printed_rounds: int = 0,
+    alignment_components: int = 50,
 ) -> dict[str, Inference]:
     """Return the inference of each method from the same correspondences.
 
     - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
     - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
+    - "printed": the algorithm that the paper prints, for so many rounds, with the links alone;
     - "matching", "matching_1": the space of `propagate_correspondences`, then 5 nearest rows or the one;
     - "embedding_given": `model` with the links alone;
     - "embedding": `model` with those found as well, if it propagates.
 
-    All but mean, alignment and embedding need dense rows and are left out for sparse ones.
+    All but mean, alignment, printed and embedding need dense rows and are left out for sparse ones.
 
     Parameters
     ----------
@@ -63,6 +90,8 @@ def infer_by_each_method(
         The rows, graphs and features of the two sets.
     links : known correspondences, (n × m)
     model : its options are used, its graph is that of `sets`
+    printed_rounds : int
+        The rounds of "printed", which is left out for 0.
     alignment_components : int
         The number of components of semisupervised alignment.
     """
@@ -70,6 +99,9 @@ def infer_by_each_method(
     dense = not sp.issparse(sets.first) and not sp.issparse(sets.second)
     found = _controls(known, links) if dense else {"mean": Inference(_means(known, links), None)}
     found["alignment"] = _aligned(known, links, alignment_components)
+    if printed_rounds:
+        printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
+        found["printed"] = _embedded(sets, links, printed)
     found["embedding_given" if model.propagate else "embedding"] = _embedded(sets, links, model)
     if model.propagate:
         more = propagate_correspondences(
@@ -106,10 +138,10 @@ def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
 
 
 def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
-    first, second = found.spaces
+    first, second = spaces = compute(found.spaces)
     values = np.asarray(sets.features, np.float64)
     return {
-        name: Inference(nearest_features(first, second, values, n_neighbors=k), found.spaces)
+        name: Inference(nearest_features(first, second, values, n_neighbors=k), spaces)
         for name, k in (("matching", 5), ("matching_1", 1))
     }
 
@@ -131,3 +163,68 @@ def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedd
     fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
     n = links.shape[0]
     return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))
+
+
+# --------------------------------------------------------------------------------------- within one set
+
+
+class OneSet(NamedTuple):
+    """The input of every method that infers the features of some rows of a set from those of the others.
+
+    Attributes
+    ----------
+    rows : array or CSR array (n × d)
+        The rows of the set.
+    graph : CSR array (n × n)
+        Their affinity.
+    features : array (n × f)
+        The features of the rows; rows that are all NaN are unknown.
+    """
+
+    rows: Any
+    graph: sp.csr_array
+    features: Float64s
+
+
+RIDGES = tuple(10.0**power for power in range(-4, 4))
+"""Ridges of a regression on unit rows, of which the one of the least leave-one-out error is taken."""
+
+
+def infer_within(
+    data: OneSet, model: FeaturePreservingEmbedding, *, n_neighbors: int = 5
+) -> dict[str, Float64s]:
+    """Return the features that each method infers for all rows of a set from its known ones, each (n × f).
+
+    - "mean": the mean of the known features;
+    - "ridge": a ridge regression from the unit rows to the features, its ridge chosen among `RIDGES` by the
+      leave-one-out error of the known rows;
+    - "nearest": the mean of the nearest known rows by cosine;
+    - "embedding": `model` on the graph.
+
+    Parameters
+    ----------
+    data : OneSet
+        The rows, the graph and the features.
+    model : its options are used, its graph is that of `data`
+    n_neighbors : int
+        The number of nearest rows.
+    """
+    from sklearn.linear_model import RidgeCV  # noqa: PLC0415 - half a second
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415
+    from sklearn.preprocessing import normalize  # noqa: PLC0415
+
+    known = np.flatnonzero(~np.isnan(data.features).any(axis=1))
+    values = data.features[known]
+    rows = normalize(data.rows)
+    with one_blas_thread():
+        ridge = RidgeCV(RIDGES).fit(rows[known], values).predict(rows)
+        search = NearestNeighbors(
+            n_neighbors=min(n_neighbors, known.size), metric="cosine", algorithm="brute"
+        )
+        nearest = search.fit(rows[known]).kneighbors(rows, return_distance=False)
+    return {
+        "mean": np.tile(values.mean(axis=0), (len(data.features), 1)),
+        "ridge": np.asarray(ridge, np.float64).reshape(len(data.features), -1),
+        "nearest": values[nearest].mean(axis=1),
+        "embedding": clone(model).fit_graph(data.graph, data.features).features_,
+    }

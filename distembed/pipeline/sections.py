@@ -86,6 +86,15 @@ KEPT_BY_THE_JOB = {
 OPTION: Any = object()
 """The default of a key that a section declares only for its readers: `section_of` puts the option in its place."""
 
+
+def later(default: Any, **options: Any) -> Any:
+    """Return the field of a key that came after the others of its section.
+
+    At its default it is no parameter of a stage, so that a workspace that was made without it stays as it is.
+    """
+    return Field(default=default, exclude_if=lambda value: value == default, **options)
+
+
 S = TypeVar("S", bound=Section)
 
 

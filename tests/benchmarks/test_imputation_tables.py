@@ -14,9 +14,11 @@ import pytest
 
 import distembed as de
 from distembed.evaluation import imputation as evaluation
+from distembed.evaluation import neighbor_labels
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain, read_known
+from distembed.pipeline.tables.domain import join, read_domain
 from distembed.pipeline.tables.files import read_columns
+from distembed.pipeline.tables.known import read_known
 from distembed.pipeline.tables.rows import Domain
 
 pytestmark = pytest.mark.slow
@@ -62,7 +64,9 @@ def imputed(X, Y, **options):
 
 
 def accuracies(vectors, labels):
-    found = evaluation.neighbor_label_accuracy(vectors, labels, n_neighbors=(1, *evaluation.NEIGHBOR_COUNTS))
+    found = neighbor_labels.neighbor_label_accuracy(
+        vectors, labels, n_neighbors=(1, *neighbor_labels.NEIGHBOR_COUNTS)
+    )
     return "  ".join(f"{value:.3f}" for value in found.values())
 
 
@@ -87,7 +91,9 @@ def test_table_1(shared, domain, space):
     Y = company_vectors(shared, domain, space)
     known = ~np.isnan(Y[:, 0])
     labels = np.array(domain.labels)
-    print(f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {evaluation.NEIGHBOR_COUNTS}")
+    print(
+        f"\n{space}: {known.sum()} known, {(~known).sum()} imputed; k = 1, {neighbor_labels.NEIGHBOR_COUNTS}"
+    )
     print("before        ", accuracies(Y[known], labels[known]))
     for weights in ("simplex", "normalise_after"):
         after = imputed(domain.matrix, Y, weights=weights)
@@ -215,7 +221,7 @@ def test_domains_and_metrics(shared, domain):
     for space in ("google", "glove", "fast"):
         Y = company_vectors(shared, domain, space)
         for name, (X, metric) in domains.items():
-            found = evaluation.neighbor_label_accuracy(
+            found = neighbor_labels.neighbor_label_accuracy(
                 imputed(X, Y, metric=metric), domain.labels, n_neighbors=(1, 5, 10)
             )
             print(f"{space}, {name}: {found}")

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import open_job, plan_job
 from distembed.pipeline.systems.imputation import explorer, hold_out
+from distembed.pipeline.systems.imputation import labels as labels_stage
 
 from .conftest import by_a_new_interpreter, digest_here, run
 from .processes import distembed as subprocess_distembed
@@ -250,6 +252,24 @@ def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_d
         assert words in page
     planned = run("plan", job, "--workspace", tmp_path / "other", *settings)
     assert "1 cell without a number took the median" in planned.output
+
+
+def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    found = {
+        (row["rows"], row["votes"], row["n_neighbors"]): row
+        for row in workspace.table("neighbor_labels").to_pylist()
+    }
+    vectors = workspace.array("vectors").compute()[:N_NAMES]
+    labels = workspace.table("vocabulary")["label"].to_pylist()[:N_NAMES]
+    for votes in ("uniform", "distance"):
+        wanted = neighbor_label_accuracy(vectors, labels, weights=votes)
+        assert {k: found[labels_stage.ALL, votes, k]["accuracy"] for k in wanted} == wanted
+    assert found[labels_stage.KNOWN, "uniform", 2]["n_names"] == N_KNOWN
+    assert (labels_stage.KNOWN, "uniform", 20) not in found  # 19 others are known
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Labels of neighbors" in page
+    assert "labels shuffled, distance votes" in page
 
 
 def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:

@@ -151,13 +151,14 @@ def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None
         assert title in page
 
 
+@pytest.mark.filterwarnings("ignore:.*hold no word")
 def test_what_is_stored_is_what_the_estimators_give(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     X, M = (workspace.array(name).blocks[0].compute() for name in ("tf_idf", "ppmi"))
     losses = workspace.table("losses").to_pylist()
     with pytest.warns(UserWarning, match="hold no word"):
         models = [de.SemanticNMF(3, n_iter=20, random_state=seed).fit(X, M) for seed in range(3)]
-        best = de.SemanticNMF(3).fit_consensus(X, M, [model.word_factors_ for model in models])
+    best = de.SemanticNMF(3).fit_consensus(X, M, [model.word_factors_ for model in models])
     last = [r["loss"] for r in losses if r["method"] == "semantic_nmf" and r["round"] == 20]
     assert last == [model.objective_[-1] for model in models]
     vectors, documents, core = (
@@ -303,6 +304,7 @@ def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, 
     assert "cannot be told from its name: end it in .parquet" in done.stderr
 
 
+@pytest.mark.filterwarnings("ignore:.*hold no word")
 def test_a_notebook_repeats_the_job(finished: tuple[Path, str], job: Path) -> None:
     """The steps of the library, one after the other, give the arrays of the job bit for bit."""
     workspace = de.Workspace.open(finished[0])
@@ -321,9 +323,9 @@ def test_a_notebook_repeats_the_job(finished: tuple[Path, str], job: Path) -> No
         models = [
             de.SemanticNMF(3, n_iter=20, random_state=seed).fit(X.compute(), M.compute()) for seed in range(3)
         ]
-        best = de.SemanticNMF(3).fit_consensus(
-            X.compute(), M.compute(), [model.word_factors_ for model in models]
-        )
+    best = de.SemanticNMF(3).fit_consensus(
+        X.compute(), M.compute(), [model.word_factors_ for model in models]
+    )
     stored = de.SemanticNMF.from_workspace(workspace)
     np.testing.assert_array_equal(best.labels_, stored.labels_)
     assert best.document_factors_.tobytes() == stored.document_factors_.compute().tobytes()

@@ -15,7 +15,7 @@ import pytest
 
 import distembed as de
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
-from distembed.neighbors.graphs import joint_adjacency
+from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.runner import open_job
 from distembed.pipeline.systems.transfer import evaluation as stage_evaluation
@@ -23,6 +23,7 @@ from distembed.pipeline.systems.transfer import explorer
 from distembed.pipeline.systems.transfer import graphs as stage_graphs
 from distembed.pipeline.systems.transfer import rows as stage_rows
 from distembed.pipeline.systems.transfer import topics as stage_topics
+from tests.references import alignment as reference
 
 from .conftest import digest_here, forget_stage, run
 from .processes import distembed as subprocess_distembed
@@ -152,6 +153,54 @@ def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
     np.testing.assert_allclose(topics.sum(axis=1), 1, atol=1e-6)
     objective = np.asarray(workspace.table("objective")["objective"])
     assert np.all(np.diff(objective) <= 0)
+
+
+AS_PRINTED = {
+    "alignment.regularization": 0.0,
+    "alignment.normalization": "symmetric",
+    "alignment.missing": "imputed",
+    "alignment.init": "random",
+    "alignment.center": False,
+    "alignment.propagate": False,
+    "alignment.max_iter": 3,
+    "alignment.tol": 0.0,
+}
+"""The printed algorithm of the paper, for three rounds."""
+
+
+def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
+    settings = AS_PRINTED | {"alignment.solver_tol": 1e-12, "alignment.solver_max_iter": 5000}
+    done = run("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(copy)
+    links, topics = stored_sparse(workspace, "links"), workspace.array("topics").compute().astype(float)
+    graphs = [stored_sparse(workspace, f"{side}_graph") for side in ("first", "second")]
+    L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
+    known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
+    both = np.concatenate([topics, links.toarray().T @ topics])
+    start = np.random.default_rng(0).uniform(-1, 1, (2 * N_DOCUMENTS, 4))
+    Z, F = reference.alternate(L, both, known, start, 3)
+    inferred = workspace.array("second_topics").compute()
+    np.testing.assert_allclose(inferred, (Z @ F)[N_DOCUMENTS:], atol=1e-6)
+
+
+def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, copy: Path) -> None:
+    settings = {"evaluation.topic": 1, "evaluation.topic_share": 0.4, "evaluation.printed_rounds": 5}
+    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(copy)
+    topics = workspace.array("topics").compute()
+    n_judged = int(((topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)).sum())
+    assert 3 <= n_judged < N_DOCUMENTS
+    assert f"Judged on the {n_judged} documents of which 40% or more are topic 1 (" in done.output
+    table = errors(done.output)
+    assert list(table)[5:7] == ["semisupervised alignment", "embedding as the paper prints it"]
+    scores = workspace.table("scores").to_pylist()
+    assert {row["n_known"] for row in scores} == {round(0.3 * n_judged)}
+    some = topics[(topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)]
+    known = np.random.default_rng(0).permutation(n_judged)[round(0.3 * n_judged) :]
+    expected = np.sqrt(((some[known] - some.mean(axis=0)) ** 2).mean())
+    assert next(row["rmse"] for row in scores if row["method"] == "mean") == pytest.approx(expected)
 
 
 def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
@@ -326,6 +375,8 @@ def test_plan_of_a_finished_workspace_is_exact(job: Path, finished: tuple[Path, 
         ({"topics.n_topics": 500}, "500 components"),
         ({"alignment.n_neighbors": 120}, "k = 120"),
         ({"pairs.share": 0.0}, "pairs.share"),
+        ({"evaluation.topic": 4}, "there are 4 topics: choose 0 to 3"),
+        ({"evaluation.topic": 1, "evaluation.topic_share": 1.0}, "take another evaluation.topic"),
         ({"pairs.shares": 0.1}, "did you mean share?"),
     ],
 )

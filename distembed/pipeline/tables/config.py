@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.pipeline.sections import InputPath, Section
+from distembed.pipeline.sections import InputPath, Section, later
 
 
 class TableSection(Section):
@@ -49,6 +49,15 @@ class DomainSection(TableSection):
 
     Attributes
     ----------
+    path : str
+        The table (CSV, TSV, Parquet or npz, also compressed), or vectors of words: a vector file or a workspace.
+    also : tuple of str
+        Further tables or vector files: names that stand in all of them are kept, with the columns of all.
+    format : str
+        What the file is; "auto" takes .bin, .vec, .safetensors and workspaces for vectors, text by its first line,
+        and the others for tables.
+    max_words : int, optional
+        Read only the first so many vectors of a vector file.
     columns : tuple of str
         The columns that are taken; by default all of numbers.
     transform : "none" or "return_correlation"
@@ -58,8 +67,11 @@ class DomainSection(TableSection):
         The first row that is taken, by its name or date.
     last : str, optional
         The last row that is taken, by its name or date.
+    max_missing : float
+        The share of its prices that a name may lack where prices are turned into returns: the gaps get the mean of
+        the day, and names with more are left out.
     standardize : bool, optional
-        Whether columns are brought to mean 0 and variance 1; by default where columns are features.
+        Whether columns are brought to mean 0 and variance 1; by default where they are features of a table.
     names : str, optional
         A table that gives each name of the domain table another name.
     names_from : str
@@ -72,21 +84,20 @@ class DomainSection(TableSection):
         The column of the domain table that holds a class for the report.
     """
 
+    also: tuple[InputPath, ...] = later(())
+    format: Literal["auto", "vectors", "table"] = later("auto")
+    max_words: int | None = later(None, ge=1)
     columns: tuple[str, ...] = ()
     transform: Literal["none", "return_correlation"] = "none"
     first: str | None = None
     last: str | None = None
+    max_missing: float = later(0.0, ge=0, lt=1)
     standardize: bool | None = None
     names: InputPath | None = None
     names_from: str = "from"
     names_to: str = "to"
     names_label: str | None = None
     label_column: str | None = None
-
-    @property
-    def standardizes(self) -> bool:
-        """Return whether columns are brought to mean 0 and variance 1, by default those that are features."""
-        return self.transform == "none" if self.standardize is None else self.standardize
 
 
 class KnownSection(TableSection):
@@ -102,11 +113,24 @@ class KnownSection(TableSection):
         Read only the first so many vectors of a file.
     keep_others : bool
         Whether vectors of names that the domain table lacks are written too.
+    min_count : int, optional
+        How often a name must have been seen for its vector to count as known: rarer ones are imputed again.
+    counts : str, optional
+        A table or a workspace that says how often each name was seen; by default the known vectors' own workspace, or
+        a column of their table.
+    counts_name : str, optional
+        The column of names in the table of counts; by default the first.
+    counts_column : str
+        The column of counts, in the table of counts or else in that of the known vectors.
     """
 
     format: Literal["auto", "vectors", "table"] = "auto"
     max_words: int | None = Field(default=None, ge=1)
     keep_others: bool = True
+    min_count: int | None = later(None, ge=1)
+    counts: InputPath | None = later(None)
+    counts_name: str | None = later(None)
+    counts_column: str = later("count")
 
 
 class MatchingSection(Section):

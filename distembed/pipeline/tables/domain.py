@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.display import plural
-from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import directions
-from distembed.neighbors.distances import Metric
-from distembed.pipeline.tables.cells import NumberColumns, read_numbers, readings
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection, TableSection
+from distembed.pipeline.tables.config import DomainSection, MatchingSection
+from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.files import (
-    COMPRESSIONS,
-    TABLE_SUFFIXES,
     Floats,
     Table,
     TableError,
     column_of,
-    key_column,
-    no_column,
     read_table,
     refuse_twice,
-    some,
     texts_of,
 )
+from distembed.pipeline.tables.known import Known
 from distembed.pipeline.tables.names import match_names
-from distembed.pipeline.tables.rows import Domain, LeftOut, refusal, settled
-from distembed.vectors import WordVectors
+from distembed.pipeline.tables.returns import from_prices
+from distembed.pipeline.tables.rows import Domain, settled
+from distembed.pipeline.tables.side_by_side import side_by_side
+from distembed.pipeline.tables.vector_files import from_vectors, holds_vectors
 
 
-def read_domain(section: DomainSection) -> Domain:
+def read_domain(section: DomainSection, matching: MatchingSection | None = None) -> Domain:
     """Return the domain matrix of a job, a row per name.
+
+    Parameters
+    ----------
+    section : DomainSection
+    matching : MatchingSection, optional
+        How names of several tables are matched.
 
     Raises
     ------
@@ -43,25 +43,30 @@ def read_domain(section: DomainSection) -> Domain:
         If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
         not say what is to become of it; all problems are told at once.
     """
+    first = _read_one(section)
+    if not section.also:
+        return first
+    further = [_read_one(DomainSection(path=path, max_words=section.max_words)) for path in section.also]
+    return side_by_side(first, further, paths=section.also, matching=matching or MatchingSection())
+
+
+def _read_one(section: DomainSection) -> Domain:
+    """Return what one table or vector file says of names."""
+    if holds_vectors(section.path, section.format):
+        domain = _renamed(from_vectors(section), section)
+        domain = settled(domain, section, key="domain", problems=[])
+        return domain._replace(matrix=_standardized(domain.matrix)) if section.standardize else domain
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
-    key, problems = _key_and_problems(
+    key, problems = key_and_problems(
         table, section, [*section.columns, *filter(None, [section.label_column])]
     )
-    make = _from_prices if section.transform == "return_correlation" else _from_features
+    make = from_prices if section.transform == "return_correlation" else _from_features
     domain = settled(
         _renamed(make(section, table, key, problems), section), section, key="domain", problems=problems
     )
-    return domain._replace(matrix=_standardized(domain.matrix)) if section.standardizes else domain
-
-
-def _key_and_problems(table: Table, section: TableSection, named: Iterable[str]) -> tuple[str, list[str]]:
-    """Return the column of names, and what to say of columns that the section names and that are not there."""
-    absent = [name for name in (*section.drop, *named) if name not in table.columns]
-    problems = [no_column(table, name) for name in absent]
-    if section.name_column is not None and section.name_column not in table.columns:
-        raise refusal(section.path, [no_column(table, section.name_column), *problems])
-    rest = {name: column for name, column in table.columns.items() if name not in section.drop}
-    return key_column(table._replace(columns=rest), section.name_column), problems
+    features = section.transform == "none"
+    standardizes = features if section.standardize is None else section.standardize
+    return domain._replace(matrix=_standardized(domain.matrix)) if standardizes else domain
 
 
 def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
@@ -69,90 +74,7 @@ def _from_features(section: DomainSection, table: Table, key: str, problems: lis
     label = section.label_column
     labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
     wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
-    return _features(section, table, names, wanted, problems)._replace(labels=labels)
-
-
-def _features(
-    section: TableSection, table: Table, names: list[str], wanted: Iterable[str], problems: list[str]
-) -> Domain:
-    """Return the columns of numbers side by side; what is wrong with them is added to the problems."""
-    wanted = [name for name in wanted if name in table.columns]
-    uneven = [name for name in wanted if len(table.columns[name]) != len(names)]
-    problems += [
-        f"has {len(table.columns[name])} values in the column {name!r} for {len(names)} names: drop it"
-        for name in uneven
-    ]
-    read = read_numbers(table, [name for name in wanted if name not in uneven], decimal=section.decimal)
-    notes = [*table.notes, *readings(read.numbers), *_of_other_columns(section, read, problems)]
-    if not read.numbers:
-        raise refusal(section.path, [*problems, "has no column of numbers beside its names"])
-    dtype = np.result_type(*(column.values.dtype for column in read.numbers), np.float32)
-    matrix = np.stack([column.values.astype(dtype, copy=False) for column in read.numbers], axis=1)
-    matrix[~np.isfinite(matrix)] = np.nan
-    columns = [column.name for column in read.numbers]
-    unread = {column.name: column.unread for column in read.numbers if column.unread}
-    return Domain(names, matrix, columns, [""] * len(names), [], notes, unread)
-
-
-def _of_other_columns(section: TableSection, read: NumberColumns, problems: list[str]) -> list[str]:
-    """Return what to say of columns and cells that hold no numbers; columns asked for by name become problems."""
-    asked = getattr(section, "columns", ())
-    problems += [
-        f"holds {what} in the column {name!r}, not numbers: leave it out of domain.columns"
-        for what, names in (("text", read.texts), ("nothing", read.empty))
-        for name in names
-        if name in asked
-    ]
-    unread = [column for column in read.numbers if column.unread]
-    return [
-        f"{plural(len(names), 'column')} of {what} ignored: {some(names)}"
-        for what, names in (("text", read.texts), ("no values", read.empty))
-        if names
-    ] + [
-        f"cells that are no numbers count as missing in the column {column.name!r} (such as {column.unread!r})"
-        for column in unread
-    ]
-
-
-def _from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
-    """Return the correlations of the returns of all columns that have a price on every date of the window."""
-    dates = np.array(texts_of(table.columns[key]))
-    chosen = (dates != "") & (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
-    if chosen.sum() < 3:
-        raise TableError(
-            f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
-        )
-    wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
-    series = _features(section, table, dates.tolist(), wanted, problems)
-    prices, names = series.matrix[chosen], series.columns
-    returns, left_out = _complete_returns(prices[np.argsort(dates[chosen], kind="stable")], names)
-    gone = {each.name for each in left_out}
-    kept = [name for name in names if name not in gone]
-    if len(kept) < 2:
-        raise TableError(f"{section.path} has prices on every date for {len(kept)} names: choose other dates")
-    with one_blas_thread():
-        matrix: NDArray[np.float64] = np.asarray(np.corrcoef(returns, rowvar=False))
-    return Domain(kept, matrix, kept, [""] * len(kept), left_out, series.notes)
-
-
-def _complete_returns(prices: Floats, names: Sequence[str]) -> tuple[Floats, list[LeftOut]]:
-    """Return p_t / p_(t-1) - 1 of the complete series, and the names left out with the reason."""
-    missing: NDArray[np.bool_] = np.asarray(~(prices > 0).all(axis=0))
-    returns = prices[1:, ~missing] / prices[:-1, ~missing] - 1
-    still = np.zeros_like(missing)
-    still[~missing] = np.ptp(returns, axis=0) == 0
-    left_out = [
-        LeftOut(name, "its price never moves")
-        if still[i]
-        else LeftOut(
-            name,
-            "a price is missing or not positive",
-            "choose dates on which it has one with domain.first and domain.last",
-        )
-        for i, name in enumerate(names)
-        if missing[i] or still[i]
-    ]
-    return returns[:, ~still[~missing]], left_out
+    return features_of(section, table, names, wanted, problems)._replace(labels=labels)
 
 
 def _renamed(domain: Domain, section: DomainSection) -> Domain:
@@ -189,98 +111,36 @@ def _standardized(matrix: Floats) -> Floats:
     return (centered / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
 
 
-def column_shares(matrix: Floats, *, metric: Metric) -> NDArray[np.float64]:
-    """Return the share of each column in the squared distances between rows, all pairs together, (d,).
-
-    It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
-    """
-    rows = directions(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
-    variances = rows.var(axis=0, dtype=np.float64)
-    total = variances.sum()
-    return np.asarray(variances / total if total > 0 else np.zeros_like(variances))
-
-
-MOST = 0.6
-"""Share of the distance above which a column alone decides which names are neighbors; half would be one of two."""
-
-
-NEARLY_ALL = 0.9
-"""Share of the length of all known vectors above which a column is hardly a component of them."""
-
-
-def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
-    """Return what to say of a column that carries most of the distance between names, "" where none does."""
-    largest, share = _most(column_shares(domain.matrix, metric=metric), MOST)
-    if not share:
-        return ""
-    return (
-        f"the column {domain.columns[largest]!r} carries {share:.1%} of the distance between names, and all "
-        f"{len(domain.columns) - 1} others the rest: set domain.standardize = true, or leave it out with domain.drop"
-    )
-
-
-def _warn_of_one_component(known: Domain) -> str:
-    """Return what to say of a column of known vectors that is larger than all others, "" where none is."""
-    squares = (np.asarray(known.matrix, np.float64) ** 2).sum(axis=0)
-    largest, share = _most(squares / max(squares.sum(), np.finfo(float).tiny), NEARLY_ALL)
-    if not share:
-        return ""
-    return (
-        f"warning: the column {known.columns[largest]!r} holds {share:.1%} of the length of the known vectors: if it "
-        "is no component of them, leave it out with known.drop"
-    )
-
-
-def _most(shares: NDArray[np.float64], limit: float) -> tuple[int, float]:
-    """Return the column of the largest share, and its share, 0 where it is not above the limit."""
-    largest = int(shares.argmax())
-    return largest, float(shares[largest]) if len(shares) > 1 and shares[largest] > limit else 0.0
-
-
-class Known(NamedTuple):
-    """The vectors a job knows, and what was done to the table they came from."""
-
-    vectors: WordVectors
-    notes: list[str]
-
-
-def read_known(section: KnownSection) -> Known:
-    """Return the vectors a job knows, from a vector file or a table.
-
-    Raises
-    ------
-    TableError
-        As `read_domain`.
-    ValueError
-        If the vector file is damaged, or a name stands twice.
-    """
-    bare = section.path
-    for compression in COMPRESSIONS:
-        bare = bare.removesuffix(compression)
-    if section.format == "vectors" or (section.format == "auto" and not bare.endswith(TABLE_SUFFIXES)):
-        return Known(WordVectors.load(section.path, max_words=section.max_words), [])
-    table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
-    key, problems = _key_and_problems(table, section, [])
-    cut = {name: column[: section.max_words] for name, column in table.columns.items()}
-    wanted = [name for name in cut if name != key and name not in section.drop]
-    read = _features(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
-    read = settled(read, section, key="known", problems=problems)
-    warning = _warn_of_one_component(read)
-    return Known(WordVectors(read.names, read.matrix), [*read.notes, *filter(None, [warning])])
-
-
 class Joined(NamedTuple):
-    """A domain joined with known vectors: n names, then the words that are no name of it."""
+    """A domain joined with known vectors: n names, then the words that are no name of it.
+
+    Attributes
+    ----------
+    domain : Domain
+    rows : int64 (n,)
+        The row of a name among the known vectors, -1 where it is to be imputed.
+    known : Known
+    others : int64
+        The rows of known vectors that no name matched.
+    rare : int64 (n,)
+        The row among the known vectors of a name that was seen too rarely to count as known, -1 for all others.
+    """
 
     domain: Domain
-    rows: NDArray[np.int64]  # (n,): row of a name among the known vectors, -1 where it is to be imputed
+    rows: NDArray[np.int64]
     known: Known
-    others: NDArray[np.int64]  # rows of known vectors that no name matched
+    others: NDArray[np.int64]
+    rare: NDArray[np.int64]
 
     @property
     def words(self) -> Sequence[str]:
         """The words with a known vector."""
         return self.known.vectors.words
+
+    @property
+    def matched(self) -> NDArray[np.int64]:
+        """The row of a name among the known vectors, taken as known or not, -1 where there is none."""
+        return np.maximum(self.rows, self.rare)
 
     @property
     def targets(self) -> NDArray[np.float32]:
@@ -291,10 +151,10 @@ class Joined(NamedTuple):
 
     def vocabulary(self, *, with_others: bool) -> pa.Table:
         """Return word, name in the table, origin and label of each row of the vectors."""
-        found = [self.words[row] if row >= 0 else "" for row in self.rows]
+        found = [self.words[row] if row >= 0 else "" for row in self.matched]
         names, labels = list(self.domain.names), list(self.domain.labels)
         words = [word or name for word, name in zip(found, names, strict=True)]
-        origin = ["known" if word else "imputed" for word in found]
+        origin = ["known" if row >= 0 else "imputed" for row in self.rows]
         if with_others:
             more = [self.words[row] for row in self.others]
             words, names, labels = words + more, names + [""] * len(more), labels + [""] * len(more)
@@ -302,9 +162,37 @@ class Joined(NamedTuple):
         refuse_twice("the joined table", "word", words)
         return pa.table({"word": words, "name": names, "origin": origin, "label": labels})
 
+    def replaced(self) -> pa.Table:
+        """Return the names whose vector is imputed again: word, name in the table, and how often it was seen."""
+        names = np.flatnonzero(self.rare >= 0)
+        rows = self.rare[names]
+        counts = np.zeros(0, np.int64) if self.known.counts is None else self.known.counts[rows]
+        return pa.table(
+            {
+                "word": pa.array([self.words[row] for row in rows], pa.string()),
+                "name": pa.array([self.domain.names[name] for name in names], pa.string()),
+                "count": pa.array(counts, pa.int64()),
+            }
+        )
 
-def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
-    """Join a domain with known vectors by name; see `match_names`."""
+
+def join(domain: Domain, known: Known, matching: MatchingSection, *, min_count: int | None = None) -> Joined:
+    """Join a domain with known vectors by name; see `match_names`.
+
+    Parameters
+    ----------
+    domain : Domain
+    known : Known
+    matching : MatchingSection
+    min_count : int, optional
+        Names that were seen less often are imputed, whatever vector they have. A name of which the counts say nothing
+        stays known.
+
+    Raises
+    ------
+    TableError
+        If no name matches, or none of those that match was seen often enough.
+    """
     rows = match_names(
         domain.names,
         known.vectors.words,
@@ -312,4 +200,14 @@ def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
         ignore_underscores=matching.ignore_underscores,
     )
     others = np.setdiff1d(np.arange(len(known.vectors)), rows)
-    return Joined(domain, rows, known, others)
+    rare = np.full(len(rows), -1)
+    if min_count is not None and known.counts is not None:
+        counts = known.counts[rows]
+        is_rare = (rows >= 0) & (counts >= 0) & (counts < min_count)
+        rare[is_rare], rows[is_rare] = rows[is_rare], -1
+        if (rows < 0).all():
+            raise TableError(
+                f"known.min_count is {min_count}, and the most frequent of the {is_rare.sum():,} names with a vector "
+                f"was seen {counts.max():,} times: choose a smaller known.min_count"
+            )
+    return Joined(domain, rows, known, others, rare)

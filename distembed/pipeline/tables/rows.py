@@ -34,6 +34,7 @@ class Domain(NamedTuple):
     left_out : names without a row
     notes : what was done to the table, one sentence each
     unread : by column, a cell that is neither missing nor a number
+    holds_vectors : whether rows are vectors of words, which are compared by their directions
     """
 
     names: list[str]
@@ -43,6 +44,7 @@ class Domain(NamedTuple):
     left_out: list[LeftOut]
     notes: list[str]
     unread: Mapping[str, str] = {}
+    holds_vectors: bool = False
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:

@@ -10,14 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.linalg.chunks import row_chunk
+from distembed.neighbors.distances import Metric
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
-from distembed.pipeline.tables.domain import Joined, join, read_domain, read_known, warn_of_one_column
+from distembed.pipeline.tables.domain import Joined, join, read_domain
 from distembed.pipeline.tables.files import is_text
+from distembed.pipeline.tables.known import known_width, read_known
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
-from distembed.pipeline.tables.rows import LeftOut
+from distembed.pipeline.tables.rows import Domain, LeftOut
+from distembed.pipeline.tables.shares import warn_of_one_column
+from distembed.pipeline.tables.vector_files import holds_vectors
 
 TABLE_COPIES = 4
 """Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
@@ -54,16 +58,28 @@ def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
         n_components = workspace.describe("known_vectors").spec.shape[1]
         n, d = spec.shape
         return TableSizes(n, d, n_components, n_bytes, width * n * d)
-    domain = read_domain(job.domain)
+    domain = read_domain(job.domain, job.matching)
     n, d = domain.matrix.shape
-    known = read_known(job.known.model_copy(update={"max_words": 1})).vectors
-    n_bytes = sum(file_sizes([job.domain.path, job.known.path]).values())
-    return TableSizes(n, d, known.vectors.shape[1], n_bytes, domain.matrix.nbytes, tuple(domain.notes))
+    read = [job.domain.path, *job.domain.also, job.known.path, *filter(None, [job.known.counts])]
+    notes = (*domain.notes, *filter(None, [advice_on_metric(domain, job.imputation.metric)]))
+    n_bytes = sum(file_sizes(read).values())
+    return TableSizes(n, d, known_width(job.known), n_bytes, domain.matrix.nbytes, notes)
 
 
 def joined(job: ImputationJob) -> Joined:
     """Read both tables of a job and join them by name."""
-    return join(read_domain(job.domain), read_known(job.known), job.matching)
+    known = read_known(job.known, job.matching)
+    return join(read_domain(job.domain, job.matching), known, job.matching, min_count=job.known.min_count)
+
+
+def advice_on_metric(domain: Domain, metric: Metric) -> str:
+    """Return what to say of vectors of words that are compared by another distance than is usual, else ""."""
+    if not domain.holds_vectors or metric == "cosine":
+        return ""
+    return (
+        "the domain holds vectors of words, which are mostly compared by their directions: imputation.metric = "
+        '"cosine" does that'
+    )
 
 
 def vector_bytes(sizes: TableSizes) -> int:
@@ -92,8 +108,11 @@ def options_parameters(names: set[str]) -> Any:
 def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     """Return the plan of reading and joining both tables."""
     written = sizes.domain_bytes + vector_bytes(sizes)
-    copies = TABLE_COPIES + (TEXT_COPIES if is_text(job.domain.path) else 0)
-    return StagePlan(1, sizes.input_bytes, written, 0, copies * written)
+    text = is_text(job.domain.path) and not holds_vectors(job.domain.path, job.domain.format)
+    copies = TABLE_COPIES + (TEXT_COPIES if text else 0)
+    # Of tables side by side, the names that are in one only are read too.
+    beside = sizes.input_bytes if job.domain.also else 0
+    return StagePlan(1, sizes.input_bytes, written, 0, copies * written + beside)
 
 
 def run_join(ctx: Context) -> dict[str, Any]:
@@ -106,13 +125,16 @@ def run_join(ctx: Context) -> dict[str, Any]:
     others = both.others if job.known.keep_others else both.others[:0]
     ctx.stage.store_table("vocabulary", both.vocabulary(with_others=job.known.keep_others))
     notes = [*both.domain.notes, *both.known.notes]
+    notes += filter(None, [advice_on_metric(both.domain, job.imputation.metric)])
     for note in notes:
         ctx.reporter.note(f"  {note}")
-    misses = near_misses(both.domain.names, both.words, both.rows, job.matching)
+    misses = near_misses(both.domain.names, both.words, both.matched, job.matching)
     left_out = both.domain.left_out
     ctx.stage.store_table("left_out", _table_of(LeftOut, left_out))
     ctx.stage.store_table("near_misses", _table_of(NearMiss, misses))
     ctx.stage.store_table("reading", pa.table({"note": pa.array(notes, pa.string())}))
+    if job.known.min_count is not None:
+        ctx.stage.store_table("replaced", both.replaced())
     block = job.resources.block_memory
     _store_rows(ctx, "domain", both.domain.matrix, block, meaning="What the table says of each name.")
     _store_rows(
@@ -131,6 +153,7 @@ def run_join(ctx: Context) -> dict[str, Any]:
         "n_other": len(others),
         "one_column": warning,
         "advice": advice_on(misses),
+        **({} if job.known.min_count is None else {"n_replaced": int((both.rare >= 0).sum())}),
     }
 
 

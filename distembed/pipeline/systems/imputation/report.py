@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from distembed.display import plural
-from distembed.evaluation.imputation import MethodRecovery, is_better
 from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors, stored_sparse
-from distembed.pipeline.quantities import format_number
 from distembed.pipeline.systems.imputation.config import ImputationJob
-from distembed.pipeline.systems.imputation.hold_out import LINEAR, SHUFFLED
+from distembed.pipeline.systems.imputation.evaluation_report import (
+    hold_out,
+    hold_out_section,
+    label_sections,
+    verdict,
+)
 from distembed.pipeline.systems.imputation.stages import stages
 from distembed.pipeline.terminal import neighbor_line
 from distembed.pipeline.words.stages import lacking_facts, lacking_line
@@ -37,7 +39,7 @@ def page(job: ImputationJob, workspace: Workspace) -> str:
     summary = f"{shape[0]:,} words x {shape[1]} dimensions; content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
-        f"{_counts(workspace)} {_verdict(workspace)} {summary}",
+        f"{_counts(workspace)} {verdict(workspace)} {summary}",
         _sections(job, workspace, vectors),
         facts=_facts(workspace) | lacking_facts(job, workspace),
         invitation=report.invitation(workspace),
@@ -54,7 +56,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
     lines = (
         _counts(workspace),
         _convergence(workspace),
-        _hold_out(workspace),
+        hold_out(workspace),
         near,
         lacking_line(job, workspace),
         report.ways_on(workspace, where, table="names", suffix="csv"),
@@ -90,6 +92,7 @@ def _counts(workspace: Workspace) -> str:
     notes = [
         f"Note that {join['one_column']}." if join["one_column"] else "",
         join["advice"] and f"{join['advice']}.",
+        _replaced(join.get("n_replaced", 0)),
     ]
     more = "".join(f" {note}" for note in notes if note)
     return (
@@ -100,94 +103,15 @@ def _counts(workspace: Workspace) -> str:
     )
 
 
-def _methods(workspace: Workspace) -> dict[str, MethodRecovery]:
-    """Return the figures of the hold-out by method; none where fewer than two names are known."""
-    rows = (MethodRecovery(**row) for row in workspace.table("hold_out").to_pylist())
-    return {row.method: row for row in rows}
-
-
-def _verdict(workspace: Workspace) -> str:
-    """Return in a sentence whether the table says anything of the vectors."""
-    methods = _methods(workspace)
-    better = is_better(methods[SHUFFLED]) if methods else None
-    if better is None:
-        n_known = workspace.stages()["hold_out"].facts["n_known"]
-        return (
-            f"Whether the table predicts the vectors cannot be judged: {plural(n_known, 'name')} with a known "
-            f"vector {'is' if n_known == 1 else 'are'} too few to hide."
-        )
-    if not better:
-        return (
-            "Names imputed from this table are no better than names drawn at random: known names that were "
-            "hidden are found no better than from the same table with its rows shuffled."
-        )
-    row = methods[SHUFFLED]
+def _replaced(n_names: int) -> str:
+    """Return how many of the imputed names have a known vector that counts for nothing, "" for none."""
+    if not n_names:
+        return ""
+    verb, whose = ("has a vector", "was") if n_names == 1 else ("have vectors", "were")
     return (
-        "The table predicts the vectors better than the same table with its rows shuffled. The gain is "
-        f"{row.cosine_gain:.3f} [{row.cosine_gain_low:.3f}, {row.cosine_gain_high:.3f}] in cosine, and in rank "
-        f"{row.rank_gain:.1%} [{row.rank_gain_low:.1%}, {row.rank_gain_high:.1%}] of the known names."
+        f"Of the imputed ones, {n_names:,} {verb} that {whose} replaced, because the name was seen less often than "
+        "known.min_count (table replaced)."
     )
-
-
-def _hold_out(workspace: Workspace) -> str:
-    """Return what came of hiding known names, and what to think of it, in words."""
-    methods, facts = _methods(workspace), workspace.stages()["hold_out"].facts
-    if not methods:
-        return _verdict(workspace)
-    figures = [
-        f"{method} {report.three_decimals(row.cosine)} and {row.median_rank:.0f}"
-        for method, row in methods.items()
-    ]
-    return (
-        f"Hold-out: {plural(facts['n_hidden'], 'known name')} hidden in {plural(facts['n_folds'], 'fold')}; cosine to "
-        f"the true vector and its median rank among {facts['n_known']:,}: {'; '.join(figures)}. "
-        f"{_verdict(workspace)}{_linear_map_sentence(methods)}"
-    )
-
-
-def _linear_map_sentence(methods: Mapping[str, MethodRecovery]) -> str:
-    """Return what to say where the linear map finds the hidden names better than imputation by both measures."""
-    row = methods[LINEAR]
-    if row.cosine_gain_high < 0 and row.rank_gain_high < 0:
-        return " A linear map of the same table finds them better, by cosine and by rank."
-    return ""
-
-
-def _hold_out_section(workspace: Workspace) -> report.Section:
-    """Show how well hidden names are found, beside the controls."""
-    title = "Hidden names found again"
-    rows = [
-        {
-            "method": row.method,
-            "cosine to the true vector": row.cosine,
-            "95 % interval": (row.cosine_low, row.cosine_high),
-            "median rank": row.median_rank,
-            "95 % interval of it": (row.rank_low, row.rank_high),
-            "mean of 1/rank": row.reciprocal_rank,
-            "neighbors of the same label": row.label_share,
-        }
-        for row in _methods(workspace).values()
-    ]
-    if not rows:
-        return report.Section(title, report.paragraph(_verdict(workspace)))
-    if not any(workspace.table("vocabulary")["label"].to_pylist()):
-        rows = [{key: value for key, value in row.items() if "label" not in key} for row in rows]
-    caption = (
-        f"{_hold_out(workspace)} Rank 1 is best. A method that gives every name nearly the mean of all "
-        "vectors has a high cosine and ranks nothing: compare with the last row. Intervals are "
-        "bootstrap percentiles over names."
-    )
-    formats = {name: report.three_decimals for name in rows[0] if name not in ("method", "median rank")}
-    picture = report.interval_chart(
-        [
-            report.Interval(row.method, row.cosine, (row.cosine_low, row.cosine_high))
-            for row in _methods(workspace).values()
-        ],
-        title,
-        xlabel="cosine to the true vector, with its 95 % interval",
-    )
-    formats |= {"95 % interval of it": format_number}
-    return report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)])
 
 
 def _convergence(workspace: Workspace) -> str:
@@ -202,7 +126,8 @@ def _convergence(workspace: Workspace) -> str:
 def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
     graph, weights = stored_sparse(workspace, "graph"), stored_sparse(workspace, "weights")
     return [
-        _hold_out_section(workspace),
+        hold_out_section(workspace),
+        *label_sections(workspace),
         *_maps(job, workspace, vectors),
         _nearest_section(job, workspace, vectors),
         _join_section(workspace),
@@ -269,6 +194,9 @@ def _reading_sections(workspace: Workspace) -> list[report.Section]:
     if notes:
         html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
         sections.append(report.Section("How the tables were read", html))
+    if n_replaced := workspace.stages()["join"].facts.get("n_replaced", 0):
+        rows = workspace.table("replaced").to_pylist()[:LISTED]
+        sections.append(report.table("Vectors that were replaced", rows, caption=_replaced(n_replaced)))
     if misses:
         caption = (
             f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"

@@ -12,6 +12,7 @@ from distembed.pipeline.systems.imputation.join import (
     run_join,
     table_sizes,
 )
+from distembed.pipeline.systems.imputation.labels import has_labels, label_parameters, plan_labels, run_labels
 from distembed.pipeline.systems.imputation.solving import (
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
@@ -25,8 +26,8 @@ from distembed.pipeline.systems.imputation.solving import (
 )
 
 
-def stages(job: ImputationJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
-    """Return the stages of a job."""
+def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job; that of labels only where its tables name labels."""
     return (
         StageSpec("join", (), join_parameters, run_join, plan_join),
         StageSpec("graph", ("join",), graph_parameters, run_graph, plan_graph),
@@ -37,6 +38,11 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
             "vectors", ("join", "weights"), options_parameters(SOLVE_OPTIONS), run_vectors, plan_vectors
         ),
         StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out),
+        *(
+            [StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)]
+            if has_labels(job)
+            else []
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.corpus.config import ParallelSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job, Section, section_of
 
@@ -81,11 +82,12 @@ class TransferTopicsSection(Section):
     Attributes
     ----------
     method : str
-        How the topics of the first collection are learned.
+        How the topics of the first collection are learned: "lda" is gensim's online algorithm, which reads the
+        documents in batches and needs ``distembed[lda]``.
     n_topics : int
         The number of topics.
     n_iter : int
-        The most rounds.
+        The most rounds, or passes over the documents.
     window : int
         The window of word pairs, for `method = "semantic_nmf"`.
     random_state : int
@@ -97,6 +99,56 @@ class TransferTopicsSection(Section):
     n_iter: int = Field(default=200, ge=1)
     window: int = Field(default=10, ge=1)
     random_state: int = Field(default=0, ge=0)
+
+
+class FeaturesSection(Section):
+    """`[features]`: values of some documents from a table, which are carried to the others in place of topics.
+
+    Attributes
+    ----------
+    path : str, optional
+        A table with a row per document of the first collection, its id and numbers: CSV, TSV, Parquet or npz, also
+        compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
+    second : str, optional
+        A table of the same columns for documents of the second collection whose values are known.
+    name_column : str, optional
+        The column of ids; by default the first.
+    columns : tuple of str
+        The columns that are taken; by default all of numbers.
+    drop : tuple of str
+        Columns that are left out.
+    delimiter : str
+        What separates the columns of a text file; "auto" finds it.
+    encoding : str
+        The encoding of a text file; "auto" finds it.
+    decimal : "auto", "." or ","
+        The decimal sign of numbers; "auto" finds it.
+    missing : str
+        What becomes of rows with some empty cells: the table is refused, they get the median of their column, or the
+        row, or the column, is left out.
+    duplicates : str
+        What becomes of an id that comes twice: the table is refused, the first row is taken, or the mean of its rows.
+    standardize : bool
+        Whether the columns count alike, each in units of its standard deviation, as do the errors in the report; the
+        results are in the units of the table.
+    """
+
+    path: InputPath | None = None
+    second: InputPath | None = None
+    name_column: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    delimiter: str = "auto"
+    encoding: str = "auto"
+    decimal: Literal["auto", ".", ","] = "auto"
+    missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
+    duplicates: Literal["refuse", "first", "mean"] = "refuse"
+    standardize: bool = True
+
+    def tables(self) -> dict[str, str]:
+        """Return the path of the table of each collection that has one."""
+        given = zip(SIDES, (self.path, self.second), strict=True)
+        return {side: path for side, path in given if path is not None}
 
 
 class PairsSection(Section):
@@ -131,6 +183,7 @@ class AlignmentSection(Section):
     n_neighbors: int = OPTION
     correspondence_weight: float = OPTION
     propagate: bool = OPTION
+    tol: float = OPTION
     random_state: int = OPTION
 
 
@@ -143,38 +196,78 @@ class TransferEvaluationSection(Section):
         The shares of pairs taken as known, one run per share.
     n_seeds : int
         How many draws are made of each share.
+    printed_rounds : int
+        The rounds of the algorithm as the paper prints it, which is judged too; 0 leaves it out.
+    topic : int, optional
+        Judge on the documents of which this topic is the largest part, and their counterparts, as the paper did; by
+        default on all. Known pairs, graphs and means are then those of these documents alone.
+    topic_share : float
+        The least share of that topic in such a document.
     n_aligned : int
         How many of the nearest documents are looked through for the counterpart.
     """
 
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
     n_seeds: int = Field(default=3, ge=1)
+    printed_rounds: int = Field(default=0, ge=0)
+    topic: int | None = Field(default=None, ge=0)
+    topic_share: float = Field(default=0.5, gt=0, le=1)
     n_aligned: int = Field(default=50, ge=1)
 
 
 class TransferJob(Job):
-    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out."""
+    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out.
+
+    Without a second collection, the features of some documents of the first are carried to its others.
+    """
 
     first: SideSection
-    second: SideSection
+    second: SideSection | None = None
     terms: TransferTermsSection = TransferTermsSection()
     representation: RepresentationSection = RepresentationSection()
     topics: TransferTopicsSection = TransferTopicsSection()
+    features: FeaturesSection = FeaturesSection()
     pairs: PairsSection = PairsSection()
     alignment: AlignmentSection = AlignmentSection()
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
 
     @model_validator(mode="after")
+    def _collections_have_features(self) -> Self:
+        if self.second is None and self.features.path is None:
+            raise ValueError(
+                "there is no second collection, and nothing to carry within the first: give second.paths, or "
+                "features.path, a table with the values of some documents"
+            )
+        if self.features.second is not None and (self.features.path is None or self.second is None):
+            missing = "second.paths" if self.second is None else "features.path"
+            raise ValueError(f"features.second needs {missing}: it is a table for the second collection")
+        return self
+
+    @model_validator(mode="after")
     def _representation_fits(self) -> Self:
-        missing = [name for name in ("first", "second") if getattr(self, name).vectors is None]
+        missing = [name for name in sides_of(self) if getattr(self, name).vectors is None]
         if self.representation.kind == "psdvec" and missing:
             raise ValueError(
                 f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
                 f"{missing[0]}.vectors, a workspace or a vector file"
             )
-        if self.representation.kind == "tf_idf" and self.alignment.propagate:
+        if self.representation.kind == "tf_idf" and self.alignment.propagate and self.second is not None:
             raise ValueError(
                 "alignment.propagate = true rotates one collection onto the other, and words of two languages "
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _topic_is_there(self) -> Self:
+        topic = self.evaluation.topic
+        if topic is not None and self.features.path is not None:
+            raise ValueError(
+                "evaluation.topic chooses documents by topic, and features.path takes the place of topics"
+            )
+        if topic is not None and topic >= self.topics.n_topics:
+            raise ValueError(
+                f"evaluation.topic is {topic}, but there are {self.topics.n_topics} topics: choose "
+                f"0 to {self.topics.n_topics - 1}"
             )
         return self

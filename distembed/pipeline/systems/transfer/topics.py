@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from distembed.corpus import Tokens
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
-from distembed.execution import one_blas_thread
+from distembed.execution import compute
+from distembed.factorization.lda import online_lda
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import ParallelSizes, side_vocabulary, token_partitions
 from distembed.pipeline.plan import StagePlan
-from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
+from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, term_bytes
 from distembed.weighting.pmi import ppmi
@@ -27,11 +29,18 @@ Floats = NDArray[np.float64]
 TOP_WORDS = 10
 """Words that name a topic in tables."""
 
+LDA_COPIES = 8
+"""Copies of the weights of words in topics that a step of online LDA holds."""
+LDA_BATCH_BYTES = 50 << 20
+"""Memory of the documents of one step of online LDA, as lists of numbers and counts of words."""
+
 
 def plan_topics(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of learning the topics of the first collection."""
     topics, n_iter = 4 * sizes.n_first * job.topics.n_topics, job.topics.n_iter
     task = job.resources.block_memory + 3 * topics
+    if job.topics.method == "lda":
+        task += LDA_COPIES * 4 * sizes.n_words * job.topics.n_topics + LDA_BATCH_BYTES
     n_tasks = 3 * n_iter * n_chunks(job, sizes)
     return StagePlan(n_tasks, n_iter * term_bytes(sizes), topics, task, exact=sizes.exact)
 
@@ -81,19 +90,19 @@ def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 
 
 def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
-    """Fit scikit-learn's latent Dirichlet allocation to the counts, in memory."""
-    from sklearn.decomposition import LatentDirichletAllocation  # noqa: PLC0415 - half a second
-
     options = ctx.job.topics
     tokens = Tokens(token_partitions(ctx.workspace, "first"))
-    counts = in_memory(count_document_terms(tokens, side_vocabulary(ctx.workspace, "first")))
-    with one_blas_thread():
-        model = LatentDirichletAllocation(
-            options.n_topics, max_iter=options.n_iter, random_state=options.random_state
-        )
-        shares = model.fit_transform(counts)
-    shares[np.asarray(counts.sum(axis=1)).ravel() == 0] = np.nan
-    return shares, model.components_.T, [model.bound_]
+    words = side_vocabulary(ctx.workspace, "first")
+    make = partial(count_document_terms, tokens, words, block_memory=ctx.job.resources.block_memory)
+    found = online_lda(
+        ctx.stage.checkpoint("counts", make),
+        options.n_topics,
+        n_passes=options.n_iter,
+        random_state=options.random_state,
+        checkpoint=ctx.stage.checkpoint,
+    )
+    shares: Floats = compute(found.shares).astype(np.float64)
+    return shares, found.word_weights.astype(np.float64), found.likelihood
 
 
 def proportions_of(document_factors: Any, word_factors: Any) -> Floats:

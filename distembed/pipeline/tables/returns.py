@@ -1,0 +1,153 @@
+"""Prices turned into the correlations of returns: a column is a name, a row is a day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.display import plural
+from distembed.execution import one_blas_thread
+from distembed.pipeline.tables.config import DomainSection
+from distembed.pipeline.tables.features import features_of
+from distembed.pipeline.tables.files import Floats, Table, TableError, some, texts_of
+from distembed.pipeline.tables.rows import Domain, LeftOut
+
+YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")
+"""A date whose order as text is its order in time."""
+
+
+class Returns(NamedTuple):
+    """The returns of the names that are kept, (days, n), none of them missing.
+
+    Attributes
+    ----------
+    matrix : (days, n)
+    names : n names
+    left_out : the other names, each with the reason
+    notes : what was done, one sentence each
+    """
+
+    matrix: Floats
+    names: list[str]
+    left_out: list[LeftOut]
+    notes: list[str]
+
+
+def from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
+    """Return the correlations of the returns of all columns that have prices enough in the window of dates."""
+    dates = np.array(texts_of(table.columns[key]))
+    rows, notes = _rows_in_time(section, dates)
+    wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
+    series = features_of(section, table, dates.tolist(), wanted, problems)
+    found = returns_of(series.matrix[rows], series.columns, max_missing=section.max_missing)
+    if len(found.names) < 2:
+        raise TableError(_too_few(section, len(found.names)))
+    with one_blas_thread():
+        matrix: NDArray[np.float64] = np.asarray(np.corrcoef(found.matrix, rowvar=False))
+    notes = [*series.notes, *notes, *found.notes]
+    return Domain(found.names, matrix, found.names, [""] * len(found.names), found.left_out, notes)
+
+
+def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the rows of the window from the oldest to the newest, and what to say of their order."""
+    chosen = (dates != "") & (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
+    other = [date for date in dates[dates != ""].tolist() if not YEAR_FIRST.match(date)]
+    if other and (section.first or section.last):
+        raise TableError(
+            f"{section.path} has the date {other[0]!r}, and domain.first and domain.last choose dates that begin with "
+            "the year, such as 2020-01-31: write them so, or leave the two keys out"
+        )
+    if chosen.sum() < 3:
+        raise TableError(
+            f"{section.path} has {chosen.sum()} dates from {section.first} to {section.last}: returns need 3"
+        )
+    rows = np.flatnonzero(chosen)
+    if not other:
+        return rows[np.argsort(dates[chosen], kind="stable")], []
+    note = f"dates such as {other[0]!r} do not begin with the year: the rows count as the oldest first"
+    return rows, [note]
+
+
+def _too_few(section: DomainSection, n_names: int) -> str:
+    if section.max_missing:
+        return (
+            f"{section.path} has prices on enough dates for {n_names} names: choose other dates, or raise "
+            f"domain.max_missing, which is {section.max_missing}"
+        )
+    return (
+        f"{section.path} has prices on every date for {n_names} names: choose other dates, or set "
+        "domain.max_missing = 0.2, which keeps names with gaps"
+    )
+
+
+def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> Returns:
+    """Return p_t / p_(t-1) - 1 of the names with few gaps, each gap filled by the mean of its day.
+
+    A price that is missing, or not positive, takes two returns with it: that of its day and that of the next. Each gets
+    the mean of the returns that the other names have on that day (Yao, Yu and Xiao 2019, section 5.2). Days on which
+    no name has a price are left out first.
+
+    Parameters
+    ----------
+    prices : (days, n), oldest first
+        NaN where there is none.
+    names : n names
+    max_missing : float
+        The share of the days, at most, on which a name that is kept may lack a price.
+    """
+    open_days = (prices > 0).any(axis=1)
+    missing = ~(prices[open_days] > 0)
+    prices = np.where(missing, np.nan, prices[open_days])
+    shares = missing.mean(axis=0) if len(prices) else np.ones(len(names))
+    dense = shares <= max_missing
+    returns = prices[1:, dense] / prices[:-1, dense] - 1
+    moves = np.zeros(len(names), bool)
+    moves[dense] = [np.unique(column[~np.isnan(column)]).size > 1 for column in returns.T]
+    left_out = [
+        _left_out(name, share, max_missing)
+        for name, share, kept in zip(names, shares.tolist(), moves.tolist(), strict=True)
+        if not kept
+    ]
+    closed = _closed_days(int((~open_days).sum()))
+    filled, gaps = _with_means_of_days(returns[:, moves[dense]])
+    kept_names = [name for name, kept in zip(names, moves.tolist(), strict=True) if kept]
+    return Returns(filled, kept_names, left_out, [*closed, *_of_gaps(gaps, kept_names)])
+
+
+def _left_out(name: str, share: float, max_missing: float) -> LeftOut:
+    """Return why a name has no returns: it has gaps, or its price never moves."""
+    if share <= max_missing:
+        return LeftOut(name, "its price never moves")
+    reason = "a price is missing or not positive"
+    if max_missing:
+        reason = f"{share:.1%} of its prices are missing or not positive, more than domain.max_missing"
+    return LeftOut(name, reason, "choose dates on which it has one with domain.first and domain.last")
+
+
+def _closed_days(n_days: int) -> list[str]:
+    return [f"{plural(n_days, 'date')} on which no name has a price left out"] if n_days else []
+
+
+def _with_means_of_days(returns: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the returns with the mean of the day in every gap, without days of gaps only, and the gaps."""
+    gaps: NDArray[np.bool_] = np.isnan(returns)
+    if not gaps.any():
+        return returns, gaps
+    some_known = ~gaps.all(axis=1)
+    returns, gaps = returns[some_known], gaps[some_known]
+    return np.where(gaps, np.nanmean(returns, axis=1, keepdims=True), returns), gaps
+
+
+def _of_gaps(gaps: NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+    """Return what to say of filled gaps, nothing where there are none."""
+    holed = [name for name, n_gaps in zip(names, gaps.sum(axis=0).tolist(), strict=True) if n_gaps]
+    if not holed:
+        return []
+    return [
+        f"{plural(int(gaps.sum()), 'daily return')} without a price took the mean of the day, in "
+        f"{plural(len(holed), 'name')}: {some(holed)}"
+    ]

@@ -1,0 +1,94 @@
+"""Online LDA over blocks: gensim's own result, the same for any blocks, and resumed after any pass."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from gensim.models import LdaModel
+from gensim.utils import FakeDict
+
+from distembed.factorization import lda
+from distembed.factorization.lda import online_lda
+from distembed.linalg.operators import row_blocks
+
+N_DOCUMENTS, N_WORDS, N_TOPICS = 90, 60, 3
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[sp.csr_array, Any]:
+    """Return counts of documents with a topic each, every topic with a third of the words, and the topics."""
+    rng = np.random.default_rng(0)
+    topics = rng.integers(N_TOPICS, size=N_DOCUMENTS)
+    rates = np.full((N_DOCUMENTS, N_WORDS), 0.02)
+    for row, topic in enumerate(topics):
+        rates[row, 20 * topic : 20 * topic + 20] = 1.5
+    counts = rng.poisson(rates).astype(np.int32)
+    counts[7] = 0
+    return sp.csr_array(counts), topics
+
+
+def blocks(counts: sp.csr_array, *sizes: int) -> da.Array:
+    ends = np.cumsum((0, *sizes))
+    return da.concatenate([row_blocks(counts[a:b]) for a, b in pairwise(ends)])
+
+
+def test_planted_topics_are_found(planted: tuple[sp.csr_array, Any]) -> None:
+    counts, topics = planted
+    found = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=30)
+    shares = found.shares.compute()
+    assert np.isnan(shares[7]).all()
+    known = np.delete(np.arange(N_DOCUMENTS), 7)
+    np.testing.assert_allclose(shares[known].sum(axis=1), 1, atol=1e-5)
+    pairs = {(topics[row], int(shares[row].argmax())) for row in known}
+    assert len(pairs) == N_TOPICS
+    assert np.all(np.diff(found.likelihood)[:-1] > 0)
+    assert len(found.likelihood) < 30
+    best = found.word_weights.argmax(axis=1).reshape(N_TOPICS, 20)
+    assert (np.ptp(best, axis=1) == 0).all()
+
+
+def test_batches_cross_blocks_and_equal_gensim(
+    planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lda, "BATCH_DOCUMENTS", 25)
+    counts = planted[0]
+    mine = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=1)
+    other = online_lda(blocks(counts, 7, 33, 1, 49), N_TOPICS, n_passes=1)
+    np.testing.assert_array_equal(mine.word_weights, other.word_weights)
+    model = LdaModel(
+        num_topics=N_TOPICS, id2word=FakeDict(N_WORDS), random_state=0, chunksize=25, eval_every=None
+    )
+    model.random_state = np.random.RandomState([0, 0])
+    model.update(lda._bags(counts))
+    np.testing.assert_allclose(mine.word_weights.T, model.state.sstats, rtol=1e-5)
+
+
+def test_a_stored_pass_is_not_made_again(planted: tuple[sp.csr_array, Any]) -> None:
+    counts = blocks(planted[0], 40, 50)
+    stored: dict[str, np.ndarray] = {}
+    made: list[str] = []
+
+    def keep(name: str, make: Any) -> da.Array:
+        if name not in stored:
+            made.append(name)
+            stored[name] = make().compute()
+        return da.from_array(stored[name], chunks=-1)
+
+    whole = online_lda(counts, N_TOPICS, n_passes=4, tol=0, checkpoint=keep)
+    del stored["pass-2"], stored["pass-3"]
+    made.clear()
+    again = online_lda(counts, N_TOPICS, n_passes=4, tol=0, checkpoint=keep)
+    assert made == ["pass-2", "pass-3"]
+    np.testing.assert_array_equal(whole.word_weights, again.word_weights)
+    np.testing.assert_array_equal(whole.shares.compute(), again.shares.compute())
+    assert whole.likelihood == again.likelihood
+
+
+def test_too_few_documents_are_refused(planted: tuple[sp.csr_array, Any]) -> None:
+    with pytest.raises(ValueError, match="there are 5 documents: choose n_topics of at most 5"):
+        online_lda(blocks(planted[0][:5], 5), 6)
