@@ -37,7 +37,7 @@ from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
 
 RUN_PAIR_BYTES = 8
-"""Bytes of a pair in a sorted run, in memory; on disk its column and its value take as few as they need."""
+"""Bytes of a pair in a sorted run in memory."""
 
 REPETITION = 0.8
 """Distinct pairs of English text over those of independent words.
