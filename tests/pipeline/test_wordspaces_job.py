@@ -67,6 +67,17 @@ graph_of = "vsm"
 affinity = "binary"
 n_neighbors = 6
 unit_rows = true
+[recipes.lpp_constant]
+of = "vsm"
+method = "lpp"
+n_neighbors = 6
+constant_column = true
+[recipes.lpp_eigen]
+of = "log_entropy"
+method = "lpp"
+solver = "eigen"
+svd_components = 12
+threshold = 0.15
 [recipes.maps]
 of = "vsm"
 method = "eigenmaps"
@@ -165,8 +176,40 @@ def test_a_projection_is_the_estimator_s_and_graphs_are_shared(finished: tuple[P
         workspace.array("spaces/maps").compute(), model.eigenmaps_, rtol=1e-3, atol=1e-5
     )
     names = set(workspace.stages())
-    assert sum(name.startswith("neighbors_") for name in names) == 1
+    assert {name for name in names if name.startswith("neighbors_")} == {
+        "neighbors_vsm_6",
+        "neighbors_log_entropy_above_0.15",
+    }
     assert sum(name.startswith("eigenmaps_") for name in names) == 2
+    model.set_params(constant_column=True)
+    expected = model.fit_transform(vsm)
+    np.testing.assert_allclose(
+        workspace.array("spaces/lpp_constant").compute(), expected, rtol=1e-3, atol=1e-5
+    )
+
+
+def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    rows = workspace.array("spaces/log_entropy").compute()
+    model = LocalityPreservingProjection(4, solver="eigen", svd_components=12, threshold=0.15)
+    expected = model.fit_transform(rows)
+    np.testing.assert_allclose(workspace.array("spaces/lpp_eigen").compute(), expected, rtol=1e-3, atol=1e-5)
+    assert workspace.stages()["neighbors_log_entropy_above_0.15"].facts["n_edges"] == model.graph_.nnz
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("recipes.lpp_eigen.svd_components=3", "svd_components, 4 \\(n_components\\) or more; it is 3"),
+        ("recipes.lpp_eigen.constant_column=true", "constant_column belongs to the regression"),
+        ("recipes.lpp.svd_components=9", 'svd_components belongs to solver = "eigen"'),
+        ("recipes.lpp_eigen.affinity=local", "threshold joins words by their cosine"),
+    ],
+)
+def test_options_of_a_projection_that_do_not_fit_are_refused(job: Path, setting: str, fault: str) -> None:
+    done = run("plan", job, "--set", setting)
+    assert done.exit_code == 2
+    assert re.search(fault, " ".join(done.output.split()))
 
 
 def test_columns_are_chosen(finished: tuple[Path, str]) -> None:
