@@ -28,10 +28,10 @@ Method = Literal[
 
 METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
     "counts": ("n_columns", "stop_words"),
-    "ppmi": ("n_columns", "stop_words", "context_smoothing"),
+    "ppmi": ("n_columns", "stop_words", "context_smoothing", "negative_samples"),
     "tf_idf": (),
     "log_entropy": (),
-    "lsa": ("n_components", "exponent", "n_dropped", "random_state"),
+    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state"),
     "lpp": (
         "n_components", "n_neighbors", "threshold", "affinity", "symmetry", "graph_of", "solver", "svd_components",
         "alpha", "constant_column", "unit_rows", "random_state",
@@ -76,6 +76,10 @@ SPARSE_METHODS = ("counts", "ppmi", "tf_idf", "log_entropy")
 """Methods whose spaces are sparse: as many columns as there are documents or words."""
 
 
+WORD_COLUMNS = ("contexts", "bigrams")
+"""The tables of counts whose columns are the words of the rows."""
+
+
 GRAPH_METHODS = ("lpp", "eigenmaps")
 """Methods that start from a graph of neighbors."""
 
@@ -105,12 +109,16 @@ class RecipeSection(Section):
         Whether to "keep" or "drop" the columns of English function words; or the language of those that are dropped.
     context_smoothing : float
         The power of the context counts in positive PMI; 0.75 is common.
+    negative_samples : float
+        N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common.
     n_components : int
         The dimensions of the space.
     exponent : float
-        The power of the singular values: 1 is LSA, 0 the singular vectors alone.
+        The power of the singular values: 1 is LSA, 0 the singular vectors alone, 0.5 is common for positive PMI.
     n_dropped : int
         How many of the first dimensions are dropped.
+    add_contexts : bool
+        Whether the vector of a word as a context is added to its own, where columns are words.
     n_neighbors : int
         The neighbors that each word is joined to in the graph.
     threshold : float, optional
@@ -145,9 +153,11 @@ class RecipeSection(Section):
     n_columns: int | None = Field(default=None, ge=1)
     stop_words: Literal["keep", "drop"] | Language = "keep"
     context_smoothing: float = Field(default=1.0, gt=0)
+    negative_samples: float = Field(default=1.0, gt=0)
     n_components: int = Field(default=300, ge=1)
     exponent: float = 1.0
     n_dropped: int = Field(default=0, ge=0)
+    add_contexts: bool = False
     n_neighbors: int = Field(default=20, ge=1)
     threshold: float | None = Field(default=None, ge=0, lt=1)
     affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
@@ -350,10 +360,25 @@ def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSe
         raise ValueError(
             f"recipes.{name} makes {recipe.method!r} of {recipe.of!r}; of that there is {', '.join(allowed)}"
         )
+    if recipe.add_contexts and not _has_word_columns(recipes.get(recipe.of)):
+        raise ValueError(
+            f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
+            f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
+        )
     if recipe.graph_source in COUNTED and recipe.method in GRAPH_METHODS:
         raise ValueError(
             f"recipes.{name}: graph_of = {recipe.graph_of!r} is a table of counts; name a recipe"
         )
+
+
+def _has_word_columns(recipe: RecipeSection | None) -> bool:
+    """Return whether the columns of the space of a recipe are the words of its rows."""
+    return (
+        recipe is not None
+        and recipe.of in WORD_COLUMNS
+        and recipe.method in SPARSE_METHODS
+        and (recipe.n_columns, recipe.stop_words) == (None, "keep")
+    )
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

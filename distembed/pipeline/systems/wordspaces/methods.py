@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
 from distembed.execution import Checkpoint, map_blocks
-from distembed.factorization.lsa import LSA
+from distembed.factorization.lsa import LSA, with_contexts
 from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.csr import unit_rows
@@ -71,7 +71,9 @@ def _counts(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
-    return _chosen(ctx, recipe, ppmi(source_of(ctx, recipe), context_smoothing=recipe.context_smoothing))
+    source, smoothing = source_of(ctx, recipe), recipe.context_smoothing
+    made = ppmi(source, context_smoothing=smoothing, negative_samples=recipe.negative_samples)
+    return _chosen(ctx, recipe, made)
 
 
 def _tf_idf(ctx: Context, recipe: RecipeSection) -> da.Array:
@@ -91,6 +93,8 @@ def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
         checkpoint=ctx.stage.checkpoint,
     )
     made: da.Array = model.fit_transform(source_of(ctx, recipe))
+    if recipe.add_contexts:
+        made = with_contexts(model, made)
     return made[:, recipe.n_dropped :]
 
 
