@@ -61,26 +61,23 @@ class ScoreSummary(NamedTuple):
 
     mean: ClusteringScores
     deviation: ClusteringScores  # of the starts, with n in the denominator
-    best: ClusteringScores  # of the start with the smallest objective
+    kept: ClusteringScores  # of the start that is kept, or of the consensus of all
     n_starts: int
 
 
-def summarize_scores(scores: Sequence[ClusteringScores], objectives: ArrayLike) -> ScoreSummary:
-    """Return mean, standard deviation and the scores of the start with the smallest objective.
+def summarize_scores(scores: Sequence[ClusteringScores], kept: ClusteringScores) -> ScoreSummary:
+    """Return the mean and the standard deviation of the scores of several starts, beside those of what is kept.
 
     Raises
     ------
     ValueError
-        If there is not one finite objective for each of one or more starts.
+        If there is no start.
     """
-    losses = np.asarray(objectives, dtype=np.float64)
-    if not scores or losses.shape != (len(scores),) or not np.isfinite(losses).all():
-        raise ValueError(
-            f"{len(scores)} scores and objectives {losses}; give one finite objective per start."
-        )
+    if not scores:
+        raise ValueError("there are no scores to summarize: give those of one start or more")
     table = np.array(scores)
     mean, deviation = (ClusteringScores(*map(float, row)) for row in (table.mean(axis=0), table.std(axis=0)))
-    return ScoreSummary(mean, deviation, scores[int(losses.argmin())], len(scores))
+    return ScoreSummary(mean, deviation, kept, len(scores))
 
 
 class TopicCoherence(NamedTuple):

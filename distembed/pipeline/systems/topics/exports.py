@@ -23,7 +23,7 @@ from distembed.pipeline.export.tables import (
     words_table,
 )
 from distembed.pipeline.systems.topics.config import TopicsJob
-from distembed.pipeline.systems.topics.results import best_labels, factor_names
+from distembed.pipeline.systems.topics.results import factor_names, kept_labels
 from distembed.storage.workspace import Workspace
 
 
@@ -32,7 +32,7 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
     factors = workspace.array(factor_names(job, job.topics.method)[1])
     norms = document_norms(job, workspace)
     shares = (topic_shares(block, norms).astype(np.float32) for block in rows_of_blocks(factors))
-    labels = best_labels(job, workspace, job.topics.method)
+    labels = kept_labels(workspace, job.topics.method)
     n_documents, n_topics = factors.shape
     return Table(
         with_topic(workspace.schema("documents")),
