@@ -52,6 +52,8 @@ class CorpusSection(Section):
     text_field: str | tuple[str, ...] = OPTION
     bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
+    border: Literal["document", "line", "sentence"] = OPTION
+    min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
 
 
