@@ -91,7 +91,8 @@ class Tokenizer:
         What a window never crosses. A sentence ends with its line, and with one of .!?… before white space and no
         lower-case letter, unless it stands after a single letter.
     min_border_tokens : int
-        Documents, lines or sentences with fewer tokens are left out, and counted as such.
+        Documents, lines or sentences with fewer tokens are left out, and counted as such. With border="document" this
+        is the least length of a document.
     phrases_file : str, optional
         A file of names of several words, one per line: wherever the words of one stand together, they are one token,
         joined by underscores. Of several the longest counts.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import lzma
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,30 +54,34 @@ class FoundSentences(NamedTuple):
     files: frozenset[Path]
 
 
-def find_sentence_sets(paths: Iterable[str | Path]) -> FoundSentences:
+def find_sentence_sets(paths: Iterable[str | Path], *, besides: Collection[Path] = ()) -> FoundSentences:
     """Read the files of sentences among some files and folders, and all below them; others are passed over.
+
+    The files `besides` are sets of another kind, and are not read.
 
     Raises
     ------
     ValueError
         If a line of a file of sentences is not like its first, or a set has no training or no test part.
     """
-    files = [file for path in map(Path, paths) for file in _files_at(path)]
-    read = {file: found for file in files if (found := read_sentences(file)) is not None}
+    files = [file for path in map(Path, paths) for file in files_at(path)]
+    read = {
+        file: found for file in files if file not in besides and (found := read_sentences(file)) is not None
+    }
     pairs = [found for found in read.values() if isinstance(found, SentencePairs)]
     texts = [found for found in read.values() if isinstance(found, ClassifiedTexts)]
     return FoundSentences([*pairs, *_joined(texts)], frozenset(read))
 
 
-def with_word_sets(paths: Iterable[str | Path], found: FoundSentences) -> list[Path]:
-    """Return the paths at which there are word sets too, beside the sentences that were found.
+def with_word_sets(paths: Iterable[str | Path], besides: Collection[Path]) -> list[Path]:
+    """Return the paths at which there are word sets too, beside files that are sets of another kind.
 
     Raises
     ------
     WordSetError, FileNotFoundError
-        As `look_for_word_sets`, which passes over the files of sentences.
+        As `look_for_word_sets`, which passes over the files `besides`.
     """
-    return [path for path in map(Path, paths) if look_for_word_sets(path, besides=found.files).sets]
+    return [path for path in map(Path, paths) if look_for_word_sets(path, besides=besides).sets]
 
 
 def read_sentences(path: Path) -> SentenceSet | None:
@@ -97,7 +101,8 @@ def read_sentences(path: Path) -> SentenceSet | None:
     return None
 
 
-def _files_at(path: Path) -> list[Path]:
+def files_at(path: Path) -> list[Path]:
+    """Return a file itself, or the files of a folder and of all below it that are not hidden, in order."""
     if not path.is_dir():
         return [path] if path.is_file() else []
     return sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != ".")

@@ -8,7 +8,7 @@ are those of the paper: the MST-kNN graph (algorithm 1), the weights (equation 2
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
@@ -19,28 +19,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import (
     Checkpoint,
-    blockwise,
     compute,
-    delayed,
     map_blocks,
     one_blas_thread,
     persist,
-    tell,
 )
-from distembed.linalg import columns
-from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS, column_chunk
+from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS
 from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
+from distembed.manifold.imputation_systems import filled, in_columns, solve_by_krylov, solve_by_power
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.validation import training_matrix
-
-# Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
-COLUMN_COPIES = 10
-# Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
-SWEEPS_AT_ONCE = 32
 
 
 class UnreachedRowsError(ValueError):
@@ -267,7 +259,7 @@ class LatentSemanticImputation(BaseEstimator):
             checkpoint=self.checkpoint,
             **options,
         )
-        self.vectors_ = _filled(Y, solved.vectors, known)
+        self.vectors_ = filled(Y, solved.vectors, known)
         self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
         self.history_ = solved.history
         if not solved.converged:
@@ -408,179 +400,3 @@ def _weigh(
 ) -> blocks.Float64s:
     # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
     return blocks.reconstruction_weights(X, rows, indptr, neighbors, floor, simplex)
-
-
-# --------------------------------------------------------------------------- solving
-
-
-class Solution(NamedTuple):
-    """The unknown vectors and how well they solve the system."""
-
-    vectors: da.Array  # (q, s) float64, in blocks of columns
-    n_iter: int
-    residual: float
-    converged: bool
-    history: blocks.Float64s  # (m, 2): steps done, and the residual or move of that step
-
-
-class _System(NamedTuple):
-    """(I - W_qq) Y_q = W_qp Y_p."""
-
-    W: Any  # delayed csr_array (q, q)
-    B: da.Array  # (q, s), blocks of columns: W_qp Y_p
-    start: da.Array  # (1, s): mean of the known vectors
-    n_unknown: int
-
-
-def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
-    """Return Y in blocks of columns, whose systems are independent of each other."""
-    chunk = column_chunk(Y.shape[1], COLUMN_COPIES * 8 * n_unknown, block_memory)
-    return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
-
-
-def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
-    unknown = W[np.nonzero(~known)[0]]
-    inside, carried = (
-        delayed(unknown[:, np.nonzero(~known)[0]]),
-        delayed(unknown[:, np.nonzero(known)[0]]),
-    )
-    n_unknown = int((~known).sum())
-
-    def carry(weights: sp.csr_array, block: Any) -> Any:
-        return weights @ block[known].astype(np.float64)
-
-    def mean(block: Any) -> Any:
-        return block[known].mean(axis=0, dtype=np.float64)[None]
-
-    B = _by_columns(carry, n_unknown, carried, Y)
-    return _System(inside, B, _by_columns(mean, 1, Y), n_unknown)
-
-
-def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
-    """Lift a function of column blocks; an argument that is not a Dask array is passed to every task unchanged."""
-    pairs: list[Any] = []
-    for argument in arguments:
-        pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
-    return blockwise(
-        function,
-        "jc",
-        *pairs,
-        **options,
-        adjust_chunks={"j": n_rows},
-        align_arrays=False,  # every array has the same blocks of columns
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-
-
-def solve_by_krylov(
-    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
-) -> Solution:
-    """Solve the system by restarted BiCGSTAB, one task per block of columns; the result is stored under "imputed"."""
-    system = _system(W, Y, known)
-    q = system.n_unknown
-
-    def make() -> da.Array:
-        return _by_columns(
-            columns.solve_columns,
-            q + 2 + columns.RECORDED_STEPS,
-            system.W,
-            system.B,
-            system.start,
-            tol=tol,
-            max_iter=max_iter,
-        )
-
-    solved = checkpoint("imputed", make)
-    residual, steps, *record = compute(solved[q:])
-    n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
-    return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
-
-
-def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
-    """Return the largest residual of all columns by step, from the thinned record of each, shape (m, 2).
-
-    Blocks of columns take steps of their own: one that is done counts with its last residual on record.
-    """
-    strides = np.array([columns.record_stride(int(n)) for n in steps])
-    stride = int(strides.max(initial=1))
-    at = np.arange(stride, int(steps.max(initial=0)) + 1, stride)
-    if not at.size:
-        return np.empty((0, 2))
-    rows = np.minimum(at[:, None], np.maximum(steps, 1)) // strides - 1
-    values = np.take_along_axis(record, np.maximum(rows, 0), axis=0)
-    return np.column_stack([at, np.nanmax(values, axis=1)])
-
-
-def solve_by_power(
-    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
-) -> Solution:
-    """Iterate until a sweep moves less than tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
-
-    The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
-    sweep where the rule stops.
-    """
-    system = _system(W, Y, known)
-    q = system.n_unknown
-    state = _by_columns(lambda start, B: np.repeat(start, B.shape[0], axis=0), q, system.start, system.B)
-    options: dict[str, Any] = {"lazy": lazy, "checkpoint": checkpoint}
-    done, converged = 0, q == 0
-    shares: list[float] = []
-    while done < max_iter and not converged:
-        n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
-        batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
-        moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
-        settled = np.nonzero(moves < tol * sizes)[0]
-        if settled.size:
-            converged, n_sweeps = True, int(settled[0]) + 1
-            batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
-        shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
-        state, done = batch[:q], done + n_sweeps
-        tell("sweeps", done)
-    residual = compute(_by_columns(columns.relative_residual, 1, system.W, system.B, state))
-    history = np.column_stack([np.arange(1, done + 1), shares])
-    stride = columns.record_stride(done)
-    return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
-
-
-def _swept(
-    system: _System, state: da.Array, *, done: int, n_sweeps: int, lazy: bool, checkpoint: Checkpoint
-) -> da.Array:
-    """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
-
-    def make() -> da.Array:
-        n_rows = system.n_unknown + 2 * n_sweeps
-        return _by_columns(
-            blocks.power_sweeps, n_rows, system.W, system.B, state, n_sweeps=n_sweeps, lazy=lazy
-        )
-
-    return checkpoint(f"power_{done + n_sweeps}", make)
-
-
-def _filled(Y: Any, solved: da.Array, known: Any) -> Any:
-    """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
-    if isinstance(Y, da.Array):
-        vectors = Y.rechunk((-1, solved.chunks[1]))
-        return blockwise(
-            _fill,
-            "jc",
-            vectors,
-            "jc",
-            solved,
-            "qc",
-            known=known,
-            dtype=Y.dtype,
-            meta=np.empty((0, 0), Y.dtype),
-        )
-    out = Y.copy()
-    start = 0
-    for block in solved.blocks.ravel():
-        out[~known, start : start + block.shape[1]] = compute(block)
-        start += block.shape[1]
-    return out
-
-
-def _fill(Y: Any, solved: list[Any], *, known: Any) -> Any:
-    out = Y.copy()
-    out[~known] = solved[0]
-    return out

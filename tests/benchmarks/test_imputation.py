@@ -12,7 +12,7 @@ import pytest
 
 from distembed.execution import one_blas_thread
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.manifold import imputation
+from distembed.manifold import imputation, imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.search import nearest_neighbors
@@ -53,9 +53,9 @@ def stages(X, Y):
             ),
         )
         known = imputation.known_rows(Y, len(X))
-        columns = imputation.in_columns(Y, int((~known).sum()), BLOCK_MEMORY)
+        columns = imputation_systems.in_columns(Y, int((~known).sum()), BLOCK_MEMORY)
         options = {"tol": 1e-6, "max_iter": 1000, "checkpoint": imputation.persist}
-        clock("krylov", lambda: imputation.solve_by_krylov(weights, columns, known, **options))
+        clock("krylov", lambda: imputation_systems.solve_by_krylov(weights, columns, known, **options))
     return taken, tree
 
 

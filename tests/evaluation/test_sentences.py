@@ -50,7 +50,7 @@ def test_files_of_sentences_are_found_among_others(folder):
     assert isinstance(classes, ClassifiedTexts)
     assert (classes.name, len(classes.texts)) == ("kind", 20)
     assert classes.parts == ["test"] * 10 + ["train"] * 10
-    assert with_word_sets([folder, folder / "sts"], found) == [folder]
+    assert with_word_sets([folder, folder / "sts"], found.files) == [folder]
     words = look_for_word_sets(folder, besides=found.files)
     assert [each.name for each in words.sets] == ["words"]
     assert words.passed_over == ["notes.tsv (of no known format)"]

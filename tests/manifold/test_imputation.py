@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.manifold import imputation
+from distembed.linalg.chunks import LEAST_COLUMNS
+from distembed.manifold import imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.neighbors import distances
 from tests.references import imputation as oracle
@@ -61,8 +62,18 @@ def test_power_follows_the_papers_rule_to_the_sweep(weights, lazy):
     np.testing.assert_allclose(model.vectors_, plain, atol=1e-12)
 
 
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_a_checkpoint_that_returns_other_blocks_changes_nothing(solver):
+    """A job's store gives arrays back in blocks of its own."""
+    X, Y = problem(s=2 * LEAST_COLUMNS + 1)
+    plain = LatentSemanticImputation(solver=solver).fit(X, Y)
+    kept = LatentSemanticImputation(solver=solver, checkpoint=lambda _, make: make().rechunk(-1)).fit(X, Y)
+    assert plain.n_iter_ > imputation_systems.SWEEPS_AT_ONCE or solver == "krylov"
+    assert kept.vectors_.tobytes() == plain.vectors_.tobytes()
+
+
 def test_power_stops_past_the_first_batch_of_sweeps(monkeypatch):
-    monkeypatch.setattr(imputation, "SWEEPS_AT_ONCE", 3)
+    monkeypatch.setattr(imputation_systems, "SWEEPS_AT_ONCE", 3)
     X, Y = problem()
     model = LatentSemanticImputation(min_degree=4, solver="power", tol=1e-6).fit(X, Y)
     plain, sweeps = oracle.power(model.weights_.toarray(), Y, 1e-6, False, 1000)
@@ -194,7 +205,7 @@ def test_a_long_history_is_thinned(solver, monkeypatch):
     X, Y = problem(s=20)
     model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-10)
     whole = model.fit(X, Y).history_
-    monkeypatch.setattr(imputation.columns, "RECORDED_STEPS", 5)
+    monkeypatch.setattr(imputation_systems.columns, "RECORDED_STEPS", 5)
     thin = clone(model).fit(X, Y).history_
     stride = int(thin[0, 0])
     assert stride > 1

@@ -54,6 +54,8 @@ class CorpusSection(Section):
     bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = later(None)
+    border: Literal["document", "line", "sentence"] = OPTION
+    min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
 
 

@@ -162,11 +162,12 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
-    """Return what of a corpus could not be read, from the facts of the tokens stage; "" where all could."""
+    """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",
+        "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
     }
     return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
 
@@ -310,14 +311,14 @@ def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) ->
     return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
 
 
-def run_document_terms(ctx: Context) -> dict[str, Any]:
-    """Count each word in each document."""
+def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
+    """Count each word in each document, or in those that are kept: rising numbers of documents."""
     counts = count_document_terms(
         tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
     )
     stored = ctx.stage.store(
         "document_terms",
-        counts,
+        counts if kept is None else counts[kept],
         dims=("document", "word"),
         units="occurrences",
         meaning="How often a word stands in a document.",
