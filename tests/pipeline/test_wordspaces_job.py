@@ -127,6 +127,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sets.mkdir()
     (sets / "similar.txt").write_text("a0 a1 5\na0 b1 1\nb0 b2 4\nc0 d0 2\nd1 d2 5\na0 nowhere 3\n")
     (sets / "choice.txt").write_text("a0 | a1 | b1 | c1\nseldom | a2 | b0\n")
+    (sets / "opposites.tsv").write_text("word\tantonym\na0\tb0\nc1\td1\n")
     rows = [f",{topic},{topic}{i}\n" for topic in TOPICS for i in range(3)]
     (sets / "categories.csv").write_text(",category,word\n" + "".join(rows))
     (folder / "job.toml").write_text(JOB)
@@ -260,6 +261,23 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
             assert mine.value == pytest.approx(expected.value, abs=1e-6)
+
+
+def test_short_documents_are_left_out_and_counted(job: Path, tmp_path: Path) -> None:
+    """The documents have 40 tokens each, the first one more."""
+    shorter = (job.parent / "corpus.txt").read_text() + "a0 a1 b0\nc0 short\n"
+    text = tmp_path / "shorter.txt"
+    text.write_text(shorter)
+    settings = ["--set", f"corpus.paths=['{text}']", "--set", "corpus.min_border_tokens=40"]
+    settings += ["--set", "wordspaces.spaces=['log_entropy', 'wc', 'lsa']"]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(tmp_path / "w")
+    assert workspace.array("document_terms").shape[0] == N_DOCUMENTS
+    assert workspace.stages()["tokens"].facts["n_tokens"] == 40 * N_DOCUMENTS + 1
+    omitted = "2 documents, lines or sentences of fewer tokens than corpus.min_border_tokens"
+    assert omitted in done.output
+    assert omitted in (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_neighbors_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Path, str]) -> None:
@@ -401,8 +419,8 @@ def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> N
         ("wordspaces.vectors=vsm", "name a dense space of the job"),
         ("evaluation.sets=['none.txt']", "none.txt"),
         (
-            "evaluation.sets=['{distembed}/evaluation/sets/deese.tsv']",
-            "deese asks for answers or ranks among all words, which the sparse space",
+            "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']",
+            "questions-words asks for analogies, which the sparse space vsm",
         ),
         ("evaluation.sets=['corpus.txt']", "corpus.txt"),
         ("hal.direction=symmetric", "hal.direction = 'symmetric' is not allowed"),

@@ -15,7 +15,7 @@ import numpy as np
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
-from distembed.evaluation.wordsets import ASK_ALL_WORDS, find_word_sets, words_of
+from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import MAX_EDGES
 from distembed.manifold.ridge import DIRECT_SIDE
@@ -73,8 +73,8 @@ BASIS_PASSES = 6
 SPAN_COPIES = 4
 """Copies of the rows within their singular vectors: themselves, weighted, and as the graph sums them up."""
 
-TESTED_SHARE = 0.9
-"""Values of a sparse space that are in the rows of tested words, frequent words most of them."""
+TESTED_SHARE = 1.0
+"""Values of a sparse space in the rows that are read: those of tested words hold 0.9, antonyms ask for all."""
 
 
 class SpaceSizes(NamedTuple):
@@ -199,6 +199,15 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
 def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> StagePlan:
     """Return the plan of counting the words of documents."""
     return plan_document_terms(sizes.corpus, sizes.values["document_terms"], job.resources.block_memory)
+
+
+def run_terms(ctx: Context) -> dict[str, Any]:
+    """Count each word in each document that is no shorter than `corpus.min_border_tokens`."""
+    job: WordSpacesJob = ctx.job
+    if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
+        return run_document_terms(ctx)
+    lengths = ctx.workspace.table("documents")["n_tokens"].to_numpy()
+    return run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
@@ -359,20 +368,20 @@ def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePla
 
 
 def check_answerable_sets(job: WordSpacesJob) -> list[str]:
-    """Read the evaluation sets of a job; a sparse space, of which only rows of the sets are read, answers not all.
+    """Read the evaluation sets of a job; a sparse space answers no analogies.
 
     Raises
     ------
     JobError
-        If a space is sparse and a set asks for all words.
+        If a space is sparse and a set asks for analogies.
     """
     notes = check_sets(job)
     sparse = [name for name in job.spaces if job.recipes[name].method in SPARSE_METHODS]
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
-    asking = [word_set.name for word_set in sets if isinstance(word_set, ASK_ALL_WORDS)]
+    asking = [word_set.name for word_set in sets if isinstance(word_set, AnalogySet)]
     if sparse and asking:
         raise JobError(
-            f"evaluation.sets: {asking[0]} asks for answers or ranks among all words, which the sparse space "
+            f"evaluation.sets: {asking[0]} asks for analogies, which the sparse space "
             f"{sparse[0]} does not give; leave the set out, or name dense spaces only in wordspaces.spaces"
         )
     return notes
@@ -383,8 +392,8 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
-    is_sparse = job.recipes[name].method in SPARSE_METHODS
-    space = read_space(ctx.workspace, f"spaces/{name}", tested if is_sparse else None)
+    is_whole = job.recipes[name].method not in SPARSE_METHODS or any(isinstance(s, AntonymSet) for s in sets)
+    space = read_space(ctx.workspace, f"spaces/{name}", None if is_whole else tested)
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     policy = Policy(job.evaluation.case).for_words(words)
     store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
@@ -435,7 +444,7 @@ def _tables_of(job: WordSpacesJob) -> list[str]:
 def _count_stages(table: str) -> list[StageSpec]:
     if table == "document_terms":
         inputs = ("tokens", "vocabulary")
-        return [StageSpec(table, inputs, _block_parameters, run_document_terms, plan_terms)]
+        return [StageSpec(table, inputs, _block_parameters, run_terms, plan_terms)]
     parameters = partial(counting_parameters, table=table)
     inputs = ("tokens", "vocabulary")
     return [
