@@ -157,10 +157,14 @@ class CoherenceSection(ReferenceSection):
     Attributes
     ----------
     n_words : int
-        How many of the first words of a topic are judged.
+        How many of the first words of a topic are listed and judged.
+    frequency_weight : float
+        The words of a topic of `semantic_nmf` are listed by their weight times this power of the share of documents
+        that hold them. 0 lists them by weight alone, as the paper does, which puts rare words first.
     """
 
     n_words: int = Field(default=30, ge=2)
+    frequency_weight: float = Field(default=0.5, ge=0, le=1)
 
 
 class TopicsReportSection(ReportSection):

@@ -208,11 +208,17 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         for row in result.topics
     ]
     caption = (
-        f"Words of the largest weight first; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
+        f"{_order_of_words(job, result.method)}; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
         f"from the counts of {job.coherence.workspace or 'the collection itself'}."
     )
     formats = {"PMI": _three, "NPMI": _three}
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
+
+
+def _order_of_words(job: TopicsJob, method: Method) -> str:
+    if method == "semantic_nmf" and job.coherence.frequency_weight:
+        return f"Words by weight times share of documents to the power of {job.coherence.frequency_weight:g}"
+    return "Words of the largest weight first"
 
 
 def _size_chart(result: Result, title: str) -> report.Section:
