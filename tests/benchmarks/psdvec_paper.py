@@ -1,8 +1,9 @@
 """Print Table 1 of PSDVec's paper, its figures and then ours, in Markdown.
 
-``python -m tests.benchmarks.psdvec_paper SCORES.json...`` reads what ``distembed evaluate ... --json SCORES.json`` wrote, or the
-``scores_NAME.json`` of a wordspaces workspace. A column that was not measured is a dash, and a row with a dash has no mean: the
-paper's is over eleven columns (for PPMI over nine). ``Google +`` and ``MSR +`` are 3CosAdd, which the paper does not have.
+``python -m tests.benchmarks.psdvec_paper SCORES.json...`` reads what ``distembed evaluate ... --json SCORES.json`` has
+written, or the ``scores_NAME.json`` of a wordspaces workspace. A column that was not measured is a dash, and a row with
+a dash has no mean: the paper's is over eleven columns (for PPMI over nine). ``Google +`` and ``MSR +`` are 3CosAdd,
+which the paper does not have.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PAPER = {
     "PSD-unreg": (78.6, 66.3, 75.3, 67.5, 37.2, 85.0, 79.9, 59.8, 46.8, 84.7, 94.5),
 }
 """Table 1: 2.1 billion tokens of the English Wikipedia, 500 dimensions; NER and Chunk of RCV1, 50 dimensions."""
-MEAN = dict.fromkeys(PAPER, None) | {
+MEAN = {
     "word2vec": 71.7, "PPMI": 58.3, "SVD": 56.1, "GloVe": 68.8, "Singular": 67.3, "Sparse": 71.7, "PSDVec": 72.2,
     "PSD-unreg": 70.5,
 }  # fmt: skip
@@ -55,23 +56,31 @@ def cells(scores: list[dict]) -> dict[str, dict]:
     }
 
 
-def row(name: str, values: list[float | None], mean: float | None) -> str:
-    return f"| {name} | " + " | ".join("-" if v is None else f"{v:.1f}" for v in [*values, mean]) + " |"
+def row(name: str, values: list[str]) -> str:
+    """Return one line of the table."""
+    return f"| {name} | {' | '.join(values)} |"
+
+
+def in_order(values: list[str], mean: str) -> list[str]:
+    """Return the columns of the paper, their mean, and the columns that only we have."""
+    own = len(COLUMNS) - 2
+    return [*values[:own], mean, *values[own:]]
 
 
 def main(*files: str) -> None:
-    head = [*COLUMNS, "Avg."]
-    print(f"| x 100 | {' | '.join(head)} |\n|---|{'--:|' * len(head)}")
+    """Print the table."""
+    print(row("x 100", in_order([*COLUMNS], "Avg.")) + f"\n|---|{'--:|' * (len(COLUMNS) + 1)}")
     for name, values in PAPER.items():
-        print(row(f"*{name}, the paper*", [*values, None, None], MEAN[name]))
+        shown = ["-" if value is None else f"{value:.1f}" for value in (*values, None, None)]
+        print(row(f"*{name}, the paper*", in_order(shown, f"{MEAN[name]:.1f}")))
     for file in files:
-        for name, scores in found_in(Path(file)).items():
+        for number, (name, scores) in enumerate(found_in(Path(file)).items()):
             found = cells(scores)
-            values = [100 * found[column]["value"] if column in found else None for column in COLUMNS]
-            print(row(name, values, None))
-            if name == next(iter(found_in(Path(file)))):
-                known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in head]
-                print(f"| *known/total* | {' | '.join(known)} |")
+            known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in COLUMNS]
+            if number == 0:
+                print(row("*known/total*", in_order(known, "-")))
+            shown = [f"{100 * s['value']:.1f}" if (s := found.get(column)) else "-" for column in COLUMNS]
+            print(row(name, in_order(shown, "-")))
 
 
 if __name__ == "__main__":
