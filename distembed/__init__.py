@@ -6,7 +6,7 @@ The data path, and the module of each step::
     -> token ids   corpus.tokenizer      Tokenizer, Tokens
     -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
     -> counts      counting              count_cooccurrences, count_document_terms
-    -> association weighting             ppmi, tf_idf; pmi, log-entropy
+    -> association weighting             ppmi, tf_idf; pmi, log-entropy; read_pmi of a workspace
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
@@ -57,6 +57,7 @@ _HOME = {
     "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
+    "read_pmi": "pipeline.association",
     "run_job": "pipeline.jobs",
 }
 
@@ -89,6 +90,7 @@ __all__ = [
     "ppmi",
     "read_corpus",
     "read_neighbors",
+    "read_pmi",
     "run_job",
     "tf_idf",
     "weat",
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
+    from distembed.pipeline.association import read_pmi
     from distembed.pipeline.graphs import read_neighbors
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
 from distembed.linalg.eigen import filtered_eigenpairs, signed
-from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
 from distembed.neighbors.graphs import Normalization, components, laplacian
 
@@ -203,5 +203,15 @@ class _DeflatedGraph(NamedTuple):
 
     def apply(self, vectors: Any) -> da.Array:
         """Return the product with vectors (n × b)."""
-        constants = sparse_times(self.trivial, sparse_times(self.transposed, vectors))
-        return sparse_times(self.matrix, vectors) - self.bound * constants
+        constants = sparse_times(self.transposed, vectors)
+        return map_blocks(
+            blocks.deflated_product,
+            self.matrix,
+            self.trivial,
+            gathered(vectors),
+            gathered(constants),
+            bound=self.bound,
+            chunks=(self.matrix.chunks[0], (vectors.shape[1],)),
+            dtype=vectors.dtype,
+            meta=np.empty((0, 0), vectors.dtype),
+        )

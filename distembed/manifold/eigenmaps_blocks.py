@@ -16,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.linalg.blocks import sparse_times_dense
+
 Float64s = NDArray[np.float64]
 
 
@@ -65,6 +67,15 @@ def part_vectors(graph: FlippedLaplacian, constant: Float64s, k: int) -> Float64
     n_parts = graph.trivial.shape[1]
     basis = np.column_stack([graph.trivial.T @ constant, np.eye(n_parts, min(k, n_parts - 1))])
     return graph.trivial @ np.linalg.qr(basis)[0][:, 1:]
+
+
+def deflated_product(
+    matrix: sp.csr_array, trivial: sp.csr_array, vectors: Float64s, constants: Float64s, *, bound: float
+) -> Float64s:
+    """Return rows of (B - b E Eᵀ) X, (rows × k), of those of B and E, X (n × k) and EᵀX (c × k)."""
+    product: Float64s = sparse_times_dense(matrix, vectors).astype(np.float64, copy=False)
+    product -= bound * sparse_times_dense(trivial, constants)
+    return product
 
 
 def deflated(graph: FlippedLaplacian) -> Float64s:

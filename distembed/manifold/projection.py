@@ -20,18 +20,16 @@ from distembed.execution import (
     Checkpoint,
     blockwise,
     compute,
-    map_blocks,
     one_blas_thread,
     persist,
-    tell,
     whole,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
+from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
-from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.ridge import ridge_regression
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
@@ -45,10 +43,6 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
-DIRECT_SIDE = 8192
-"""Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""
-PANEL = 512
-"""Columns of XᵀX computed at a time."""
 SVD_PASSES = 6
 """Products with XᵀX for the singular vectors of `solver="eigen"`."""
 RANK_SHARE = 1e-10
@@ -82,7 +76,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     svd_components : int, optional
         Of "eigen": singular vectors of X kept. Default: all, which X must be small for.
     tol, max_iter : float, int
-        Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
+        Of the regression where no side of X is short enough for Cholesky (`ridge.DIRECT_SIDE`): stop when every
         ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The projected rows are then off by about 5 tol (a
         word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
     random_state : int, None, Generator or RandomState
@@ -228,7 +222,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             random_state=seed_of(self.random_state),
             checkpoint=self.checkpoint,
         )
-        solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
+        solution = ridge_regression(X, maps.vectors, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
         self.eigenvalues_ = maps.eigenvalues
         self.eigenmaps_: Float64s | None = maps.vectors
         self.eigen_residuals_: Float64s | None = maps.residuals
@@ -413,53 +407,6 @@ def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_a
 # --------------------------------------------------------------------------- the projection
 
 
-def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter: int) -> Solution:
-    """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k).
-
-    By Cholesky where X has a side of `DIRECT_SIDE` or less, else by block conjugate gradients. Scaling by the
-    columns, or by singular vectors of X, gained nothing over the block.
-    """
-    if not alpha > 0:
-        raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
-    transposed = transpose_row_blocks(rows).persist()
-    Y = whole(targets)
-    if min(rows.shape) <= DIRECT_SIDE:
-        return _direct_ridge(rows, transposed, Y, alpha)
-    right = sparse_times(transposed, Y).persist()
-    return conjugate_gradients(NormalMatrix(rows, transposed, alpha), right, tol=tol, max_iter=max_iter)
-
-
-def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
-    """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
-    if rows.shape[1] <= rows.shape[0]:
-        right = compute(sparse_times(transposed, Y))
-        W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
-    else:
-        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
-        W = compute(sparse_times(transposed, whole(dual)))
-    return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
-
-
-def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
-    """Return XᵀX, (m × m), a panel of columns at a time."""
-    m = rows.shape[1]
-    products = np.empty((m, m))
-    for first in range(0, m, PANEL):
-        last = min(first + PANEL, m)
-        panel = map_blocks(
-            blocks.dense_columns,
-            rows,
-            first=first,
-            last=last,
-            chunks=(rows.chunks[0], (last - first,)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
-        products[:, first:last] = compute(sparse_times(transposed, panel))
-        tell("columns", last, m)
-    return products
-
-
 class _Span(NamedTuple):
     """X = left diag(values) rightᵀ, up to the directions left out."""
 
@@ -476,8 +423,10 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
                 "number, or use solver 'spectral_regression'"
             )
         X = compute(X) if isinstance(X, da.Array) else X
-        dense = X.toarray() if sp.issparse(X) else np.asarray(X)
-        left, values, right = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
+        dense = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
+        if blocks.is_well_conditioned(dense):  # its columns are a basis as good as their singular vectors
+            return _Span(dense, np.ones(dense.shape[1]), np.eye(dense.shape[1]))
+        left, values, right = np.linalg.svd(dense, full_matrices=False)
     else:
         found = largest_singular_triplets(
             row_blocks(X), n_directions, dtype=np.float64, random_state=random_state, n_passes=SVD_PASSES

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from distembed.manifold import projection as module
+from distembed.manifold import ridge
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     neighborhood_graph,
@@ -112,11 +113,12 @@ def test_zero_rows_have_no_edge():
 @pytest.mark.parametrize("alpha", [0.01, 1.0])
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("direct_side", [1000, 5])
-def test_regression_equals_the_oracle(monkeypatch, alpha, wide, direct_side):
-    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
-    monkeypatch.setattr(module, "PANEL", 7)
+@pytest.mark.parametrize("kind", [sp.csr_array, np.asarray])
+def test_regression_equals_the_oracle(monkeypatch, alpha, wide, direct_side, kind):
+    monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
+    monkeypatch.setattr(ridge, "PANEL", 7)
     X = some_rows(40, 70) if wide else some_rows()
-    model = LocalityPreservingProjection(5, n_neighbors=6, alpha=alpha, **TIGHT).fit(sp.csr_array(X))
+    model = LocalityPreservingProjection(5, n_neighbors=6, alpha=alpha, **TIGHT).fit(kind(X))
     W = plain.spectral_regression(X, plain.affinity(X, k=6), 5, alpha)
     same_up_to_sign(model.components_.T, W, 1e-7)
     same_up_to_sign(model.transform(X), X @ W, 1e-7)
@@ -180,7 +182,7 @@ def test_eigen_of_dependent_columns():
 
 @pytest.mark.parametrize("direct_side", [1000, 5])
 def test_kinds_and_chunks_agree(monkeypatch, direct_side):
-    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
+    monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
     X = some_rows()
     model = LocalityPreservingProjection(4, n_neighbors=5, **TIGHT)
     expected = model.fit_transform(X)
@@ -203,7 +205,7 @@ def test_new_rows_are_projected_like_old_ones():
 
 @pytest.mark.parametrize("direct_side", [1000, 5])
 def test_bits_do_not_depend_on_the_scheduler(monkeypatch, direct_side):
-    monkeypatch.setattr(module, "DIRECT_SIDE", direct_side)
+    monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
     X = in_blocks(some_rows(400, 30), (100,) * 4)
     model = LocalityPreservingProjection(6, n_neighbors=8)
     with dask.config.set(scheduler="synchronous"):
@@ -336,7 +338,7 @@ def test_bad_graphs(monkeypatch):
 
 
 def test_regression_that_stops_early_says_so(monkeypatch):
-    monkeypatch.setattr(module, "DIRECT_SIDE", 5)
+    monkeypatch.setattr(ridge, "DIRECT_SIDE", 5)
     with pytest.warns(RuntimeWarning, match="stopped after 2 iterations"):
         model = LocalityPreservingProjection(3, n_neighbors=5, max_iter=2).fit(some_rows())
     assert not model.converged_

@@ -13,7 +13,7 @@ from distembed.manifold.joint_graph import prefixed
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs
+from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
@@ -83,7 +83,7 @@ def graph_parameters(job: TransferJob) -> dict[str, Any]:
 def run_graphs(ctx: Context) -> dict[str, Any]:
     """Join each document with its nearest in its own collection."""
     options, facts = ctx.job.alignment, {}
-    for side in SIDES:
+    for side in sides_of(ctx.job):
         graph = neighbor_affinity(
             rows_of(ctx.job, ctx.workspace, side),
             options.n_neighbors,

@@ -17,9 +17,7 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import ASK_ALL_WORDS, find_word_sets, words_of
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import (
-    DIRECT_SIDE,
-)
+from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
     Context,
     Counted,
