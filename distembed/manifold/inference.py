@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
-from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
+from distembed.manifold.correspondences import shared_values
 from distembed.manifold.linear_maps import control_features, fit_control_maps, nearest_features
+from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
 
@@ -137,10 +138,10 @@ def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
 
 
 def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
-    first, second = found.spaces
+    first, second = spaces = compute(found.spaces)
     values = np.asarray(sets.features, np.float64)
     return {
-        name: Inference(nearest_features(first, second, values, n_neighbors=k), found.spaces)
+        name: Inference(nearest_features(first, second, values, n_neighbors=k), spaces)
         for name, k in (("matching", 5), ("matching_1", 1))
     }
 
