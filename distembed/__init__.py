@@ -6,12 +6,12 @@ The data path, and the module of each step::
     -> token ids   corpus.tokenizer      Tokenizer, Tokens
     -> vocabulary  corpus.vocabulary     build_vocabulary, Vocabulary
     -> counts      counting              count_cooccurrences, count_document_terms
-    -> association weighting             ppmi, tf_idf; pmi, log-entropy
+    -> association weighting             ppmi, tf_idf; pmi, log-entropy; read_pmi of a workspace
     -> vectors     factorization         PSDVec, LSA, NMF, OrthogonalNMF, SemanticNMF, SphericalKMeans
     -> any string  factorization         SubwordMap, SubwordTable
     -> vectors     manifold              LatentSemanticImputation, LocalityPreservingProjection,
                                          FeaturePreservingEmbedding, SemisupervisedAlignment
-    -> numbers     evaluation            evaluate, explain_similarity, weat
+    -> numbers     evaluation            evaluate, evaluate_tagging, explain_similarity, weat
     text -> vector encoding              TextEncoder, write_static_model
     WordVectors    vectors               neighbors, analogies, and the formats of the field
     a whole job    pipeline.jobs         run_job
@@ -50,12 +50,14 @@ _HOME = {
     "write_static_model": "encoding.static",
     "evaluate": "evaluation.words",
     "evaluate_sentences": "evaluation.sentences",
+    "evaluate_tagging": "evaluation.tagging",
     "weat": "evaluation.bias",
     "explain_similarity": "evaluation.contexts",
     "WordVectors": "vectors",
     "SubwordTable": "vectors.subwords",
     "Workspace": "storage.workspace",
     "read_neighbors": "pipeline.graphs",
+    "read_pmi": "pipeline.association",
     "run_job": "pipeline.jobs",
 }
 
@@ -83,10 +85,12 @@ __all__ = [
     "count_document_terms",
     "evaluate",
     "evaluate_sentences",
+    "evaluate_tagging",
     "explain_similarity",
     "ppmi",
     "read_corpus",
     "read_neighbors",
+    "read_pmi",
     "run_job",
     "tf_idf",
     "weat",
@@ -104,6 +108,7 @@ if TYPE_CHECKING:
     from distembed.evaluation.bias import weat
     from distembed.evaluation.contexts import explain_similarity
     from distembed.evaluation.sentences import evaluate_sentences
+    from distembed.evaluation.tagging import evaluate_tagging
     from distembed.evaluation.words import evaluate
     from distembed.factorization.clustering import SphericalKMeans
     from distembed.factorization.lsa import LSA
@@ -113,6 +118,7 @@ if TYPE_CHECKING:
     from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
+    from distembed.pipeline.association import read_pmi
     from distembed.pipeline.graphs import read_neighbors
     from distembed.pipeline.jobs import run_job
     from distembed.storage.workspace import Workspace

@@ -205,6 +205,25 @@ def compute(collection: Any, **options: Any) -> Any:
     return aligned(dask.compute(collection, **options)[0])
 
 
+def single_tasks(array: da.Array) -> da.Array:
+    """Return an array of row blocks each of which is one task, whatever it is made from.
+
+    Such blocks can be made again for each of their users (`dask.graph_manipulation.clone`) in place of being kept
+    until the last; Dask does not take the graph of just any array for that. All columns are in one block.
+    """
+    makers = np.empty(array.numblocks[0], object)
+    for number in range(len(makers)):
+        makers[number] = functools.partial(compute, array.blocks[number], scheduler="synchronous")
+    held = da.from_array(makers, chunks=1, name=False)
+    return map_blocks(
+        _made, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype)
+    )
+
+
+def _made(makers: Any) -> Any:
+    return makers[0]()
+
+
 # --- small graphs ----------------------------------------------------------------------------------------------
 
 

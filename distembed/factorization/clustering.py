@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import dask.array as da
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.consensus import consensus_words
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
 from distembed.options import RandomState
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
@@ -230,6 +232,25 @@ class SphericalKMeans(DocumentClusterer):
             warnings.warn(
                 f"Clusters were still changing after {self.n_iter} rounds; raise n_iter.", stacklevel=2
             )
+        return self
+
+    def fit_consensus(self, X: Any, starts: Sequence[Array]) -> SphericalKMeans:
+        """Learn the centroids that several starts have in common, and label the documents by them.
+
+        Parameters
+        ----------
+        X : matrix (documents, words), non-negative
+        starts : sequence of arrays (words, clusters)
+            The centroids of each start, a column each.
+        """
+        with one_blas_thread():
+            matrix = unit_rows(row_blocks(training_matrix(self, X)))
+            words = consensus_words(starts)
+            centroids = words / np.linalg.norm(words, axis=0)
+            nearest = compute(each(blocks.nearest_centroid, matrix, centroids, columns=2))
+        self.labels_, self.centroids_ = nearest[:, 0].astype(np.int64), centroids.T
+        filled = self.labels_ >= 0
+        self.objective_, self.converged_, self.n_iter_ = nearest[filled, 1].sum(keepdims=True), True, 1
         return self
 
     def _start(self, matrix: Array, seed: tuple[int, int]) -> Clustering:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
@@ -105,3 +106,30 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.components_, self.singular_values_ = found.right.T, found.values
         self.residuals_ = found.residuals
         return found
+
+
+def with_contexts(model: LSA, vectors: da.Array) -> da.Array:
+    """Return the vectors of words with those of the same words as contexts added, ``(U + V) S^exponent``.
+
+    Levy, Goldberg and Dagan, Improving distributional similarity with lessons learned from word embeddings, TACL 3
+    (2015), section 3.3, "w+c".
+
+    Parameters
+    ----------
+    model : LSA
+        Fitted to a square matrix whose rows and columns are the same words.
+    vectors : Dask array (n, k)
+        What `LSA.fit_transform` returned.
+
+    Raises
+    ------
+    ValueError
+        If the matrix was not square.
+    """
+    contexts = model.components_.T * scaled_power(model.singular_values_, model.exponent)
+    if contexts.shape != vectors.shape:
+        raise ValueError(
+            f"the matrix has {vectors.shape[0]} rows and {contexts.shape[0]} columns: vectors of contexts are added "
+            "where both are the same words"
+        )
+    return vectors + da.from_array(contexts.astype(vectors.dtype), chunks=vectors.chunks)

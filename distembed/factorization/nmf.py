@@ -12,18 +12,16 @@ The rounds are in `nmf_rounds`, what they start from in `nmf_starts`, and the ma
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-import dask.array as da
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
+from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import (
     DocumentClusterer,
@@ -31,6 +29,15 @@ from distembed.factorization.clustering import (
     check_clusters,
     check_nonnegative,
 )
+from distembed.factorization.consensus import consensus_words
+from distembed.factorization.consensus_blocks import central_start, label_agreement
+from distembed.factorization.nmf_consensus import (
+    Choose,
+    plain_refit,
+    semantic_refit,
+    solved_documents,
+)
+from distembed.factorization.nmf_matrices import alike, semantic_matrix
 from distembed.factorization.nmf_rounds import (
     Factors,
     Fit,
@@ -39,22 +46,17 @@ from distembed.factorization.nmf_rounds import (
     nmf_round,
     orthogonal_round,
     semantic_round,
-    times,
 )
 from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_start, semantic_start
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
-from distembed.factorization.row_lifts import Array, each, one_lazy_block, row_blocks, total
+from distembed.factorization.row_lifts import Array, each, row_blocks, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.validation import (
-    checked_matrix,
     like_input,
     new_matrix,
     seed_of,
     training_matrix,
 )
-
-#: Most sweeps of the convex problem of `transform`, which stops by itself when it has settled.
-TRANSFORM_SWEEPS = 500
 
 
 def column_norms(factors: Array) -> NDArray[np.float64]:
@@ -66,6 +68,26 @@ def column_norms(factors: Array) -> NDArray[np.float64]:
 def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
+
+
+def _kept(ends: Iterable[Fit], choose: Choose, refit: Callable[[NDArray[np.float64]], Factors]) -> Fit:
+    """Return the start that is chosen, or the consensus of all."""
+    if choose == "objective":  # one start after the other: only the best so far is held
+        return min(ends, key=lambda end: end.objective[-1])
+    every = list(ends)
+    if choose == "consensus":
+        words = [end.factors.words for end in every]
+        return _consensus(words, refit, converged=all(end.converged for end in every))
+    labels = [compute(_labels(end.factors.documents, column_norms(end.factors.documents))) for end in every]
+    agreement = label_agreement(np.stack([one.ravel() for one in labels]))
+    return every[central_start(agreement.nmi, np.array([end.objective[-1] for end in every]))]
+
+
+def _consensus(
+    starts: Sequence[Array], refit: Callable[[NDArray[np.float64]], Factors], *, converged: bool
+) -> Fit:
+    factors = refit(consensus_words(starts))
+    return Fit(factors, compute(factors.objective).ravel(), converged)
 
 
 Solver = Literal["hals", "multiplicative"]
@@ -85,6 +107,7 @@ class _Factorization(DocumentClusterer):
         n_iter: PositiveInt = 100,
         tol: NonNegativeFloat = 0.0,
         n_init: PositiveInt = 1,
+        choose: Choose = "consensus",
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -93,6 +116,7 @@ class _Factorization(DocumentClusterer):
         self.n_iter = n_iter
         self.tol = tol
         self.n_init = n_init
+        self.choose = choose
         self.random_state = random_state
         self.checkpoint = checkpoint
 
@@ -100,8 +124,14 @@ class _Factorization(DocumentClusterer):
     def _n_features_out(self) -> int:
         return int(self.word_factors_.shape[1])
 
-    def _fit(self, X: Array, start: Callable[[tuple[int, ...]], Factors], one_round: Round) -> None:
-        """Run every start to its end and keep the one with the smallest objective."""
+    def _fit(
+        self,
+        X: Array,
+        start: Callable[[tuple[int, ...]], Factors],
+        one_round: Round,
+        refit: Callable[[NDArray[np.float64]], Factors],
+    ) -> None:
+        """Run every start to its end, and keep one of them or what they have in common."""
         seed = seed_of(self.random_state)
         ends = (
             descend(
@@ -110,9 +140,9 @@ class _Factorization(DocumentClusterer):
             )
             for number in range(self.n_init)
         )  # fmt: skip
-        best = min(ends, key=lambda end: end.objective[-1])
-        self._learn(best)
-        if self.tol > 0 and not best.converged:
+        kept = _kept(ends, self.choose if self.n_init > 1 else "objective", refit)
+        self._learn(kept)
+        if self.tol > 0 and not kept.converged:
             warnings.warn(
                 f"{type(self).__name__} still gained more than tol={self.tol} in the last rounds of "
                 f"{self.n_iter}; raise n_iter, or pass tol=0 for a fixed number of rounds.",
@@ -126,8 +156,29 @@ class _Factorization(DocumentClusterer):
         with one_blas_thread():
             matrix, facts = self._documents(X)
             begin = partial(start, matrix, self.n_components, self.init, facts.mean)
-            self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares))
+            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares)
+            self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares), refit)
             self._keep_kind(X)
+
+    def fit_consensus(self, X: Any, starts: Sequence[Array]) -> Self:
+        """Learn what the word factors of several starts have in common, and the document factors that go with it.
+
+        This is what `fit` keeps with ``n_init`` starts and ``choose="consensus"``, of starts that were made elsewhere.
+
+        Parameters
+        ----------
+        X : matrix (n, d), non-negative
+        starts : sequence of arrays (d, k)
+            The `word_factors_` of each start, taken in float32; of Dask arrays, blocks of words are held at a time.
+        """
+        with one_blas_thread():
+            matrix, facts = self._documents(X)
+            self._learn_consensus(starts, partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares))
+            self._keep_kind(X)
+        return self
+
+    def _learn_consensus(self, starts: Sequence[Array], refit: Callable[[Any], Factors]) -> None:
+        self._learn(_consensus(starts, refit, converged=True))
 
     def _learn(self, fit: Fit) -> None:
         Z = fit.factors.documents
@@ -171,8 +222,7 @@ class _Factorization(DocumentClusterer):
     def _solved(self, matrix: Array) -> Array:
         """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
         W = self.word_factors_
-        solve = partial(blocks.solve_documents, sweeps=TRANSFORM_SWEEPS)
-        found = each(solve, matrix, W, blocks.gram(W), columns=W.shape[1], dtype=matrix.dtype)
+        found = solved_documents(matrix, W)
         seen: SeenDocuments | None = getattr(self, "seen_", None)
         return found if seen is None else seen.replaced(found, matrix)
 
@@ -201,7 +251,7 @@ class _Factorization(DocumentClusterer):
 
     @classmethod
     def from_workspace(cls, workspace: TopicStore) -> Self:
-        """Return the model of a finished topics job, as its start of the smallest loss has left it.
+        """Return the model of a finished topics job, as the job has kept it of its starts.
 
         Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
         number of documents of the job (see `distembed.tf_idf`). Documents that the job has seen, which are those of
@@ -277,7 +327,11 @@ class NMF(_Factorization):
     tol : float
         Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
     n_init : int
-        Starts; the one of the smallest objective is kept.
+        The number of starts.
+    choose : {"consensus", "central", "objective"}
+        What is kept of several starts, without labels: the mean of the topics that they have in common, with the
+        document factors solved for it; the start whose labels are most like those of the others; or the start of the
+        smallest objective.
     random_state : int, None, Generator or RandomState
         The seed of the starts.
     checkpoint : Checkpoint
@@ -287,7 +341,7 @@ class NMF(_Factorization):
     ----------
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
-    objective_ : float64 array, one value per round
+    objective_ : float64 array, one value per round; of a consensus one value
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
@@ -306,11 +360,12 @@ class NMF(_Factorization):
         n_iter: PositiveInt = 200,
         tol: NonNegativeFloat = 1e-4,
         n_init: PositiveInt = 1,
+        choose: Choose = "consensus",
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(
-            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, random_state=random_state,
+            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state,
             checkpoint=checkpoint,
         )  # fmt: skip
         self.solver = solver
@@ -361,6 +416,15 @@ class OrthogonalNMF(_Factorization):
         return self
 
 
+class _Matrices(NamedTuple):
+    """The two matrices of Semantic-NMF as they are factorized."""
+
+    documents: Array
+    words: Array
+    mean: float  # of the documents
+    squares: tuple[float, float]
+
+
 class SemanticNMF(_Factorization):
     """Factorize documents × words jointly with words × words, sharing the word factors.
 
@@ -383,7 +447,11 @@ class SemanticNMF(_Factorization):
     tol : float
         Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
     n_init : int
-        Starts; the one of the smallest objective is kept.
+        The number of starts.
+    choose : {"consensus", "central", "objective"}
+        What is kept of several starts, without labels: the mean of the topics that they have in common, with the
+        document factors solved for it; the start whose labels are most like those of the others; or the start of the
+        smallest objective.
     random_state : int, None, Generator or RandomState
         The seed of the starts.
     checkpoint : Checkpoint
@@ -394,7 +462,7 @@ class SemanticNMF(_Factorization):
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
     word_factors_ : float64 array (d, k)
     core_ : float64 array (k, k), symmetric
-    objective_ : float64 array, one value per round
+    objective_ : float64 array, one value per round; of a consensus one value
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
     document_norms_ : float64 array (k,)
@@ -422,11 +490,12 @@ class SemanticNMF(_Factorization):
         n_iter: PositiveInt = 100,
         tol: NonNegativeFloat = 0.0,
         n_init: PositiveInt = 1,
+        choose: Choose = "consensus",
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(
-            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, random_state=random_state,
+            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state,
             checkpoint=checkpoint,
         )  # fmt: skip
         self.shift = shift
@@ -452,16 +521,42 @@ class SemanticNMF(_Factorization):
         """
         check_options(self)
         with one_blas_thread():
-            matrix, facts = self._documents(X)
-            semantic = _semantic_matrix(M, matrix.shape[1], self.shift)
-            matrix, semantic = _alike(matrix, semantic)
-            squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
-            plain = partial(plain_start, matrix, self.n_components, self.init, facts.mean)
+            matrix, semantic, mean, squares = self._matrices(X, M)
+            plain = partial(plain_start, matrix, self.n_components, self.init, mean)
             start = partial(semantic_start, semantic, plain)
-            weight = float(self.semantic_weight)
-            self._fit(matrix, start, partial(semantic_round, matrix, semantic, squares, weight))
+            both = (matrix, semantic, squares, float(self.semantic_weight))
+            self._fit(
+                matrix, start, partial(semantic_round, *both), partial(semantic_refit, self.checkpoint, *both)
+            )
             self._keep_kind(X)
         return self
+
+    def fit_consensus(self, X: Any, M: Any, starts: Sequence[Array]) -> Self:  # type: ignore[override]
+        """Learn what the word factors of several starts have in common, and the factors that go with it.
+
+        Parameters
+        ----------
+        X, M : matrices
+            As of `fit`.
+        starts : sequence of arrays (d, k)
+            The `word_factors_` of each start, as of `NMF.fit_consensus`.
+        """
+        with one_blas_thread():
+            matrix, semantic, _, squares = self._matrices(X, M)
+            weight = float(self.semantic_weight)
+            self._learn_consensus(
+                starts, partial(semantic_refit, self.checkpoint, matrix, semantic, squares, weight)
+            )
+            self._keep_kind(X)
+        return self
+
+    def _matrices(self, X: Any, M: Any) -> _Matrices:
+        """Return X and M, checked and shifted, with the mean of X and the sums of squares of both."""
+        matrix, facts = self._documents(X)
+        semantic = semantic_matrix(M, matrix.shape[1], self.shift)
+        matrix, semantic = alike(matrix, semantic)
+        squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
+        return _Matrices(matrix, semantic, facts.mean, squares)
 
     def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
         """Fit to X and M and return the document factors."""
@@ -474,51 +569,6 @@ class SemanticNMF(_Factorization):
     def _learn(self, fit: Fit) -> None:
         super()._learn(fit)
         self.core_ = compute(fit.factors.core)
-
-
-def _semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
-    """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
-    if getattr(M, "shape", None) != (n_words, n_words):
-        raise ValueError(
-            f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
-            f"vocabulary, so that M is {n_words} × {n_words}."
-        )
-    matrix = row_blocks(checked_matrix(M, name="M", finite=False))
-    if check_nonnegative(matrix, name="M").is_counts:
-        warnings.warn(
-            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
-            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
-            stacklevel=3,
-        )
-    _check_symmetric(matrix)
-    if shift == 1:
-        return matrix
-    if isinstance(matrix, da.Array):
-        return map_blocks(_shifted, matrix, shift, dtype=matrix.dtype, meta=matrix._meta)
-    return blocks.shifted(matrix, shift=shift)
-
-
-def _shifted(block: csr_array, shift: float) -> csr_array:
-    return blocks.shifted(block, shift=shift)
-
-
-def _check_symmetric(M: Array) -> None:
-    """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
-    probes = np.random.default_rng(0).random((M.shape[0], 2))
-    image = compute(times(M, probes))
-    one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
-    if abs(one - other) > 1e-5 * abs(one):
-        raise ValueError(
-            f"M is not symmetric (uᵀMv = {one:.8g}, vᵀMu = {other:.8g} for random u, v); "
-            "count in a symmetric window, or pass (M + M.T) / 2."
-        )
-
-
-def _alike(X: Array, M: Array) -> tuple[Array, Array]:
-    """Return both matrices in memory or both as Dask arrays."""
-    if isinstance(X, da.Array) == isinstance(M, da.Array):
-        return X, M
-    return one_lazy_block(X), one_lazy_block(M)
 
 
 __all__ = ["NMF", "OrthogonalNMF", "SemanticNMF"]

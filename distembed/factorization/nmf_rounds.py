@@ -136,9 +136,9 @@ def orthogonal_round(X: Array, squares: float, now: Factors) -> Factors:
 
 def _words_follow(X: Array, squares: float, renew: Callable[..., Any], now: Factors, Z: Array) -> Factors:
     """Return the factors of new document factors: word factors renewed from them, and the loss."""
-    XZ, ZZ = _document_sums(X, Z)
+    XZ, ZZ = document_sums(X, Z)
     W = each(renew, now.words, XZ, ZZ, columns=now.words.shape[1])
-    loss = each(partial(_document_loss, squares), XZ, ZZ, W, rows=1, columns=1)
+    loss = each(partial(document_loss, squares), XZ, ZZ, W, rows=1, columns=1)
     return Factors(Z, W, now.core, XZ, loss)
 
 
@@ -147,16 +147,17 @@ def semantic_round(X: Array, M: Array, squares: tuple[float, float], weight: flo
     rank = now.words.shape[1]
     WW = each(blocks.gram, now.words, rows=rank, columns=rank)
     Z = each(blocks.update_documents, X, now.documents, now.words, WW, columns=rank, dtype=X.dtype)
-    XZ, ZZ = _document_sums(X, Z)
+    XZ, ZZ = document_sums(X, Z)
     renew = partial(blocks.update_semantic_words, weight=weight)
     W = each(renew, now.words, XZ, ZZ, now.carried, now.core, columns=rank)
     MW = times(M, W)
     S = each(blocks.update_core, now.core, W, MW, columns=rank)
-    loss = each(partial(_joint_loss, squares, weight), XZ, ZZ, W, MW, S, rows=1, columns=1)
+    loss = each(partial(joint_loss, squares, weight), XZ, ZZ, W, MW, S, rows=1, columns=1)
     return Factors(Z, W, S, MW, loss)
 
 
-def _document_sums(X: Array, Z: Array) -> tuple[Array, Array]:
+def document_sums(X: Array, Z: Array) -> tuple[Array, Array]:
+    """Return XᵀZ and ZᵀZ."""
     rank = Z.shape[1]
     XZ = total(blocks.transposed_times, X, Z, shape=(X.shape[1], rank))
     return XZ, total(blocks.gram, Z, shape=(rank, rank))
@@ -176,12 +177,14 @@ def _product(A: Floats, B: Floats) -> Floats:
     return A.T @ B
 
 
-def _document_loss(squares: float, XZ: Floats, ZZ: Floats, W: Floats) -> Floats:
+def document_loss(squares: float, XZ: Floats, ZZ: Floats, W: Floats) -> Floats:
+    """Return the objective of NMF, (1, 1)."""
     return np.array([[blocks.document_loss(squares, XZ, ZZ, W)]])
 
 
-def _joint_loss(
+def joint_loss(
     squares: tuple[float, float], weight: float, XZ: Floats, ZZ: Floats, W: Floats, MW: Floats, S: Floats
 ) -> Floats:
+    """Return the objective of Semantic-NMF, (1, 1)."""
     semantic = blocks.word_loss(squares[1], MW, W, S)
     return np.array([[blocks.document_loss(squares[0], XZ, ZZ, W) + weight * semantic]])

@@ -83,7 +83,7 @@ def _digests(matrix: Array) -> NDArray[np.uint64]:
 
 
 class StoredTopics(NamedTuple):
-    """The best start of a method, as it is stored."""
+    """What is kept of the starts of a method, as it is stored."""
 
     word_factors: NDArray[np.float64]
     document_factors: da.Array
@@ -94,7 +94,7 @@ class StoredTopics(NamedTuple):
 
 
 def read_topics(store: TopicStore, method: str) -> StoredTopics:
-    """Read what a topics job has stored of the start of the smallest loss of a method.
+    """Read what a topics job has kept of the starts of a method.
 
     Raises
     ------
@@ -105,27 +105,57 @@ def read_topics(store: TopicStore, method: str) -> StoredTopics:
     """
     if not (hasattr(store, "array") and hasattr(store, "table")):
         raise TypeError(f"{store!r} is no opened workspace: give distembed.Workspace.open({str(store)!r})")
-    curves = _curves(store)
-    own = {place: curve for place, ((name, _), curve) in enumerate(curves.items()) if name == method}
-    if not own:
-        methods = ", ".join(dict.fromkeys(name for name, _ in curves))
+    rows = start_rows(store)
+    kept = next((place for place, row in enumerate(rows) if row.method == method and row.kept), None)
+    if kept is None:
+        methods = ", ".join(dict.fromkeys(row.method for row in rows))
         raise ValueError(f"{store!r} holds no topics of {method}, but of {methods}: take that one's class")
-    best = min(own, key=lambda place: own[place][-1])
     # the factors of a job's own method, which is its first, have no prefix
-    prefix = "" if 0 in own else f"{method}_"
+    prefix = "" if method == rows[0].method else f"{method}_"
     factors = store.array(f"{prefix}document_factors")
+    number = rows[kept].start
     return StoredTopics(
         compute(store.array(f"{prefix}vectors")).astype(np.float64),
         factors,
         compute(store.array(f"{prefix}core")).astype(np.float64) if method == "semantic_nmf" else None,
-        np.asarray(compute(store.array("labels")[best])),
-        np.array(own[best]),
+        np.asarray(compute(store.array("labels")[kept])),
+        np.array([rows[kept].loss] if number is None else loss_curves(store)[method, number]),
         SeenDocuments.of(store.array("tf_idf"), factors),
     )
 
 
-def _curves(store: TopicStore) -> dict[tuple[str, int], list[float]]:
-    """Return the losses of each method and start by round, in the order of the rows of the labels."""
+class StartRow(NamedTuple):
+    """What a topics job knows of the labels in a row of its array of labels."""
+
+    method: str
+    start: int | None  # None: the consensus of all starts of the method
+    loss: float  # after the last round
+    nmi: float  # the mean of the agreement with the labels of the other starts
+    ari: float
+    kept: bool  # whether the factors that are stored are of this row
+
+
+def start_rows(store: TopicStore) -> list[StartRow]:
+    """Return what a topics job knows of each row of its array of labels.
+
+    A job of one start has no table of starts, and one that was run before there was a choice kept the smallest loss.
+    """
+    try:
+        return [StartRow(**row) for row in store.table("starts").to_pylist()]
+    except KeyError:
+        pass
+    last = {key: curve[-1] for key, curve in loss_curves(store).items()}
+    least: dict[str, float] = {}
+    for (method, _), loss in last.items():
+        least[method] = min(loss, least.get(method, np.inf))
+    return [
+        StartRow(method, start, loss, np.nan, np.nan, loss == least[method])
+        for (method, start), loss in last.items()
+    ]
+
+
+def loss_curves(store: TopicStore) -> dict[tuple[str, int], list[float]]:
+    """Return the losses of each method and start by round, method by method."""
     curves: dict[tuple[str, int], list[float]] = {}
     for row in store.table("losses").to_pylist():
         curves.setdefault((row["method"], row["start"]), []).append(row["loss"])

@@ -78,8 +78,9 @@ class PSDVec(BaseEstimator):
         small weights of a rare word leave its length and direction to the ridge: lengths were 6 to 15 times
         those of core words of its frequency. 0.1 was better on every corpus tried: 19, 20 and 82 M tokens
         (tests/benchmarks/RESULTS.md).
-    weight_cutoff : "halving", "exact_quantile", None or float
-        See `distembed.weighting.pmi.weight_cutoff`.
+    weight_cutoff : "halving", "exact_quantile", "none", None or float
+        The weight above which all weights are equal: the authors' rule ("halving"), the smallest of the largest
+        0.02 % of the weights, no cut-off, or a number. See `distembed.weighting.pmi.weight_cutoff`.
     core_ridge : float
         Eigenvalues are multiplied by ``1 / (1 + core_ridge)`` in every round.
     solver : "krylov" or "dense"

@@ -109,6 +109,25 @@ def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
     return result
 
 
+def chebyshev_step(
+    product: Floats, now: Floats, before: Floats, *, center: float, scale: float, damping: float
+) -> Floats:
+    """Return (A X - center X) scale - Y damping, the next polynomial of a matrix A times vectors.
+
+    Parameters
+    ----------
+    product : (rows, b), A X
+    now, before : (rows, b), X and Y
+    center, scale, damping : float
+        The middle of the interval on which the polynomial is small, and the two factors of the recurrence.
+    """
+    after = now * center
+    np.subtract(product, after, out=after)
+    after *= scale
+    after -= before * damping
+    return after
+
+
 def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     """Return Q C of one row block, shape (rows, columns of C)."""
     result = np.zeros((basis[0].shape[0], coefficients.shape[1]), dtype=basis[0].dtype)

@@ -244,8 +244,16 @@ def _filtered(
     now = ((matrix.apply(vectors) - vectors * center) * (first / half)).persist()
     for _ in range(degree - 1):
         following = 1 / (2 / first - ratio)
-        shifted = matrix.apply(now) - now * center
-        after = (shifted * (2 * following / half) - before * (ratio * following)).persist()
+        after = map_blocks(
+            blocks.chebyshev_step,
+            matrix.apply(now),
+            now,
+            before,
+            center=center,
+            scale=2 * following / half,
+            damping=ratio * following,
+            dtype=now.dtype,
+        ).persist()
         before, now, ratio = now, after, following
     return now
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 Float64s = NDArray[np.float64]
 
@@ -86,24 +85,6 @@ def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) ->
     return left @ right
 
 
-def reweighted_maps(
-    X: Float64s, Y: Float64s, weights: Float64s, *, exponent: float
-) -> tuple[Float64s, Float64s]:
-    """Return U S^p (d × r) and V S^p (e × r) of Σ w_i x_i y_iᵀ = U S Vᵀ, S divided by its largest value.
-
-    They take both sets to the space in which paired rows agree, each direction by how much they do. With p = 0
-    and r = d = e, U Vᵀ is `procrustes_map`.
-
-    References
-    ----------
-    Artetxe, Labaka & Agirre 2018, Generalizing and improving bilingual word embedding mappings, section 3.
-    """
-    left, strengths, right = np.linalg.svd((X * weights[:, None]).T @ Y, full_matrices=False)
-    kept = strengths > ZERO_EIGENVALUE * strengths[0]
-    scale = (strengths[kept] / strengths[0]) ** exponent
-    return left[:, kept] * scale, right[kept].T * scale
-
-
 class LinearMap(NamedTuple):
     """x -> x weights + intercept."""
 
@@ -123,85 +104,3 @@ def ridge_map(X: Float64s, Y: Float64s, *, ridge: float) -> LinearMap:
     gram.flat[:: len(gram) + 1] += ridge
     weights = np.linalg.solve(gram, shifted.T @ (Y - mean))
     return LinearMap(weights, mean - center @ weights)
-
-
-class CandidatePairs(NamedTuple):
-    """Pairs of rows of two sets that are among each other's nearest.
-
-    Attributes
-    ----------
-    pairs : int64, (p × 2)
-    scores : float64, (p,), CSLS
-    """
-
-    pairs: NDArray[np.int64]
-    scores: Float64s
-
-
-def candidate_pairs(forth: Float64s, back: Float64s) -> CandidatePairs:
-    """Return the listed pairs of rows of two sets with CSLS_ij = 2 cos_ij - r_i - r_j.
-
-    r is the mean cosine of a row with its listed neighbors.
-
-    Parameters
-    ----------
-    forth, back : neighbor lists of each set in the other, (rows, 2, k): squared distances of unit rows and
-        row numbers
-    """
-    i = np.repeat(np.arange(len(forth)), forth.shape[2])
-    j = np.repeat(np.arange(len(back)), back.shape[2])
-    pairs = np.concatenate(
-        [np.column_stack([i, forth[:, 1].ravel()]), np.column_stack([back[:, 1].ravel(), j])]
-    ).astype(np.int64)
-    pairs, first = np.unique(pairs, axis=0, return_index=True)
-    cosines = 1 - np.concatenate([forth[:, 0].ravel(), back[:, 0].ravel()])[first] / 2
-    means = [1 - lists[:, 0].mean(axis=1) / 2 for lists in (forth, back)]
-    return CandidatePairs(pairs, 2 * cosines - means[0][pairs[:, 0]] - means[1][pairs[:, 1]])
-
-
-def mutual_choices(candidates: CandidatePairs) -> CandidatePairs:
-    """Return the pairs in which each row is the other's best; of equal scores the smaller row number."""
-    pairs, scores = candidates
-    both = np.intersect1d(best_of_each(pairs[:, 0], scores), best_of_each(pairs[:, 1], scores))
-    return CandidatePairs(pairs[both], scores[both])
-
-
-def best_of_each(groups: NDArray[np.int64], scores: Float64s) -> NDArray[np.int64]:
-    """Return the position of the largest score of each group, the first of equals."""
-    order = np.lexsort((np.arange(len(groups)), -scores, groups))
-    return order[np.unique(groups[order], return_index=True)[1]]
-
-
-def softmax_of_each(groups: NDArray[np.int64], values: Float64s) -> Float64s:
-    """Return exp(value) over its sum within each group."""
-    n_groups = int(groups.max()) + 1 if groups.size else 0
-    largest = np.full(n_groups, -np.inf)
-    np.maximum.at(largest, groups, values)
-    raised = np.exp(values - largest[groups])
-    return raised / np.bincount(groups, raised, n_groups)[groups]
-
-
-def true_margins(
-    candidates: CandidatePairs, rows: NDArray[np.int64], columns: NDArray[np.int64]
-) -> list[Float64s]:
-    """Return for each true pair among the candidates the scores of its column less the true one's."""
-    order = np.argsort(candidates.pairs[:, 1], kind="stable")
-    pairs, scores = candidates.pairs[order], candidates.scores[order]
-    begin, end = (np.searchsorted(pairs[:, 1], columns, side) for side in ("left", "right"))
-    margins = []
-    for row, first, last in zip(rows, begin, end, strict=True):
-        own = np.flatnonzero(pairs[first:last, 0] == row)
-        if own.size:
-            margins.append(scores[first:last] - scores[first + own[0]])
-    return margins
-
-
-def likeliest_temperature(margins: list[Float64s], *, bounds: tuple[float, float] = (1e-3, 10.0)) -> float:
-    """Return the T that maximizes Π 1 / Σ exp(margin / T), the likelihood of the true pairs."""
-    if not margins:
-        return bounds[1]
-
-    def loss(log_temperature: float) -> float:
-        return sum(float(np.logaddexp.reduce(values * np.exp(-log_temperature))) for values in margins)
-
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(bounds), method="bounded").x))

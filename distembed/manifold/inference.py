@@ -1,4 +1,4 @@
-"""The results of each method of transfer for the second of two sets, from the same correspondences."""
+"""The results of each method for rows without features: of the second of two sets, or of the same set."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from distembed.execution import compute, one_blas_thread
 from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
-from distembed.manifold.correspondences import Propagation, propagate_correspondences, shared_values
+from distembed.manifold.correspondences import shared_values
 from distembed.manifold.linear_maps import control_features, fit_control_maps, nearest_features
+from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
 
@@ -136,10 +138,10 @@ def _controls(sets: TwoSets, links: sp.csr_array) -> dict[str, Inference]:
 
 
 def _matched(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
-    first, second = found.spaces
+    first, second = spaces = compute(found.spaces)
     values = np.asarray(sets.features, np.float64)
     return {
-        name: Inference(nearest_features(first, second, values, n_neighbors=k), found.spaces)
+        name: Inference(nearest_features(first, second, values, n_neighbors=k), spaces)
         for name, k in (("matching", 5), ("matching_1", 1))
     }
 
@@ -161,3 +163,68 @@ def _embedded(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedd
     fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
     n = links.shape[0]
     return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))
+
+
+# --------------------------------------------------------------------------------------- within one set
+
+
+class OneSet(NamedTuple):
+    """The input of every method that infers the features of some rows of a set from those of the others.
+
+    Attributes
+    ----------
+    rows : array or CSR array (n × d)
+        The rows of the set.
+    graph : CSR array (n × n)
+        Their affinity.
+    features : array (n × f)
+        The features of the rows; rows that are all NaN are unknown.
+    """
+
+    rows: Any
+    graph: sp.csr_array
+    features: Float64s
+
+
+RIDGES = tuple(10.0**power for power in range(-4, 4))
+"""Ridges of a regression on unit rows, of which the one of the least leave-one-out error is taken."""
+
+
+def infer_within(
+    data: OneSet, model: FeaturePreservingEmbedding, *, n_neighbors: int = 5
+) -> dict[str, Float64s]:
+    """Return the features that each method infers for all rows of a set from its known ones, each (n × f).
+
+    - "mean": the mean of the known features;
+    - "ridge": a ridge regression from the unit rows to the features, its ridge chosen among `RIDGES` by the
+      leave-one-out error of the known rows;
+    - "nearest": the mean of the nearest known rows by cosine;
+    - "embedding": `model` on the graph.
+
+    Parameters
+    ----------
+    data : OneSet
+        The rows, the graph and the features.
+    model : its options are used, its graph is that of `data`
+    n_neighbors : int
+        The number of nearest rows.
+    """
+    from sklearn.linear_model import RidgeCV  # noqa: PLC0415 - half a second
+    from sklearn.neighbors import NearestNeighbors  # noqa: PLC0415
+    from sklearn.preprocessing import normalize  # noqa: PLC0415
+
+    known = np.flatnonzero(~np.isnan(data.features).any(axis=1))
+    values = data.features[known]
+    rows = normalize(data.rows)
+    with one_blas_thread():
+        ridge = RidgeCV(RIDGES).fit(rows[known], values).predict(rows)
+        search = NearestNeighbors(
+            n_neighbors=min(n_neighbors, known.size), metric="cosine", algorithm="brute"
+        )
+        nearest = search.fit(rows[known]).kneighbors(rows, return_distance=False)
+    return {
+        "mean": np.tile(values.mean(axis=0), (len(data.features), 1)),
+        "ridge": np.asarray(ridge, np.float64).reshape(len(data.features), -1),
+        "nearest": values[nearest].mean(axis=1),
+        "embedding": clone(model).fit_graph(data.graph, data.features).features_,
+    }

@@ -10,10 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from distembed.execution import Checkpoint
-from distembed.manifold.correspondences import (
-    correspondence_matrix,
-    propagate_correspondences,
-)
+from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import (
     Affinity,
@@ -88,6 +86,7 @@ class JointGraphEstimator(BaseEstimator):
             metric=self.metric,
             random_state=seed_of(self.random_state),
             block_memory=self.block_memory,
+            checkpoint=prefixed(self.checkpoint, "pairs"),
         ).links
 
     def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:

@@ -20,18 +20,16 @@ from distembed.execution import (
     Checkpoint,
     blockwise,
     compute,
-    map_blocks,
     one_blas_thread,
     persist,
-    tell,
     whole,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.linalg.operators import row_blocks, sparse_times, transpose_row_blocks
+from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
-from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
@@ -45,10 +43,6 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
-DIRECT_SIDE = 8192
-"""Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""
-PANEL = 512
-"""Columns of XᵀX computed at a time."""
 SVD_PASSES = 6
 """Products with XᵀX for the singular vectors of `solver="eigen"`."""
 RANK_SHARE = 1e-10
@@ -79,22 +73,28 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         svd_components values.
     alpha : float
         Ridge of the regression.
+    constant_column : bool
+        Whether the regression has a column of ones beside X, as the authors' program has; its coefficients are
+        penalized like all others. Rows of zeros are then projected to `intercept_`, not to the zero vector.
     svd_components : int, optional
         Of "eigen": singular vectors of X kept. Default: all, which X must be small for.
     tol, max_iter : float, int
-        Of the regression where no side of X is short enough for Cholesky (`DIRECT_SIDE`): stop when every
+        Of the regression where no side of X is short enough for Cholesky (`ridge.DIRECT_SIDE`): stop when every
         ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The projected rows are then off by about 5 tol (a
         word-document matrix of 4,380 words: 5e-3 of a component at tol 1e-3, 5e-4 at 1e-4).
     random_state : int, None, Generator or RandomState
     block_memory : int
         Bytes of one task of the search for neighbors.
     checkpoint : Checkpoint
-        Keeps "neighbors" (of sparse X before it "neighbor-candidates") and "eigenmaps" (and the rounds
-        "basis-1", …, before it), so that a job resumes.
+        Keeps "neighbors" (of sparse X before it "neighbor-candidates") or the cosines of a "threshold-graph",
+        "eigenmaps" (and the rounds "basis-1", …, before it), and of "eigen" the passes for singular vectors, so
+        that a job resumes.
 
     Attributes
     ----------
     components_ : (n_components, n_features) float64
+    intercept_ : (n_components,) float64
+        The coefficients of the column of ones; zeros without one.
     eigenvalues_ : (n_components,) float64
         λ of L y = λ D y, rising, the constant left out; 0 for each connected component beyond the first.
     graph_ : csr_array (n, n)
@@ -121,6 +121,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         degree: int = 2,
         solver: Solver = "spectral_regression",
         alpha: float = 0.01,
+        constant_column: bool = False,
         svd_components: int | None = None,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -136,6 +137,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.degree = degree
         self.solver = solver
         self.alpha = alpha
+        self.constant_column = constant_column
         self.svd_components = svd_components
         self.tol = tol
         self.max_iter = max_iter
@@ -188,13 +190,18 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
+        """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array."""
         rows = row_blocks(new_matrix(self, X, learned="components_"))
-        return like_input(sparse_times(rows, whole(self.components_.T)), X)
+        projected = sparse_times(rows, whole(self.components_.T))
+        return like_input(projected + self.intercept_ if self.constant_column else projected, X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
             raise ValueError(f"solver is {self.solver!r}; give 'spectral_regression' or 'eigen'")
+        if self.constant_column and self.solver == "eigen":
+            raise ValueError(
+                "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
+            )
         most = min(X.shape[0] - 1, X.shape[1])
         if not 1 <= self.n_components <= most:
             raise ValueError(
@@ -228,12 +235,17 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             random_state=seed_of(self.random_state),
             checkpoint=self.checkpoint,
         )
-        solution = _ridge(row_blocks(X), maps.vectors, self.alpha, self.tol, self.max_iter)
+        rows = with_ones(X) if self.constant_column else X
+        solution = ridge_regression(
+            rows, maps.vectors, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter
+        )
         self.eigenvalues_ = maps.eigenvalues
         self.eigenmaps_: Float64s | None = maps.vectors
         self.eigen_residuals_: Float64s | None = maps.residuals
         self.n_graph_components_ = maps.n_graph_components
-        self.components_ = compute(solution.vectors).T
+        weights = compute(solution.vectors)
+        self.components_ = weights[: X.shape[1]].T
+        self.intercept_ = weights[-1] if self.constant_column else np.zeros(self.n_components)
         self.n_iter_, self.converged_, self.residuals_ = (
             solution.n_iter,
             solution.converged,
@@ -243,13 +255,14 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        span = _span(X[used], self.svd_components, seed_of(self.random_state))
+        span = _span(X[used], self.svd_components, seed_of(self.random_state), self.checkpoint)
         self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
         if directions.shape[1] < self.n_components:
             self._refuse_rank(span.left.shape[1], directions.shape[1])
         projection = span.right @ (directions / span.values[:, None])
         signs = np.where(((span.left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
+        self.intercept_ = np.zeros(self.n_components)
         self.n_graph_components_ = int(components(graph).max()) + 1
         self.n_iter_, self.converged_, self.residuals_ = 1, True, np.zeros(self.n_components)
 
@@ -332,7 +345,11 @@ def neighborhood_graph(
     if threshold is not None:
         if affinity == "local":
             raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
-        return _reweighted(_threshold_graph(X, threshold, block_memory), affinity, degree)
+
+        def make() -> da.Array:
+            return row_blocks(_threshold_graph(X, threshold, block_memory))
+
+        return _reweighted(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
     search = partial(
         neighbor_affinity, X, n_neighbors, symmetry=symmetry, block_memory=block_memory, checkpoint=checkpoint
     )
@@ -413,53 +430,6 @@ def _threshold_tile(X: list[Any], Z: list[Any], *, threshold: float) -> sp.csr_a
 # --------------------------------------------------------------------------- the projection
 
 
-def _ridge(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter: int) -> Solution:
-    """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k).
-
-    By Cholesky where X has a side of `DIRECT_SIDE` or less, else by block conjugate gradients. Scaling by the
-    columns, or by singular vectors of X, gained nothing over the block.
-    """
-    if not alpha > 0:
-        raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
-    transposed = transpose_row_blocks(rows).persist()
-    Y = whole(targets)
-    if min(rows.shape) <= DIRECT_SIDE:
-        return _direct_ridge(rows, transposed, Y, alpha)
-    right = sparse_times(transposed, Y).persist()
-    return conjugate_gradients(NormalMatrix(rows, transposed, alpha), right, tol=tol, max_iter=max_iter)
-
-
-def _direct_ridge(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
-    """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
-    if rows.shape[1] <= rows.shape[0]:
-        right = compute(sparse_times(transposed, Y))
-        W = blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha)
-    else:
-        dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
-        W = compute(sparse_times(transposed, whole(dual)))
-    return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
-
-
-def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
-    """Return XᵀX, (m × m), a panel of columns at a time."""
-    m = rows.shape[1]
-    products = np.empty((m, m))
-    for first in range(0, m, PANEL):
-        last = min(first + PANEL, m)
-        panel = map_blocks(
-            blocks.dense_columns,
-            rows,
-            first=first,
-            last=last,
-            chunks=(rows.chunks[0], (last - first,)),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
-        products[:, first:last] = compute(sparse_times(transposed, panel))
-        tell("columns", last, m)
-    return products
-
-
 class _Span(NamedTuple):
     """X = left diag(values) rightᵀ, up to the directions left out."""
 
@@ -468,7 +438,7 @@ class _Span(NamedTuple):
     right: Float64s
 
 
-def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
+def _span(X: Any, n_directions: int | None, random_state: int, checkpoint: Checkpoint) -> _Span:
     if n_directions is None:
         if min(X.shape) > DENSE_SIDE:
             raise ValueError(
@@ -476,11 +446,18 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
                 "number, or use solver 'spectral_regression'"
             )
         X = compute(X) if isinstance(X, da.Array) else X
-        dense = X.toarray() if sp.issparse(X) else np.asarray(X)
-        left, values, right = np.linalg.svd(dense.astype(np.float64), full_matrices=False)
+        dense = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
+        if blocks.is_well_conditioned(dense):  # its columns are a basis as good as their singular vectors
+            return _Span(dense, np.ones(dense.shape[1]), np.eye(dense.shape[1]))
+        left, values, right = np.linalg.svd(dense, full_matrices=False)
     else:
         found = largest_singular_triplets(
-            row_blocks(X), n_directions, dtype=np.float64, random_state=random_state, n_passes=SVD_PASSES
+            row_blocks(X),
+            n_directions,
+            dtype=np.float64,
+            random_state=random_state,
+            n_passes=SVD_PASSES,
+            checkpoint=checkpoint,
         )
         left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)

@@ -19,6 +19,8 @@ Int64s = NDArray[np.int64]
 
 CONSTANT_SHARE = 1 - 1e-9
 """Share of the constant vector's squared length in the span of X from which on it counts as inside."""
+LEAST_CONDITION = 1e-8
+"""Reciprocal condition of XᵀX from which on eight digits are left of what is computed with it."""
 
 
 def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
@@ -37,6 +39,14 @@ def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
 def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
     """Return some neighboring columns of one row block, dense, in C order."""
     return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
+
+
+def with_ones(block: Any) -> Any:
+    """Return a block of rows, sparse or dense, with a column of ones after its columns."""
+    ones = np.ones((block.shape[0], 1), block.dtype)
+    if sp.issparse(block):
+        return sp.csr_array(sp.hstack([block, sp.csr_array(ones)], format="csr"))
+    return np.hstack([block, ones])
 
 
 def solve_ridge(products: Float64s, right: Float64s, alpha: float) -> Float64s:
@@ -63,15 +73,33 @@ def locality_directions(X: Float64s, affinity: sp.csr_array, k: int) -> tuple[Fl
     He and Niyogi 2003, Locality preserving projections, equation 2.
     """
     degrees = np.asarray(affinity.sum(axis=1)).ravel()
-    weighted = X * degrees[:, None]
-    right = X.T @ weighted
+    weighted = X * np.sqrt(degrees)[:, None]
+    right = weighted.T @ weighted
     left = right - X.T @ (affinity @ X)
-    sums, volume = weighted.sum(axis=0), degrees.sum()
-    inside = sums @ scipy.linalg.solve(right, sums, assume_a="pos") / volume
-    basis = scipy.linalg.null_space(sums[None]) if inside > CONSTANT_SHARE else np.eye(len(sums))
-    left, right = basis.T @ left @ basis, basis.T @ right @ basis
-    values, directions = scipy.linalg.eigh((left + left.T) / 2, (right + right.T) / 2)
-    return values[:k], basis @ directions[:, :k]
+    sums, volume = X.T @ degrees, degrees.sum()
+    if sums @ scipy.linalg.solve(right, sums, assume_a="pos") / volume <= CONSTANT_SHARE:
+        return _smallest_pairs(left, right, k)
+    basis = scipy.linalg.null_space(sums[None])
+    values, directions = _smallest_pairs(basis.T @ left @ basis, basis.T @ right @ basis, k)
+    return values, basis @ directions
+
+
+def _smallest_pairs(left: Float64s, right: Float64s, k: int) -> tuple[Float64s, Float64s]:
+    """Return the k smallest λ of A w = λ B w, rising, and their w with wᵀBw = 1."""
+    k = min(k, len(left))
+    return (
+        scipy.linalg.eigh(left, right, subset_by_index=(0, k - 1)) if k else (np.zeros(0), np.zeros((0, 0)))
+    )
+
+
+def is_well_conditioned(X: Float64s) -> bool:
+    """Return whether XᵀX is positive definite, and its reciprocal condition at least `LEAST_CONDITION`."""
+    if X.shape[0] < X.shape[1]:
+        return False
+    squares = X.T @ X
+    size = np.abs(squares).sum(axis=0).max()
+    factor, failed = scipy.linalg.lapack.dpotrf(squares)
+    return not failed and scipy.linalg.lapack.dpocon(factor, size)[0] >= LEAST_CONDITION
 
 
 def random_signs(n_rows: int, n_columns: int, density: float, generator: np.random.Generator) -> Float64s:

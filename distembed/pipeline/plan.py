@@ -29,6 +29,7 @@ class StagePlan(NamedTuple):
 
     `tasks` are those of all `graphs` that the stage computes one after the other. If a stage is not `exact`,
     its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
+    `keeps` names the matrices that the job asks to keep beside its results, with the bytes of each on disk.
     """
 
     tasks: int
@@ -38,6 +39,7 @@ class StagePlan(NamedTuple):
     shared_bytes: int = 0
     graphs: int = 1
     exact: bool = True
+    keeps: tuple[tuple[str, int], ...] = ()
 
     @property
     def tasks_per_graph(self) -> int:
@@ -73,13 +75,21 @@ class Plan(NamedTuple):
         ]
         return (
             head
-            + "\n".join(rows)
+            + "\n".join([*rows, *self._kept()])
             + (
                 f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
                 f"{format_bytes(self.job.resources.memory_limit)}; "
                 f"{n_threads} threads of one process: {format_bytes(self.process_bytes(n_threads))}"
             )
         )
+
+    def _kept(self) -> list[str]:
+        """Return a sentence for each matrix that the job keeps beside its results."""
+        return [
+            f"{stage} keeps {name} in the workspace: {format_bytes(size)} on disk"
+            for stage, plan in self.stages.items()
+            for name, size in plan.keeps
+        ]
 
     def process_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of a process that runs so many tasks at once."""

@@ -450,7 +450,7 @@ def job_status(job: Job) -> str:
 
 def _state(standing: Standing, workspace: Workspace) -> str:
     if standing.is_done and isinstance(standing.before, StageManifest):
-        return _spent(standing.before.facts)
+        return _spent(standing.before.facts) + _kept(standing.before)
     if standing.changes:
         state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
         return f"{state}: will be computed again because {standing.why}"
@@ -459,6 +459,17 @@ def _state(standing: Standing, workspace: Workspace) -> str:
     progress = workspace.progress(standing.spec.name)
     parts = (f"{name} {done} of {n} blocks" for name, (done, n) in progress.items())
     return f"not finished: {', '.join(parts) or 'begun'}"
+
+
+def _kept(manifest: StageManifest) -> str:
+    """Return the arrays that a stage keeps, with the bytes of each on disk."""
+    sizes = {
+        name: sum(file.size for block in record.blocks for file in block.files.values())
+        for name, record in manifest.outputs.items()
+        if record.spec.is_array and not (record.dropped or record.spec.temporary)
+    }
+    shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
+    return f"; keeps {shown}" if shown else ""
 
 
 def _provenance_lines(found: Sequence[Standing]) -> list[str]:

@@ -56,7 +56,7 @@ class _BlockStore(WrapperStore[Any]):
 
 
 def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
-    """Write the Zarr group of an array with shape, dims, units and meaning; return the record of its file."""
+    """Write the Zarr group of an array with shape, dims, units, meaning and constant; return the record of its file."""
     name = f"{output.location}/zarr.json"
     folder.remove(name)
     store = _BlockStore(folder.zarr_store(ARRAYS, read_only=False))
@@ -68,6 +68,7 @@ def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
         "dims": list(output.dims),
         "units": output.units,
         "meaning": output.meaning,
+        **({"constant": output.constant} if output.constant else {}),
     }
     zarr.create_group(store, path=output.name, attributes=attributes, overwrite=False)
     # Zarr also writes the groups above; those belong to no output.

@@ -89,7 +89,8 @@ class Output:
     """The description of an output of a stage before any of it is stored.
 
     ``kind`` is dense, csr, table, bytes or files. ``shape`` and ``row_blocks`` count rows and columns for
-    arrays; a table or plain file has one block; for files ``row_blocks`` has a 1 per item.
+    arrays; a table or plain file has one block; for files ``row_blocks`` has a 1 per item. ``constant`` is to be
+    added to every cell of a sparse array, those that are not stored too.
     """
 
     stage: str
@@ -102,6 +103,7 @@ class Output:
     units: str = ""
     meaning: str = ""
     temporary: bool = False
+    constant: float = 0.0
 
     @property
     def is_array(self) -> bool:
@@ -159,7 +161,13 @@ class OutputRecord:
     def digest(self) -> str:
         """Return the digest of the content: kind, shape, type and the digests of the blocks in order."""
         spec = self.spec
-        head = [spec.kind, spec.shape, spec.dtype, spec.row_blocks]
+        head = [
+            spec.kind,
+            spec.shape,
+            spec.dtype,
+            spec.row_blocks,
+            *([spec.constant] if spec.constant else []),
+        ]
         return digest_of_json([head, [block.digest for block in self.blocks]])
 
 
@@ -313,8 +321,9 @@ def fingerprint(stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, 
 
 
 def output_to_json(output: Output) -> dict[str, Any]:
-    """Return an `Output` as a dictionary for JSON."""
-    return asdict(output)
+    """Return an `Output` as a dictionary for JSON; without a constant of zero, which older versions do not know."""
+    body = asdict(output)
+    return body if output.constant else {key: value for key, value in body.items() if key != "constant"}
 
 
 def output_from_json(body: Mapping[str, Any]) -> Output:
@@ -332,6 +341,7 @@ def output_from_json(body: Mapping[str, Any]) -> Output:
         texts = (output.dtype, *output.dims, output.units, output.meaning)
         _demand(all(_is_size(size) for size in sizes), "a size")
         _demand(all(isinstance(text, str) for text in texts), "a text")
+        _demand(isinstance(output.constant, float), "a number")
         return output
 
 

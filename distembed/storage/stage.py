@@ -111,6 +111,7 @@ class Stage:
         units: str,
         meaning: str,
         temporary: bool = False,
+        constant: float = 0.0,
         progress: Progress | None = None,
     ) -> da.Array:
         """Store an array row block by row block and return it opened lazily from disk.
@@ -129,6 +130,8 @@ class Stage:
             One name per axis; the unit of the values; a sentence saying what a value is.
         temporary : bool
             Mark the output as one that `Workspace.drop_temporary` may remove; it takes no part in digests.
+        constant : float
+            What is to be added to every cell of a sparse array to have the matrix that it stands for.
         progress : callable, optional
             Called with blocks done and blocks in all.
 
@@ -143,6 +146,7 @@ class Stage:
         spec = _array_spec(
             self.name, name, array, dims=tuple(dims), units=units, meaning=meaning, temporary=temporary
         )
+        spec = replace(spec, constant=constant)
         if not self._keeps(spec):
             whole = array if array.ndim < 2 else array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
             self._announce(spec)

@@ -91,6 +91,25 @@ def excess_of_pair(x, row_total, unigram, smoothing):  # type: ignore[no-untyped
     return np.log1p((1 - smoothing) / smoothing * x / (row_total * unigram)) if x > 0 else 0.0
 
 
+def smoothed_excess(block: object, row_totals: Floats, unigram: Floats, *, smoothing: float) -> csr_array:
+    """Return D of `excess_of_pair` on the support of a block, csr_array (rows, columns) float32.
+
+    Parameters
+    ----------
+    block : csr_array (rows, columns)
+        Counts.
+    row_totals : (rows,) float64
+        n_i.
+    unigram : (columns,) float64
+        u_j, the probabilities of the words of the columns.
+    smoothing : float
+        kappa.
+    """
+    counts = canonical_csr(block)
+    expected = row_totals[rows_of(counts)] * unigram[counts.indices]
+    return with_values(counts, np.log1p((1 - smoothing) / smoothing * counts.data / expected))
+
+
 def count_at_least(block: object, thresholds: Floats) -> NDArray[np.int64]:
     """Count the values whose square root reaches each threshold, shape (thresholds,), int64."""
     roots = np.sort(np.sqrt(canonical_csr(block).data, dtype=np.float64))

@@ -20,7 +20,7 @@ from distembed.options import PositiveFloat
 from distembed.weighting import blocks
 
 Floats = NDArray[np.floating]
-CutoffRule = Literal["halving", "exact_quantile"] | PositiveFloat | None
+CutoffRule = Literal["halving", "exact_quantile", "none"] | PositiveFloat | None
 
 CUTOFF_SHARE = 0.0002
 """Share of the non-zero weights that has to reach a cut-off point (PSDVec's program)."""
@@ -38,6 +38,21 @@ class Marginals(NamedTuple):
 
     rows: Floats
     columns: Floats
+
+
+class SmoothedPMI(NamedTuple):
+    """A matrix of smoothed PMI as a constant plus a sparse part, so that no n × n array is needed.
+
+    Attributes
+    ----------
+    constant : float
+        What every pair of words has, in nats: log(kappa), the PMI of a pair without a count.
+    excess : Dask array (n, n) of csr_array row blocks, float32
+        What a pair with a count has beside that, above zero.
+    """
+
+    constant: float
+    excess: da.Array
 
 
 def marginals(counts: Any) -> Marginals:
@@ -113,16 +128,40 @@ def ppmi(counts: Any, **options: Any) -> Any:
     return pmi(counts, positive=True, **options)
 
 
+def smoothed_pmi(counts: da.Array, word_counts: Any, *, smoothing: float = 0.02) -> SmoothedPMI:
+    """Return PMI with Jelinek-Mercer smoothing, which is finite for every pair of words.
+
+    ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``: the constant ``log(kappa)`` for a pair without a
+    count, and more than that for the others (Li, Zhu & Miao, PSDVec, 2017, section 2).
+
+    Parameters
+    ----------
+    counts : Dask array (n, n) of row blocks
+        The counts, row = left word; n_i are their row sums.
+    word_counts : (n,) array
+        The occurrences of the words; u_j are their shares.
+    smoothing : float
+        kappa, above 0 and below 1.
+
+    Returns
+    -------
+    SmoothedPMI
+    """
+    shares = np.asarray(word_counts, float) / np.sum(word_counts, dtype=float)
+    excess = _lift(blocks.smoothed_excess, counts, _lazy_row_sums(counts), shares, {"smoothing": smoothing})
+    return SmoothedPMI(float(np.log(smoothing)), excess)
+
+
 def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:
     """Return the cut-off point of the weights sqrt(x).
 
     Parameters
     ----------
     counts : Dask array (n, m) of row blocks
-    rule : "halving", "exact_quantile", None or float
+    rule : "halving", "exact_quantile", "none", None or float
         "halving" (the authors' program): halve from the square root of `corner` while at least 10 and take
         the first value that at least 0.02 % of the non-zeros reach, else the square root itself.
-        "exact_quantile": the smallest of the largest 0.02 % of the weights. None: no cut-off.
+        "exact_quantile": the smallest of the largest 0.02 % of the weights. "none" or None: no cut-off.
         A number: itself.
     corner : float
         The count of the most frequent left word with the most frequent right word.
@@ -137,7 +176,7 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
     ValueError
         If the rule is unknown or a number not above zero.
     """
-    if rule is None:
+    if rule in (None, "none"):
         return np.inf
     if isinstance(rule, int | float) and rule > 0:
         return float(rule)
@@ -145,7 +184,9 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
         return _halved_cutoff(counts, float(np.sqrt(corner)))
     if rule == "exact_quantile":
         return _quantile_cutoff(counts)
-    raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", None or a number above 0')
+    raise ValueError(
+        f'weight_cutoff is {rule!r}; give "halving", "exact_quantile", "none" or a number above 0'
+    )
 
 
 def largest_count(counts: da.Array) -> float:

@@ -59,16 +59,13 @@ def test_bad_labels_are_refused(classes, labels):
 
 def test_summary_over_starts():
     scores = [documents.ClusteringScores(*values) for values in ((0.2, 0.1, 0.5, 0.6), (0.4, 0.3, 0.7, 0.8))]
-    found = documents.summarize_scores(scores, [5.0, 4.0])
+    found = documents.summarize_scores(scores, scores[1])
     assert found.mean == pytest.approx((0.3, 0.2, 0.6, 0.7))
     assert found.deviation == pytest.approx((0.1,) * 4)
-    assert found.best == scores[1]
+    assert found.kept == scores[1]
     assert found.n_starts == 2
-    for objectives in ([1.0], [1.0, np.nan]):
-        with pytest.raises(ValueError, match="one finite objective per start"):
-            documents.summarize_scores(scores, objectives)
-    with pytest.raises(ValueError, match="0 scores"):
-        documents.summarize_scores([], [])
+    with pytest.raises(ValueError, match="give those of one start or more"):
+        documents.summarize_scores([], scores[1])
 
 
 def by_hand(topic, counts, sums):
@@ -94,6 +91,19 @@ def test_coherence_by_hand_and_over_blocks(name):
         np.testing.assert_allclose(np.array(found), expected, rtol=1e-12)
     larger = documents.topic_coherence(topics, counts, sums * 3)
     np.testing.assert_allclose(larger.pmi, expected[0] - np.log(3))
+
+
+def test_coherence_with_the_probabilities_of_words():
+    """By hand: p(word) from running words, p(pair) from windows, as Newman et al. (2009) have it."""
+    counts = counts_example().toarray()
+    words = np.arange(10.0, 20.0)
+    found = documents.topic_coherence([[3, 1, 9]], counts, word_counts=words)
+    pairs = [(a, b) for a, b in combinations([3, 1, 9], 2) if counts[a, b]]
+    joint = np.array([counts[pair] / counts.sum() for pair in pairs])
+    alone = np.array([words[a] * words[b] / words.sum() ** 2 for a, b in pairs])
+    assert found.pmi[0] == pytest.approx(np.log(joint / alone).mean())
+    with pytest.raises(ValueError, match=r"Word counts have shape \(3,\); give one for each of 10 words"):
+        documents.topic_coherence([[3, 1]], counts, word_counts=words[:3])
 
 
 def test_coherence_of_unknown_repeated_and_lonely_words():

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.linalg.blocks import directions
 from distembed.manifold import alignment_blocks as blocks
-from distembed.manifold import correspondences
 from distembed.manifold.alignment import (
     FeaturePreservingEmbedding,
     SemisupervisedAlignment,
 )
-from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
+from distembed.manifold.correspondences import correspondence_matrix
 from distembed.neighbors.graphs import components, joint_adjacency, laplacian, neighbor_affinity
 from tests.references import alignment as reference
 
@@ -63,22 +61,6 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
     nuclear = np.linalg.svd(root.T @ Z @ F, compute_uv=False).sum()
     assert value == pytest.approx(2 * np.sqrt(ridge) * nuclear, rel=1e-6)
     assert value <= np.trace(Z.T @ L @ Z) + ridge * (F**2).sum() + 1e-9
-
-
-def test_mutual_choices_match_brute_force():
-    generator = np.random.default_rng(0)
-    first, second = (directions(generator.standard_normal((n, 5))) for n in (9, 11))
-    cosines = first @ second.T
-
-    def lists(similarity):
-        order = np.argsort(-similarity, axis=1)
-        return np.stack([2 - 2 * np.take_along_axis(similarity, order, 1), order.astype(float)], axis=1)
-
-    candidates = blocks.candidate_pairs(lists(cosines), lists(cosines.T))
-    csls = 2 * cosines - cosines.mean(axis=1)[:, None] - cosines.mean(axis=0)
-    np.testing.assert_allclose(candidates.scores, csls.ravel(), atol=1e-12)
-    chosen = {(i, int(csls[i].argmax())) for i in range(9) if csls[:, csls[i].argmax()].argmax() == i}
-    assert {tuple(pair) for pair in blocks.mutual_choices(candidates).pairs.tolist()} == chosen
 
 
 def test_linear_maps_recover_what_was_planted():
@@ -214,83 +196,6 @@ def test_one_pair_and_the_shape_of_both_sets_are_enough_on_the_grid(n_known, qui
         model = FeaturePreservingEmbedding(2, **TOY, propagate=True).fit(X, -X, V, pairs_of(numbers))
         rest = np.setdiff1d(np.arange(16), numbers)
         assert np.sqrt(np.mean((model.features_ - V)[rest] ** 2)) < 0.2 * V.std()
-
-
-def test_few_pairs_leave_unknown_directions_out():
-    X1, X2, _ = planted(d=40)
-    links = correspondence_matrix(pairs_of(np.arange(6)), 120, 120)
-    right = {}
-    for exponent in (0.0, 0.5):
-        found = propagate_correspondences(X1, X2, links, exponent=exponent)
-        right[exponent] = np.mean(np.asarray(found.links.argmax(axis=0)).ravel() == np.arange(120))
-        assert found.spaces[0].shape == found.spaces[1].shape
-    assert right[0.5] > 0.9
-    assert right[0.5] >= right[0.0]
-
-
-@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_search_in_one_call_equals_search_by_blocks(metric, monkeypatch):
-    generator = np.random.default_rng(0)
-    first, second = (np.round(generator.standard_normal((n, 5)), 1) for n in (70, 90))
-    second[:20] = first[:20]
-    if metric == "cosine":
-        first, second = directions(first), directions(second)
-    whole = correspondences._cross_lists(first, second, metric, 2**27)
-    monkeypatch.setattr(correspondences, "ROWS_AT_ONCE", 0)
-    for block_memory in (2**27, 2**14):
-        by_blocks = correspondences._cross_lists(first, second, metric, block_memory)
-        for one, other in zip(whole, by_blocks, strict=True):
-            np.testing.assert_allclose(one[:, 0], other[:, 0], atol=1e-12)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([0.0, 0.5, 1.0]))
-@settings(max_examples=30, deadline=None)
-def test_reweighted_maps_follow_their_formula(seed, n, exponent):
-    generator = np.random.default_rng(seed)
-    X, Y, weights = generator.standard_normal((n, 4)), generator.standard_normal((n, 5)), generator.random(n)
-    there, here = blocks.reweighted_maps(X, Y, weights, exponent=exponent)
-    left, strengths, right = np.linalg.svd(X.T @ np.diag(weights) @ Y)
-    rank = min(n, 4)
-    assert there.shape == (4, rank)
-    assert here.shape == (5, rank)
-    scale = (strengths[:rank] / strengths[0]) ** (2 * exponent)
-    expected = left[:, :rank] @ np.diag(scale) @ right[:rank]
-    np.testing.assert_allclose(there @ here.T, expected, atol=1e-8)
-    if exponent == 0 and n >= 4:
-        np.testing.assert_allclose(there @ here.T, blocks.procrustes_map(X, Y, weights), atol=1e-8)
-
-
-def test_planted_rotation_is_propagated_and_features_follow():
-    X1, X2, V = planted()
-    known = np.arange(14)
-    links = correspondence_matrix(pairs_of(known), 120, 120)
-    found = propagate_correspondences(X1, X2, links)
-    best = found.links.argmax(axis=0)
-    assert np.mean(np.asarray(best).ravel() == np.arange(120)) > 0.95
-    assert found.lost_share < 0.1
-    assert found.n_found == sorted(found.n_found)
-    plain, propagated = (
-        FeaturePreservingEmbedding(4, regularization=0.01, propagate=propagate).fit(
-            X1, X2, V, pairs_of(known)
-        )
-        for propagate in (False, True)
-    )
-    errors = [np.sqrt(np.mean((model.features_ - V)[14:] ** 2)) for model in (plain, propagated)]
-    assert errors[1] < 0.2 * errors[0]
-    assert errors[0] < np.sqrt(np.mean((V - V.mean(axis=0))[14:] ** 2))
-
-
-def test_probabilities_say_that_unrelated_sets_have_no_counterparts():
-    X1, X2, _ = planted()
-    links = correspondence_matrix(pairs_of(np.arange(30)), 120, 120)
-    related = propagate_correspondences(X1, X2, links)
-    unrelated = propagate_correspondences(X1, np.random.default_rng(5).standard_normal(X2.shape), links)
-    for found in (related, unrelated):
-        sums = found.links.sum(axis=0)
-        np.testing.assert_allclose(sums[:30], 1)
-        np.testing.assert_allclose(sums[30:], 1 - found.lost_share, atol=0.02)
-    assert related.links[:, 30:].max() > 0.9
-    assert unrelated.lost_share > 0.7
 
 
 def test_alignment_of_equal_sets_transfers_exactly():

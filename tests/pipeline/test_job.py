@@ -9,18 +9,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
+from dask.utils import format_bytes
 
 import distembed as de
+from distembed.pipeline import quantities
 from distembed.pipeline.config import load_job
+from distembed.pipeline.context import whole_sparse
 from distembed.pipeline.corpus import stages
 from distembed.pipeline.plan import WORKER_BYTES
-from distembed.pipeline.runner import plan_job, run_job, verify_job
+from distembed.pipeline.runner import job_status, plan_job, run_job, verify_job
 from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
 from distembed.weighting.pmi import pmi, ppmi
 
 from .conftest import by_a_new_interpreter, dask_cluster, digest, forget_stage, run
 from .processes import distembed
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
 
 
 def test_a_run_ends_with_scores_neighbors_and_the_report(finished: tuple[Path, str, str]) -> None:
@@ -175,6 +181,36 @@ def test_association_is_stored_and_read_as_a_dask_array(
     assert verify_is_clean(tmp_path / "w")
 
 
+def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
+    job: Path, finished: tuple[Path, str, str], copy: Path
+) -> None:
+    """A constant for all pairs, and what the counted pairs have beside it; the rest of the job stays as it is."""
+    asked = load_job(job, workspace=str(copy), settings=("psdvec.keep_pmi=true",))
+    with pytest.raises(KeyError, match=r"keeps no PMI: run its job with --set psdvec.keep_pmi=true"):
+        de.read_pmi(copy)
+    assert run_job(asked).ran == ("pmi",)
+    workspace, found = de.Workspace.open(copy), de.read_pmi(copy)
+    x = whole_sparse(workspace.array("cooccurrence")).toarray().astype(float)
+    counts = workspace.table("vocabulary")["count"].to_numpy()
+    u = counts / counts.sum()
+    expected = np.log((0.98 * x / x.sum(axis=1, keepdims=True) + 0.02 * u) / u)
+    np.testing.assert_allclose(
+        found.constant + whole_sparse(found.excess).toarray(), expected, rtol=1e-5, atol=1e-5
+    )
+    assert found.constant == workspace.describe("pmi").spec.constant == np.log(0.02)
+    assert zarr.open_group(copy / "arrays.zarr" / "pmi", mode="r").attrs["constant"] == np.log(0.02)
+    assert whole_sparse(workspace.array("pmi")).nnz == np.count_nonzero(x)
+    assert verify_is_clean(copy)
+    planned = plan_job(asked)
+    n_bytes = dict(planned.stages["pmi"].keeps)["pmi"]
+    assert f"pmi keeps pmi in the workspace: {format_bytes(n_bytes)} on disk" in planned.table()
+    stored = sum(
+        file.stat().st_size for file in (copy / "arrays.zarr" / "pmi").glob("0*/**/*") if file.is_file()
+    )
+    assert 0.5 * n_bytes < stored < 1.1 * n_bytes
+    assert f"; keeps pmi {quantities.format_bytes(stored)}" in job_status(asked)
+
+
 def verify_is_clean(workspace: Path) -> bool:
     return not de.Workspace.open(str(workspace)).verify()
 
@@ -200,6 +236,39 @@ def test_the_python_api_gives_the_vectors_of_the_job(job: Path, finished: tuple[
     assert vectors.dtype == np.float32
     assert vectors.shape[1] == 20
     assert np.isfinite(vectors).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("weight_cutoff", 2.0), ("core_ridge", 0.5), ("background_weight", 0.1)],
+)
+def test_an_option_of_the_job_is_that_of_the_estimator(
+    job: Path, finished: tuple[Path, str, str], copy: Path, name: str, value: float | str
+) -> None:
+    settings = (f"psdvec.{name}={value}", "psdvec.solver=dense")
+    run_job(load_job(job, workspace=str(copy), settings=settings), until="vectors")
+    workspace = de.Workspace.open(str(copy))
+    model = de.PSDVec(**{**load_job(job).psdvec.options, name: value, "solver": "dense"})
+    model.fit(workspace.array("cooccurrence"), workspace.table("vocabulary")["count"].to_numpy())
+    vectors = (model.vectors_, workspace.array("vectors"), de.Workspace.open(finished[0]).array("vectors"))
+    expected, found, before = (part[:600].compute() @ part[:300].compute().T for part in vectors)
+    assert np.linalg.norm(found - expected) < 1e-4 * np.linalg.norm(expected)
+    assert np.linalg.norm(before - expected) > 0.01 * np.linalg.norm(expected)
+
+
+def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
+    """The line in its head, with fewer words still."""
+    draw = np.random.default_rng(0).zipf(1.4, (3000, 20)) % 300
+    (tmp_path / "text.txt").write_text(
+        "\n".join(" ".join(chr(97 + w % 26) + chr(97 + w // 26) for w in row) for row in draw)
+    )
+    settings = (f"corpus.paths=['{tmp_path / 'text.txt'}']", "vocabulary.min_count=5", "psdvec.n_components=10",
+                "psdvec.n_core=50", "psdvec.bands=[50,50,50]")  # fmt: skip
+    paper = load_job(JOBS / "psdvec_paper.toml", workspace=str(tmp_path / "w"), settings=settings)
+    options = paper.psdvec
+    assert (options.uniform_weight, options.background_weight, options.smoothing) == (0.0, 0.0, 0.02)
+    assert tuple(plan_job(paper).stages) == (*run_job(paper, until="vectors").ran, "evaluation")
+    assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
 
 
 def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def test_cutoff_without_a_corner_or_counts_is_none():
     empty = lifted(np.zeros((30, 30), np.float32), (30,))
     assert pmi.weight_cutoff(empty, "halving", corner=0.0) == np.inf
     assert pmi.weight_cutoff(empty, "exact_quantile", corner=0.0) == np.inf
-    assert pmi.weight_cutoff(empty, None, corner=0.0) == np.inf
+    assert (
+        pmi.weight_cutoff(empty, None, corner=0.0) == pmi.weight_cutoff(empty, "none", corner=0.0) == np.inf
+    )
     with pytest.raises(ValueError, match="weight_cutoff is 'half'"):
         pmi.weight_cutoff(empty, "half", corner=0.0)
 

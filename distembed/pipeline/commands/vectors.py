@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,6 +13,8 @@ from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
 if TYPE_CHECKING:
     from distembed.evaluation.scoring import Case, Options, Policy, Score, Unknown
+    from distembed.evaluation.sentence_files import SentenceSet
+    from distembed.evaluation.tagged_files import TaggedSet
     from distembed.evaluation.wordsets import FoundSets
     from distembed.vectors import WordVectors
 
@@ -76,49 +78,88 @@ def evaluate(
     weighting: str | None,
     whitening: str | None,
 ) -> None:
-    """Score word vectors on similarity, analogy, synonym, categorization and sentence sets; print one table.
+    """Score word vectors on similarity, analogy, synonym, categorization, sentence and tagging sets; print one table.
 
     VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
     message says why. Sentences (pairs with a score, and texts with a label) are encoded as `distembed encode` does.
+    Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them;
+    classified texts have a row of their words' tf-idf weights without vectors.
     """
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import Policy
-    from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
-    from distembed.evaluation.sentences import evaluate_sentences
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
     from distembed.pipeline.sections import locate
-    from distembed.pipeline.texts import open_encoder
 
-    sets = tuple(locate(path, Path()) for path in sets)
+    found = _find(tuple(locate(path, Path()) for path in sets))
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
-    sentences = find_sentence_sets(sets)
-    word_sets = with_word_sets(sets, sentences)
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
-    if word_sets:
+    policy = Policy(case, unknown, synonym_options=synonym_options)
+    if found.with_words:
         scores = evaluation.compare(
             files,
-            word_sets,
+            found.with_words,
             same_words=same_words,
             case=case,
             unknown=unknown,
             synonym_options=synonym_options,
         )
-    if sentences.sets:
-        of_texts = None if unknown == "zero" else unknown
-        for path in vectors:
-            encoder = open_encoder(
-                path, max_words=max_words, unknown=of_texts, weighting=weighting, whitening=whitening
-            )
-            scores[path] += evaluate_sentences(encoder, sentences.sets)
+    options = {"max_words": max_words, "weighting": weighting, "whitening": whitening}
+    for more in (_of_sentences(files, found, policy, options), _of_tags(files, found, policy)):
+        scores = {path: each + more.get(path, []) for path, each in scores.items()}
     one = len(scores) == 1
     safe = {shown(path): safe_scores(found) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
-    if word_sets:
-        _write_advice(look_for_word_sets(word_sets, besides=sentences.files), files, Policy(case))
+    if found.with_words:
+        _write_advice(look_for_word_sets(found.with_words, besides=found.others), files, policy)
     if json_file:
         records = {path: evaluation.score_records(found) for path, found in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+class _Found(NamedTuple):
+    """The sets of each kind at some paths, the paths with word sets, and the files of the other kinds."""
+
+    with_words: list[Path]
+    sentences: list[SentenceSet]
+    tagged: list[TaggedSet]
+    others: frozenset[Path]
+
+
+def _find(sets: tuple[str, ...]) -> _Found:
+    from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
+    from distembed.evaluation.tagged_files import find_tagged_sets
+
+    tagged = find_tagged_sets(sets)
+    sentences = find_sentence_sets(sets, besides=tagged.files)
+    others = tagged.files | sentences.files
+    return _Found(with_word_sets(sets, others), sentences.sets, tagged.sets, others)
+
+
+def _of_sentences(
+    files: dict[str, WordVectors], found: _Found, policy: Policy, options: dict[str, Any]
+) -> dict[str, list[Score]]:
+    """Return the scores of each vector file on sentences; unknown words cannot count as wrong there."""
+    if not found.sentences:
+        return {}
+    from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
+    from distembed.pipeline.texts import open_encoder
+
+    unknown = None if policy.unknown == "zero" else policy.unknown
+    without = evaluate_bags(found.sentences)
+    return {
+        path: evaluate_sentences(open_encoder(path, unknown=unknown, **options), found.sentences) + without
+        for path in files
+    }
+
+
+def _of_tags(files: dict[str, WordVectors], found: _Found, policy: Policy) -> dict[str, list[Score]]:
+    """Return the scores of each vector file on tagged words."""
+    if not found.tagged:
+        return {}
+    from distembed.evaluation.tagging import compare_tagging
+
+    return compare_tagging(files, found.tagged, policy=policy)
 
 
 def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:

@@ -40,6 +40,12 @@ from distembed.weighting.documents import tf_idf
 
 SIDES = ("first", "second")
 
+
+def sides_of(job: Any) -> tuple[str, ...]:
+    """Return the collections that a job has: both, or the first alone."""
+    return tuple(side for side in SIDES if getattr(job, side) is not None)
+
+
 EXCERPT_CHARACTERS = 200
 """Characters of a document's beginning that are kept, to show what was matched."""
 
@@ -82,24 +88,22 @@ class ParallelSizes(NamedTuple):
     def sentence(self) -> str:
         """The sizes in words."""
         shown = "{:,}".format if self.exact else about
-        return (
-            f"{shown(self.n_first)} and {shown(self.n_second)} documents, {shown(self.n_words)} words, "
-            f"{about(self.n_nonzero)} non-zeros"
-        )
+        documents = " and ".join(shown(n) for n in (self.n_first, self.n_second) if n)
+        return f"{documents} documents, {shown(self.n_words)} words, {about(self.n_nonzero)} non-zeros"
 
 
 def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     read = _collections_of(job, {} if counted is None else counted.stages)
     nonzero = min(sum(read.n_tokens), WORDS_PER_DOCUMENT * sum(read.n_documents))
-    first, second = read.n_documents
+    first, second = (*read.n_documents, 0)[:2]
     return ParallelSizes(
         first, second, read.n_bytes, nonzero, sum(read.n_words), read.n_partitions, read.exact
     )
 
 
 class CollectionSizes(NamedTuple):
-    """Bytes and partitions of both collections together, and the documents, tokens and words of each."""
+    """Bytes and partitions of the collections together, and the documents, tokens and words of each."""
 
     n_bytes: int
     n_partitions: int
@@ -111,20 +115,21 @@ class CollectionSizes(NamedTuple):
 
 def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSizes:
     """Return how much there is to read; what committed tokens know needs no file."""
+    sides = sides_of(job)
     if "tokens" in done:
         facts, outputs = done["tokens"].facts, done["tokens"].outputs
-        n_partitions = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in SIDES)
-        documents = [int(facts[f"{side}_n_documents"]) for side in SIDES]
-        tokens = [int(facts[f"{side}_n_tokens"]) for side in SIDES]
-        words = [int(facts[f"{side}_n_words"]) for side in SIDES]
+        n_partitions = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in sides)
+        documents = [int(facts[f"{side}_n_documents"]) for side in sides]
+        tokens = [int(facts[f"{side}_n_tokens"]) for side in sides]
+        words = [int(facts[f"{side}_n_words"]) for side in sides]
         return CollectionSizes(
             recorded_bytes(done["tokens"]), n_partitions, documents, tokens, words, exact=True
         )
-    partitions = [collection_of(job, side).partitions for side in SIDES]
+    partitions = [collection_of(job, side).partitions for side in sides]
     sizes = [file_sizes(partition.url for partition in side) for side in partitions]
     n_bytes = sum(size for side in sizes for size in side.values())
     # Two texts of one record share the bytes of its file.
-    shared = 2 if sizes[0].keys() & sizes[1].keys() else 1
+    shared = 2 if len(sides) == 2 and sizes[0].keys() & sizes[1].keys() else 1
     tokens = [sum(_tokens(url, size) for url, size in side.items()) // shared for side in sizes]
     documents = [max(1, n // TOKENS_PER_DOCUMENT) for n in tokens]
     words = [int(DISTINCT_WORDS * n**0.5) for n in tokens]
@@ -174,7 +179,7 @@ def _excerpt(text: str) -> str:
 
 def check_collections(job: Any) -> list[str]:
     """Read the beginning of each file of both collections, and return what the files are taken for."""
-    return [f"{side} {line}" for side in SIDES for line in inspect_corpus(collection_of(job, side))]
+    return [f"{side} {line}" for side in sides_of(job) for line in inspect_corpus(collection_of(job, side))]
 
 
 def document_table(prefixes: Sequence[str]) -> pa.Table:
@@ -198,14 +203,14 @@ def side_parameters(job: Any) -> dict[str, Any]:
     """Return both collections; not what only later stages ask of them."""
     return {
         side: getattr(job, side).model_dump(mode="json", exclude={"stop_words", "stop_words_file", "vectors"})
-        for side in SIDES
+        for side in sides_of(job)
     }
 
 
 def run_side_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of both collections."""
     facts: dict[str, Any] = {}
-    for side in SIDES:
+    for side in sides_of(ctx.job):
         corpus = collection_of(ctx.job, side)
         make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
         name = f"{side}_tokens"
@@ -226,8 +231,8 @@ def token_partitions(workspace: Workspace, side: str) -> tuple[str, ...]:
 
 def term_parameters(job: Any) -> dict[str, Any]:
     """Return which words count, and the memory of a block, which lays the grid."""
-    words = [getattr(job, side).stop_words for side in SIDES]
-    files = [getattr(job, side).stop_words_file for side in SIDES]
+    words = [getattr(job, side).stop_words for side in sides_of(job)]
+    files = [getattr(job, side).stop_words_file for side in sides_of(job)]
     words += [file for file in files if file is not None]
     return {**sections("terms")(job), "stop_words": words, "block_memory": job.resources.block_memory}
 
@@ -235,7 +240,7 @@ def term_parameters(job: Any) -> dict[str, Any]:
 def run_terms(ctx: Context) -> dict[str, Any]:
     """Choose the words of each collection and weigh its documents by them."""
     facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
-    for side in SIDES:
+    for side in sides_of(ctx.job):
         tokens = Tokens(token_partitions(ctx.workspace, side))
         documents = document_table(tokens.partitions)
         with local_scratch(ctx.workspace) as scratch:
@@ -264,7 +269,7 @@ def _stop_words(job: Any, side: str) -> frozenset[str]:
 
 def check_stop_words(job: Any) -> list[str]:
     """Return how many stop words each collection leaves out, where it leaves out any."""
-    found = {side: len(_stop_words(job, side)) for side in SIDES}
+    found = {side: len(_stop_words(job, side)) for side in sides_of(job)}
     return [f"{side}: {n} stop words" for side, n in found.items() if n]
 
 
@@ -293,7 +298,7 @@ def side_vocabulary(workspace: Workspace, side: str) -> Vocabulary:
 
 def check_vectors(job: Any) -> list[str]:
     """Open the vectors that are given for the words of a collection."""
-    for side in SIDES:
+    for side in sides_of(job):
         url = getattr(job, side).vectors
         if url is not None and Workspace.exists(url):
             Workspace.open(url).describe("vectors")
@@ -334,7 +339,7 @@ def find_pairs(
     ValueError
         If an id occurs twice in a collection, the file names one that is not there, or there is no pair.
     """
-    places = [_places(ids, side) for ids, side in zip((first, second), SIDES, strict=True)]
+    places = [places_of(ids, side) for ids, side in zip((first, second), SIDES, strict=True)]
     same = np.array([(row, places[1][name]) for name, row in places[0].items() if name in places[1]])
     same = same.reshape(-1, 2).astype(np.int64)
     if path is not None:
@@ -350,7 +355,14 @@ def find_pairs(
     return Pairs(same, np.ones(len(same)), known)
 
 
-def _places(ids: Sequence[str], side: str) -> dict[str, int]:
+def places_of(ids: Sequence[str], side: str) -> dict[str, int]:
+    """Return the row of each id of a collection.
+
+    Raises
+    ------
+    ValueError
+        If an id occurs twice.
+    """
     places = {name: row for row, name in enumerate(ids)}
     if len(places) < len(ids):
         twice = next(name for row, name in enumerate(ids) if places[name] != row)

@@ -69,7 +69,15 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     shared = GRAPH_COPIES * domain + 3 * lists
     if keeps_distances(job, n):
         tasks = 2 * -(-n // distance_chunk(n, block))
-        return StagePlan(tasks, tasks * domain + 4 * n * n, 4 * n * n + lists + edges, 2 * block, shared)
+        kept = 4 * n * n
+        return StagePlan(
+            tasks,
+            tasks * domain + kept,
+            kept + lists + edges,
+            2 * block,
+            shared,
+            keeps=(("distances", kept),),
+        )
     grid = -(-n // row_chunk(n, domain // n, block))
     tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
     searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,14 +15,29 @@ from distembed.vectors.subwords import check_lengths
 
 @section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class PSDVecSection(Section):
-    """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
+    """`[psdvec]`: the factorization (`distembed.PSDVec`).
+
+    Attributes
+    ----------
+    keep_pmi : bool
+        Whether the workspace keeps the smoothed PMI of all pairs of words as the array `pmi`, sparse beside a
+        constant: about as many bytes as the counts. `distembed.read_pmi` opens it.
+    """
+
+    keep_pmi: bool = False
 
     n_components: int = OPTION
     n_core: int | None = OPTION
     n_iter: int = OPTION
+    smoothing: float = OPTION
     n_passes: int = OPTION
     first_passes: int = OPTION
     batch_words: int = OPTION
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of the estimator, as they are written in JSON."""
+        return self.model_dump(mode="json", exclude={"keep_pmi"})
 
     @model_validator(mode="after")
     def _core_spans_the_components(self) -> Self:

@@ -89,7 +89,7 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     core = workspace.array("core_vectors")
     n_core, counts = core.shape[0], vocabulary_of(workspace).counts
     row_totals = np.asarray(workspace.table("row_totals")["n_pairs"])
-    model = PSDVec(**job.psdvec.model_dump())
+    model = PSDVec(**job.psdvec.options)
     learned = workspace.stages()["vectors"].facts
     if "noncore_scale" in learned:
         values = {name: float(learned[name]) for name in ("noncore_cutoff", "noncore_scale", "total_count")}

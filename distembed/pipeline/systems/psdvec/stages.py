@@ -27,6 +27,7 @@ from distembed.pipeline.corpus.stages import (
     vocabulary_of,
 )
 from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
+from distembed.pipeline.systems.psdvec.association import KEPT_PMI
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.systems.psdvec.subwords import (
     NONCORE,
@@ -112,14 +113,15 @@ NONCORE_OPTIONS = {"ridge", "bands", "background_weight", "uniform_weight", "bat
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return the options of the factorization that its core depends on."""
-    return {"psdvec": job.psdvec.model_dump(mode="json", exclude=NONCORE_OPTIONS)}
+    options = job.psdvec.options
+    return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
 
 
 def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
     """Return the estimator of a job."""
     from distembed.factorization.psdvec import PSDVec
 
-    return PSDVec(**ctx.job.psdvec.model_dump(), checkpoint=checkpoint)
+    return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
 
 
 def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
@@ -228,7 +230,7 @@ def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the vectors, the weight of their spelling only where it is learned."""
     spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
-    return {**sections("psdvec")(job), **spelling}
+    return {"psdvec": job.psdvec.options, **spelling}
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -346,6 +348,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         VOCABULARY,
         PARTIAL_COUNTS,
         COOCCURRENCE,
+        *([KEPT_PMI] if job.psdvec.keep_pmi else []),
         StageSpec("core", ("cooccurrence", "vocabulary"), core_parameters, run_core, plan_core),
         *((noncore,) if NONCORE in solved else ()),
         *((map_of_ngrams,) if job.subwords.enabled else ()),

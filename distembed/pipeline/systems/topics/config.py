@@ -9,6 +9,7 @@ from pydantic import Field
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.factorization.nmf import NMF, SemanticNMF, Solver
+from distembed.factorization.nmf_consensus import Choose
 from distembed.factorization.nmf_starts import Init
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
@@ -109,7 +110,7 @@ class TopicsSection(Section):
     solver : "multiplicative" or "hals"
         The updates of `nmf`.
     n_starts : int
-        How many starts are made; the one of the smallest objective is kept.
+        How many starts are made; what is kept of them says `choose`.
     random_state : int
         The seed of the first start; each next start has the next number.
     """
@@ -118,6 +119,7 @@ class TopicsSection(Section):
     compare_with: tuple[Method, ...] = ()
     n_topics: int = Field(default=10, ge=1)
     n_starts: int = Field(default=5, ge=1)
+    choose: Choose = OPTION
     shift: float = OPTION
     semantic_weight: float = OPTION
     init: Init = OPTION
@@ -130,6 +132,11 @@ class TopicsSection(Section):
     def methods(self) -> tuple[Method, ...]:
         """Every method once, the job's own first."""
         return tuple(dict.fromkeys((self.method, *self.compare_with)))
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether what is kept of a method is the consensus of several starts."""
+        return self.choose == "consensus" and self.n_starts > 1
 
 
 class ReferenceSection(Section):
@@ -150,10 +157,14 @@ class CoherenceSection(ReferenceSection):
     Attributes
     ----------
     n_words : int
-        How many of the first words of a topic are judged.
+        How many of the first words of a topic are listed and judged.
+    frequency_weight : float
+        The words of a topic of `semantic_nmf` are listed by their weight times this power of the share of documents
+        that hold them. 0 lists them by weight alone, as the paper does, which puts rare words first.
     """
 
     n_words: int = Field(default=30, ge=2)
+    frequency_weight: float = Field(default=0.5, ge=0, le=1)
 
 
 class TopicsReportSection(ReportSection):

@@ -7,7 +7,7 @@ import numpy as np
 from distembed.display import plural
 from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, spread_rows
 from distembed.pipeline.systems.topics.config import TopicsJob
-from distembed.pipeline.systems.topics.report import best_result, document_names, heaviest_words, topic_name
+from distembed.pipeline.systems.topics.report import document_names, heaviest_words, kept_result, topic_name
 from distembed.pipeline.systems.topics.results import classes_of
 from distembed.storage.workspace import Workspace
 
@@ -17,7 +17,7 @@ WORDS_SHOWN = 12
 
 def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
     """Return the documents of a finished workspace that have a topic, evenly from first to last."""
-    result = best_result(job, workspace, job.topics.method)
+    result = kept_result(job, workspace, job.topics.method)
     filled = np.flatnonzero((result.labels >= 0) & (np.linalg.norm(result.documents, axis=1) > 0))
     rows = filled[spread_rows(filled.size, n_points)]
     topics = result.labels[rows].tolist()

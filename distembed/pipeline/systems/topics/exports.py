@@ -23,7 +23,7 @@ from distembed.pipeline.export.tables import (
     words_table,
 )
 from distembed.pipeline.systems.topics.config import TopicsJob
-from distembed.pipeline.systems.topics.results import best_labels, factor_names
+from distembed.pipeline.systems.topics.results import factor_names, kept_labels
 from distembed.storage.workspace import Workspace
 
 
@@ -32,7 +32,7 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
     factors = workspace.array(factor_names(job, job.topics.method)[1])
     norms = document_norms(job, workspace)
     shares = (topic_shares(block, norms).astype(np.float32) for block in rows_of_blocks(factors))
-    labels = best_labels(job, workspace, job.topics.method)
+    labels = kept_labels(workspace, job.topics.method)
     n_documents, n_topics = factors.shape
     return Table(
         with_topic(workspace.schema("documents")),
@@ -66,7 +66,7 @@ def beside_topics(batches: Iterable[pa.RecordBatch], labels: NDArray[np.int64]) 
 
 
 def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
-    """Return the top words of every topic of the job's own method, one row per word, the heaviest first."""
+    """Return the top words of every topic of the job's own method, one row per word, as they are listed."""
     own = [row for row in workspace.table("topics").to_pylist() if row["method"] == job.topics.method]
     rows = [{**row, "topic": number} for number, row in enumerate(own)]  # older workspaces count from 1 on
     factors = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)

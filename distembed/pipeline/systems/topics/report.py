@@ -17,20 +17,22 @@ from distembed.evaluation.documents import (
     summarize_scores,
 )
 from distembed.execution import compute
+from distembed.factorization.nmf_stored import loss_curves
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
-from distembed.pipeline.systems.topics.results import classes_of, factor_names, labels_of, losses_of
+from distembed.pipeline.systems.topics.results import (
+    classes_of,
+    factor_names,
+    kept_labels,
+    kept_row,
+    starts_of,
+)
+from distembed.pipeline.systems.topics.stability import NAMES, kept_name, stability_sentence, stability_table
 from distembed.pipeline.systems.topics.stages import stages
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
 
-NAMES: dict[Method, str] = {
-    "semantic_nmf": "Semantic-NMF",
-    "nmf": "NMF",
-    "orthogonal_nmf": "orthogonal NMF",
-    "spherical_kmeans": "spherical k-means",
-}
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
 NAME_WORDS = 3
@@ -42,10 +44,10 @@ BINS = np.linspace(0, 1, 41)
 
 
 class Result(NamedTuple):
-    """What the page shows of the best start of a method."""
+    """What the page shows of what is kept of a method."""
 
     method: Method
-    loss: NDArray[np.float64]
+    loss: NDArray[np.float64]  # of the start that is kept; of a consensus, of its start of the smallest loss
     labels: NDArray[np.int64]
     documents: NDArray[np.float32]  # document factors
     words: NDArray[np.float32]  # word factors
@@ -54,7 +56,7 @@ class Result(NamedTuple):
 
 def page(job: TopicsJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
-    results = [best_result(job, workspace, method) for method in job.topics.methods]
+    results = [kept_result(job, workspace, method) for method in job.topics.methods]
     summary = f"{_counts(workspace)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
@@ -82,32 +84,38 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         topics,
         scores,
         coherence,
+        stability_sentence(job, workspace),
         report.ways_on(workspace, where, table="documents", suffix="csv"),
     )
     return "\n\n".join(part for part in parts if part)
 
 
 def _score_line(method: Method, found: ScoreSummary) -> str:
-    mean, spread, best = found.mean, found.deviation, found.best
+    mean, spread, kept = found.mean, found.deviation, found.kept
     return (
         f"{NAMES[method]:<18} {found.n_starts} starts: "
         + "  ".join(
-            f"{name} {m:.3f} ± {s:.3f} (best {b:.3f})"
-            for name, m, s, b in zip(("NMI", "ARI", "accuracy", "purity"), mean, spread, best, strict=True)
+            f"{name} {m:.3f} ± {s:.3f} (kept {k:.3f})"
+            for name, m, s, k in zip(("NMI", "ARI", "accuracy", "purity"), mean, spread, kept, strict=True)
         )
     )  # fmt: skip
 
 
 def summaries(job: TopicsJob, workspace: Workspace) -> dict[Method, ScoreSummary]:
-    """Return mean, deviation and best start of the scores of each method; nothing where there are no classes."""
-    rows = workspace.table("scores").to_pylist()
-    found = {}
-    for method in job.topics.methods:
-        own = [row for row in rows if row["method"] == method]
-        scores = [ClusteringScores(*(row[name] for name in ClusteringScores._fields)) for row in own]
-        if scores:
-            found[method] = summarize_scores(scores, [row["loss"] for row in own])
-    return found
+    """Return the scores of the starts of each method and of what is kept; nothing where there are no classes."""
+    rows = {(row["method"], row["start"]): row for row in workspace.table("scores").to_pylist()}
+    if not rows:
+        return {}
+    scores = {
+        key: ClusteringScores(*(row[name] for name in ClusteringScores._fields)) for key, row in rows.items()
+    }
+    return {
+        method: summarize_scores(
+            [scores[method, row.start] for row in starts_of(workspace, method)],
+            scores[method, kept_row(workspace, method).start],
+        )
+        for method in job.topics.methods
+    }
 
 
 def mean_coherence(job: TopicsJob, workspace: Workspace) -> dict[Method, tuple[float, float]]:
@@ -126,13 +134,14 @@ def topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
     return [row for row in workspace.table("topics").to_pylist() if row["method"] == method]
 
 
-def best_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
-    """Return the best start of a method."""
-    losses = losses_of(workspace, method)
-    best = int(np.argmin([curve[-1] for curve in losses]))
+def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
+    """Return what is kept of the starts of a method."""
+    curves = {start: curve for (name, start), curve in loss_curves(workspace).items() if name == method}
+    number = kept_row(workspace, method).start
+    drawn = min(curves, key=lambda start: curves[start][-1]) if number is None else number
     words, documents = (compute(workspace.array(name)) for name in factor_names(job, method))
-    labels = labels_of(job, workspace, method)[best]
-    return Result(method, losses[best], labels, documents, words, topic_rows(workspace, method))
+    labels = kept_labels(workspace, method)
+    return Result(method, np.array(curves[drawn]), labels, documents, words, topic_rows(workspace, method))
 
 
 def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
@@ -170,6 +179,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         *_maps(job, workspace, own),
         _document_table(job, workspace, own),
         _score_table(job, workspace),
+        stability_table(job, workspace),
         _coherence_section(job, workspace),
         _loss_section(results),
         *_cosine_sections(job, workspace, results),
@@ -198,11 +208,17 @@ def _topic_table(job: TopicsJob, result: Result) -> report.Section:
         for row in result.topics
     ]
     caption = (
-        f"Words of the largest weight first; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
+        f"{_order_of_words(job, result.method)}; PMI (nats) and NPMI of the pairs of the top {job.coherence.n_words}, "
         f"from the counts of {job.coherence.workspace or 'the collection itself'}."
     )
     formats = {"PMI": _three, "NPMI": _three}
     return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
+
+
+def _order_of_words(job: TopicsJob, method: Method) -> str:
+    if method == "semantic_nmf" and job.coherence.frequency_weight:
+        return f"Words by weight times share of documents to the power of {job.coherence.frequency_weight:g}"
+    return "Words of the largest weight first"
 
 
 def _size_chart(result: Result, title: str) -> report.Section:
@@ -220,14 +236,12 @@ def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
     for method, found in summaries(job, workspace).items():
         spread = zip(ClusteringScores._fields, found.mean, found.deviation, strict=True)
         mean = {name: f"{value:.3f} ± {deviation:.3f}" for name, value, deviation in spread}
-        best = {name: f"{value:.3f}" for name, value in found.best._asdict().items()}
+        kept = {name: f"{value:.3f}" for name, value in found.kept._asdict().items()}
         rows += [
             {"method": NAMES[method], "start": f"mean of {found.n_starts}", **mean},
-            {"method": NAMES[method], "start": "of the smallest loss", **best},
+            {"method": NAMES[method], "start": kept_name(job, kept_row(workspace, method)), **kept},
         ]
-    caption = (
-        "Against the labels the documents came with; the start of the smallest loss is chosen without them."
-    )
+    caption = "Against the labels the documents came with; what is kept of the starts is chosen without them."
     return report.table("Agreement with labels", rows, caption=caption) if rows else None
 
 
@@ -328,7 +342,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
 
 def _loss_section(results: list[Result]) -> report.Section:
     return report.group(
-        "Convergence of the best start",
+        "Convergence",
         [
             report.objective_curve(result.loss, title=NAMES[result.method], ylabel="loss")
             for result in results

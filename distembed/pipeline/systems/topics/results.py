@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import compute
+from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 
@@ -16,24 +17,25 @@ def factor_names(job: TopicsJob, method: Method) -> tuple[str, str]:
     return f"{prefix}vectors", f"{prefix}document_factors"
 
 
-def labels_of(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[np.int64]:
-    """Return the topic of each document by each start of a method, (starts, documents)."""
-    first = job.topics.methods.index(method) * job.topics.n_starts
-    return np.asarray(compute(workspace.array("labels")[first : first + job.topics.n_starts]))
+def rows_of(workspace: Workspace, method: Method) -> dict[int, StartRow]:
+    """Return what is known of the starts of a method, and of their consensus, by their rows in the array of labels."""
+    return {place: row for place, row in enumerate(start_rows(workspace)) if row.method == method}
 
 
-def best_labels(job: TopicsJob, workspace: Workspace, method: Method) -> NDArray[np.int64]:
-    """Return the topic of each document by the start of the smallest loss of a method, (documents,)."""
-    best = int(np.argmin([curve[-1] for curve in losses_of(workspace, method)]))
-    first = job.topics.methods.index(method) * job.topics.n_starts
-    return np.asarray(compute(workspace.array("labels")[first + best]))
+def starts_of(workspace: Workspace, method: Method) -> list[StartRow]:
+    """Return what is known of the starts of a method, without their consensus."""
+    return [row for row in rows_of(workspace, method).values() if row.start is not None]
 
 
-def losses_of(workspace: Workspace, method: Method) -> list[NDArray[np.float64]]:
-    """Return the loss of each round of each start of a method."""
-    rows = [row for row in workspace.table("losses").to_pylist() if row["method"] == method]
-    n_starts = 1 + max(row["start"] for row in rows)
-    return [np.array([row["loss"] for row in rows if row["start"] == number]) for number in range(n_starts)]
+def kept_row(workspace: Workspace, method: Method) -> StartRow:
+    """Return what is known of what is kept of a method."""
+    return next(row for row in rows_of(workspace, method).values() if row.kept)
+
+
+def kept_labels(workspace: Workspace, method: Method) -> NDArray[np.int64]:
+    """Return the topic of each document by what is kept of a method, (documents,)."""
+    place = next(place for place, row in rows_of(workspace, method).items() if row.kept)
+    return np.asarray(compute(workspace.array("labels")[place]))
 
 
 def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:

@@ -181,8 +181,8 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 
 def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
-    """Return the section of coherence, and the number of the first topic, which older tables have as 1."""
-    return {**sections("coherence")(job), "first_topic": 0}
+    """Return the section of coherence, and what older tables have otherwise: topics from 1 on, p(word) of pairs."""
+    return {**sections("coherence")(job), "first_topic": 0, "probabilities": "words"}
 
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job

@@ -16,14 +16,19 @@ from scipy.sparse import csr_array, vstack
 
 from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
+from distembed.factorization.consensus_blocks import central_start, label_agreement, mean_agreement
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
+from distembed.factorization.nmf_stored import StartRow
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
+
+POOLED_BYTES = 16
+"""Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
 
 
 def _shifted_pmi(ctx: Context) -> Any:
@@ -49,25 +54,30 @@ def fitted(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
 
 
 def _fit(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
-    options, seed = ctx.job.topics, ctx.job.topics.random_state + number
-    if method == "spherical_kmeans":
-        return SphericalKMeans(options.n_topics, n_iter=options.n_iter, random_state=seed).fit(X)
     used = (X, M) if method == "semantic_nmf" else (X,)
     by_block = any(isinstance(matrix, da.Array) for matrix in used)
-    common = {
+    checkpoint = _named(ctx, f"{method}-{number:04d}") if by_block else persist
+    return _unfitted(ctx, method, number, checkpoint=checkpoint).fit(*used)
+
+
+def _unfitted(ctx: Context, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
+    """Return the estimator of a start of a method."""
+    options, seed = ctx.job.topics, ctx.job.topics.random_state + number
+    if method == "spherical_kmeans":
+        return SphericalKMeans(options.n_topics, n_iter=options.n_iter, random_state=seed)
+    common: dict[str, Any] = {
         "init": options.init,
         "n_iter": options.n_iter,
         "tol": options.tol,
         "random_state": seed,
-        "checkpoint": _named(ctx, f"{method}-{number:04d}") if by_block else persist,
+        "checkpoint": checkpoint,
     }
     if method == "semantic_nmf":
-        return SemanticNMF(options.n_topics, shift=1, semantic_weight=options.semantic_weight, **common).fit(
-            X, M
-        )
+        # M is shifted already
+        return SemanticNMF(options.n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
     if method == "nmf":
-        return NMF(options.n_topics, solver=options.solver, **common).fit(X)
-    return OrthogonalNMF(options.n_topics, **common).fit(X)
+        return NMF(options.n_topics, solver=options.solver, **common)
+    return OrthogonalNMF(options.n_topics, **common)
 
 
 def _named(ctx: Context, prefix: str) -> Checkpoint:
@@ -84,6 +94,7 @@ class Start(NamedTuple):
 
     labels: NDArray[np.int64]  # (documents,)
     loss: NDArray[np.float64]  # one value per round, the less the better
+    words: da.Array | None  # (words, topics) float32 in blocks of words, where a consensus is made of them
 
 
 def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
@@ -91,9 +102,18 @@ def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
     model = cache(partial(fitted, ctx, method, number, X, M))
     checkpoint = _named(ctx, f"{method}-{number:04d}")
     with _rounds_of_start(ctx, method, number):
+        words = None
+        if ctx.job.topics.has_consensus:
+            words = checkpoint("words", lambda: _word_blocks(ctx.job, words_of(model())))
         labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
         loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
-        return Start(compute(labels), compute(loss))
+        return Start(compute(labels), compute(loss), words)
+
+
+def _word_blocks(job: TopicsJob, words: NDArray[Any]) -> da.Array:
+    """Return word factors in blocks of words, of which those of all starts together are a block of memory."""
+    rows = max(1, job.resources.block_memory // (POOLED_BYTES * job.topics.n_topics * job.topics.n_starts))
+    return da.from_array(words.astype(np.float32), chunks=(rows, -1))
 
 
 @contextmanager
@@ -107,6 +127,12 @@ def _rounds_of_start(ctx: Context, method: Method, number: int) -> Iterator[None
         with counted_from(what, number * options.n_iter, n_rounds):
             yield
         show((number + 1) * options.n_iter, n_rounds)
+
+
+def words_of(model: Any) -> NDArray[Any]:
+    """Return the word factors of a model, (words, topics): of spherical k-means its centroids."""
+    is_kmeans = isinstance(model, SphericalKMeans)
+    return np.asarray(model.centroids_.T if is_kmeans else model.word_factors_)
 
 
 def loss_of(model: Any) -> NDArray[np.float64]:
@@ -125,6 +151,7 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     )
     rounds = job.topics.n_iter * job.topics.n_starts
     words = 8 * sizes.corpus.n_words * job.topics.n_topics
+    n_pooled = job.topics.n_topics * job.topics.n_starts if job.topics.has_consensus else 0
     small = terms <= block and pairs <= block
     held = terms + pairs if small else largest_block(job, sizes)
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
@@ -132,25 +159,43 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     return StagePlan(
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
-        words,
-        4 * held + 6 * words,  # as it is stored, joined, shifted, and what a round makes
+        words + 4 * sizes.corpus.n_words * n_pooled,
+        # as it is stored, joined, shifted, and what a round makes; topics of all starts in a block, and their cosines
+        4 * held + 6 * words + min(block, POOLED_BYTES * sizes.corpus.n_words * n_pooled) + 40 * n_pooled**2,
         graphs=rounds,
         exact={"document_terms", "association"} <= sizes.corpus.counted,
     )
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:
-    """Factorize from several starts by each method; keep every start's labels and the best one's factors."""
+    """Factorize from several starts by each method; keep every start's labels, and the factors of what is chosen."""
     job: TopicsJob = ctx.job
     n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
     X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
     M = _shifted_pmi(ctx) if "semantic_nmf" in job.topics.methods else None
     found: dict[Method, list[Start]] = {}
+    rows: list[StartRow] = []
+    labels: list[NDArray[np.int64]] = []
     for method in job.topics.methods:
         found[method] = [_start(ctx, method, number, X, M) for number in range(job.topics.n_starts)]
-        best = best_start(found[method])
         with _rounds_of_start(ctx, method, job.topics.n_starts):
-            _store_factors(ctx, method, fitted(ctx, method, best, X, M), X)
+            kept = _kept(ctx, method, found[method], X, M)
+            _store_factors(ctx, method, kept.model, X)
+        rows += kept.rows
+        labels += [*(start.labels for start in found[method]), *kept.further_labels]
+    _store_losses(ctx, found)
+    if job.topics.n_starts > 1:
+        ctx.stage.store_table("starts", pa.Table.from_pylist([row._asdict() for row in rows]))
+    ctx.stage.store(
+        "labels", da.from_array(np.stack(labels), chunks=(1, -1)), dims=("start", "document"), units="",
+        meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
+    )  # fmt: skip
+    own = next(place for place, row in enumerate(rows) if row.kept)
+    sizes = np.bincount(labels[own] + 1, minlength=job.topics.n_topics + 1)
+    return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
+
+
+def _store_losses(ctx: Context, found: dict[Method, list[Start]]) -> None:
     rows = [
         {"method": method, "start": number, "round": place + 1, "loss": value}
         for method, all_starts in found.items()
@@ -158,27 +203,56 @@ def run_topics(ctx: Context) -> dict[str, Any]:
         for place, value in enumerate(start.loss.tolist())
     ]
     ctx.stage.store_table("losses", pa.Table.from_pylist(rows))
-    labels = np.stack([start.labels for all_starts in found.values() for start in all_starts])
-    ctx.stage.store(
-        "labels", da.from_array(labels, chunks=(1, -1)), dims=("start", "document"), units="",
-        meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
-    )  # fmt: skip
-    sizes = np.bincount(labels[best_start(found[job.topics.method])] + 1, minlength=job.topics.n_topics + 1)
-    return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
 
 
-def best_start(starts: list[Start]) -> int:
-    """Return the number of the start of the smallest loss."""
-    return int(np.argmin([start.loss[-1] for start in starts]))
+class Kept(NamedTuple):
+    """What is kept of the starts of a method, and what is known of each of them."""
+
+    model: Any
+    rows: list[StartRow]
+    further_labels: list[NDArray[np.int64]]  # those of a consensus
+
+
+def _kept(ctx: Context, method: Method, starts: list[Start], X: Any, M: Any) -> Kept:
+    """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
+    losses = np.array([start.loss[-1] for start in starts])
+    agreement = label_agreement(np.stack([start.labels for start in starts]))
+    chosen: int | None = int(np.argmin(losses))
+    if ctx.job.topics.choose == "central":
+        chosen = central_start(agreement.nmi, losses)
+    elif ctx.job.topics.has_consensus:
+        chosen = None
+    means = zip(mean_agreement(agreement.nmi), mean_agreement(agreement.ari), strict=True)
+    rows = [
+        StartRow(method, number, float(losses[number]), float(nmi), float(ari), number == chosen)
+        for number, (nmi, ari) in enumerate(means)
+    ]
+    if chosen is not None:
+        return Kept(fitted(ctx, method, chosen, X, M), rows, [])
+    model = _consensus(ctx, method, starts, X, M)
+    labels = np.stack([model.labels_, *(start.labels for start in starts)])
+    to_all = label_agreement(labels)
+    nmi, ari = (float(mean_agreement(table)[0]) for table in to_all)
+    return Kept(
+        model, [*rows, StartRow(method, None, float(loss_of(model)[-1]), nmi, ari, True)], [model.labels_]
+    )
+
+
+def _consensus(ctx: Context, method: Method, starts: list[Start], X: Any, M: Any) -> Any:
+    """Return the consensus of the starts of a method."""
+    words = [start.words for start in starts if start.words is not None]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*hold no word")
+        model = _unfitted(ctx, method, 0, checkpoint=_named(ctx, method))
+        return model.fit_consensus(X, M, words) if method == "semantic_nmf" else model.fit_consensus(X, words)
 
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
     """Store word and document factors; those of spherical k-means are centroids and cosines with them."""
     is_kmeans = isinstance(model, SphericalKMeans)
-    words = model.centroids_.T if is_kmeans else model.word_factors_
     documents = model.transform(X) if is_kmeans else model.document_factors_
     word_name, document_name = factor_names(ctx.job, method)
-    _store_rows(ctx, word_name, words, ("word", "topic"), "Weight of each word in each topic.")
+    _store_rows(ctx, word_name, words_of(model), ("word", "topic"), "Weight of each word in each topic.")
     _store_rows(
         ctx, document_name, documents, ("document", "topic"), "Weight of each topic in each document."
     )

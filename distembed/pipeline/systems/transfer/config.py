@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.corpus.config import ParallelSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job, Section, section_of
 
@@ -100,6 +101,56 @@ class TransferTopicsSection(Section):
     random_state: int = Field(default=0, ge=0)
 
 
+class FeaturesSection(Section):
+    """`[features]`: values of some documents from a table, which are carried to the others in place of topics.
+
+    Attributes
+    ----------
+    path : str, optional
+        A table with a row per document of the first collection, its id and numbers: CSV, TSV, Parquet or npz, also
+        compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
+    second : str, optional
+        A table of the same columns for documents of the second collection whose values are known.
+    name_column : str, optional
+        The column of ids; by default the first.
+    columns : tuple of str
+        The columns that are taken; by default all of numbers.
+    drop : tuple of str
+        Columns that are left out.
+    delimiter : str
+        What separates the columns of a text file; "auto" finds it.
+    encoding : str
+        The encoding of a text file; "auto" finds it.
+    decimal : "auto", "." or ","
+        The decimal sign of numbers; "auto" finds it.
+    missing : str
+        What becomes of rows with some empty cells: the table is refused, they get the median of their column, or the
+        row, or the column, is left out.
+    duplicates : str
+        What becomes of an id that comes twice: the table is refused, the first row is taken, or the mean of its rows.
+    standardize : bool
+        Whether the columns count alike, each in units of its standard deviation, as do the errors in the report; the
+        results are in the units of the table.
+    """
+
+    path: InputPath | None = None
+    second: InputPath | None = None
+    name_column: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    delimiter: str = "auto"
+    encoding: str = "auto"
+    decimal: Literal["auto", ".", ","] = "auto"
+    missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
+    duplicates: Literal["refuse", "first", "mean"] = "refuse"
+    standardize: bool = True
+
+    def tables(self) -> dict[str, str]:
+        """Return the path of the table of each collection that has one."""
+        given = zip(SIDES, (self.path, self.second), strict=True)
+        return {side: path for side, path in given if path is not None}
+
+
 class PairsSection(Section):
     """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids.
 
@@ -165,33 +216,58 @@ class TransferEvaluationSection(Section):
 
 
 class TransferJob(Job):
-    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out."""
+    """A job of `system = "transfer"`: two collections and known pairs in, topics of the second one out.
+
+    Without a second collection, the features of some documents of the first are carried to its others.
+    """
 
     first: SideSection
-    second: SideSection
+    second: SideSection | None = None
     terms: TransferTermsSection = TransferTermsSection()
     representation: RepresentationSection = RepresentationSection()
     topics: TransferTopicsSection = TransferTopicsSection()
+    features: FeaturesSection = FeaturesSection()
     pairs: PairsSection = PairsSection()
     alignment: AlignmentSection = AlignmentSection()
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
 
     @model_validator(mode="after")
+    def _collections_have_features(self) -> Self:
+        if self.second is None and self.features.path is None:
+            raise ValueError(
+                "there is no second collection, and nothing to carry within the first: give second.paths, or "
+                "features.path, a table with the values of some documents"
+            )
+        if self.features.second is not None and (self.features.path is None or self.second is None):
+            missing = "second.paths" if self.second is None else "features.path"
+            raise ValueError(f"features.second needs {missing}: it is a table for the second collection")
+        return self
+
+    @model_validator(mode="after")
     def _representation_fits(self) -> Self:
-        missing = [name for name in ("first", "second") if getattr(self, name).vectors is None]
+        missing = [name for name in sides_of(self) if getattr(self, name).vectors is None]
         if self.representation.kind == "psdvec" and missing:
             raise ValueError(
                 f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
                 f"{missing[0]}.vectors, a workspace or a vector file"
             )
-        if self.representation.kind == "tf_idf" and self.alignment.propagate:
+        if self.representation.kind == "tf_idf" and self.alignment.propagate and self.second is not None:
             raise ValueError(
                 "alignment.propagate = true rotates one collection onto the other, and words of two languages "
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
             )
-        if self.evaluation.topic is not None and self.evaluation.topic >= self.topics.n_topics:
+        return self
+
+    @model_validator(mode="after")
+    def _topic_is_there(self) -> Self:
+        topic = self.evaluation.topic
+        if topic is not None and self.features.path is not None:
             raise ValueError(
-                f"evaluation.topic is {self.evaluation.topic}, but there are {self.topics.n_topics} topics: choose "
+                "evaluation.topic chooses documents by topic, and features.path takes the place of topics"
+            )
+        if topic is not None and topic >= self.topics.n_topics:
+            raise ValueError(
+                f"evaluation.topic is {topic}, but there are {self.topics.n_topics} topics: choose "
                 f"0 to {self.topics.n_topics - 1}"
             )
         return self

@@ -1,4 +1,4 @@
-"""The stage of topic transfer that puts both collections into one space and infers the topics of the second."""
+"""The stage of topic transfer that puts all documents into one space and infers the topics or features of some."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS
-from distembed.manifold.correspondences import shared_values
-from distembed.neighbors.graphs import joint_adjacency
-from distembed.pipeline.context import Context, stored_sparse
-from distembed.pipeline.corpus.collections import SIDES, ParallelSizes
+from distembed.neighbors.stored_graphs import joint_rows, row_sizes
+from distembed.pipeline.context import Context, stored_sparse, whole_sparse
+from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, sides_of
 from distembed.pipeline.plan import StagePlan
-from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
+from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
-from distembed.pipeline.systems.transfer.sizes import edge_bytes
+from distembed.pipeline.systems.transfer.features import has_topics, inferred_name, scale_of, values_to_fit
+from distembed.pipeline.systems.transfer.sizes import EDGE_BYTES, edge_bytes
 from distembed.storage.workspace import Workspace
 
 Floats = NDArray[np.float64]
@@ -57,41 +57,61 @@ def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:
 
 
 def run_embedding(ctx: Context) -> dict[str, Any]:
-    """Put both collections into one space and infer the topics of the second."""
-    workspace = ctx.workspace
-    links = stored_sparse(workspace, "links")
-    graphs = [stored_sparse(workspace, f"{side}_graph") for side in SIDES]
-    adjacency = joint_adjacency(graphs, {(0, 1): links}, weight=ctx.job.alignment.correspondence_weight)
-    model = embedding_of(ctx).fit_graph(
-        adjacency, *shared_values(in_memory(workspace.array("topics")), links)
-    )
-    n = links.shape[0]
+    """Put all documents into one space, and infer the topics or features of those without."""
+    job: TransferJob = ctx.job
+    workspace, sides = ctx.workspace, sides_of(job)
+    links = stored_sparse(workspace, "links") if len(sides) == 2 else None
+    model = embedding_of(ctx).fit_graph(_joint_graph(ctx), *values_to_fit(job, workspace, links))
+    n = workspace.array(f"{sides[0]}_graph").shape[0]
     dims = ("document", "component")
-    meaning = "Place of a document in the space of both collections."
-    for side, rows in zip(SIDES, (slice(0, n), slice(n, None)), strict=True):
+    meaning = "Place of a document in the space of all documents."
+    for side, rows in zip(sides, (slice(0, n), slice(n, None)), strict=False):
         store_memory(ctx, f"{side}_embedding", model.embedding_[rows].astype(np.float32), dims, meaning)
-    meaning = "Topics of a document are the mean topics plus its place times this."
-    store_memory(ctx, "regression", model.regression_, ("component", "topic"), meaning)
-    meaning = "Inferred share of a topic in a document of the second collection."
-    store_memory(ctx, "second_topics", model.features_[n:].astype(np.float32), ("document", "topic"), meaning)
+    _store_inferred(ctx, model, n)
     ctx.stage.store_table("objective", pa.table({"objective": model.objective_}))
-    ctx.stage.store_table("aligned", _aligned_table(workspace, links, model.features_[n:]))
+    if links is not None:
+        ctx.stage.store_table("aligned", _aligned_table(job, workspace, links, model.features_[n:]))
     return {"converged": model.converged_, "n_iter": model.n_iter_}
 
 
-def _aligned_table(workspace: Workspace, links: sp.csr_array, features: Floats) -> pa.Table:
-    """Return for each document of the second collection its likeliest counterpart and its largest topic."""
+def _joint_graph(ctx: Context) -> Any:
+    """Return the joint graph, in memory if a block may be so large, else in row blocks on disk that are read again."""
+    sides = sides_of(ctx.job)
+    graphs = [ctx.workspace.array(f"{side}_graph") for side in sides]
+    links = ctx.workspace.array("links") if len(sides) == 2 else None
+    weight = ctx.job.alignment.correspondence_weight
+    joint = ctx.stage.checkpoint("joint-graph", lambda: joint_rows(graphs, links, weight=weight))
+    stored = EDGE_BYTES * int(row_sizes(joint).sum())
+    return whole_sparse(joint) if stored <= ctx.job.resources.block_memory else joint
+
+
+def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, n_first: int) -> None:
+    """Store the inferred topics or features, and the regression behind them, in the units of the input."""
+    job: TransferJob = ctx.job
+    scale, what = scale_of(job, ctx.workspace), "topic" if has_topics(job) else "feature"
+    meaning = f"{what.capitalize()}s of a document are the mean ones plus its place times this."
+    store_memory(ctx, "regression", model.regression_ * scale, ("component", what), meaning)
+    inferred = {} if job.second is None else {inferred_name(job): model.features_[n_first:]}
+    if not has_topics(job):
+        inferred["inferred_features"] = model.features_[:n_first]
+    meaning = f"Inferred {'share of a topic' if what == 'topic' else 'feature'} of a document."
+    for name, values in inferred.items():
+        store_memory(ctx, name, (values * scale).astype(np.float32), ("document", what), meaning)
+
+
+def _aligned_table(job: TransferJob, workspace: Workspace, links: sp.csr_array, features: Floats) -> pa.Table:
+    """Return for each document of the second collection its likeliest counterpart, and its largest topic if any."""
     names = [workspace.table(f"{side}_documents")["id"].to_numpy(zero_copy_only=False) for side in SIDES]
     columns = sp.csc_array(links)
     best = np.asarray(columns.argmax(axis=0)).ravel()
     chance = np.asarray(columns.max(axis=0).toarray()).ravel()
     counterpart = [name if p > 0 else None for name, p in zip(names[0][best], chance, strict=True)]
+    largest = {"topic": features.argmax(axis=1), "share": features.max(axis=1)} if has_topics(job) else {}
     return pa.table(
         {
             "id": names[1].tolist(),
             "counterpart": pa.array(counterpart, pa.string()),
             "probability": chance,
-            "topic": features.argmax(axis=1),
-            "share": features.max(axis=1),
+            **largest,
         }
     )

@@ -22,6 +22,13 @@ from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
+from distembed.pipeline.systems.transfer.features import (
+    first_values,
+    has_topics,
+    inferred_name,
+    scale_of,
+    scores_name,
+)
 from distembed.pipeline.systems.transfer.graphs import matching_bytes, pair_search_tasks
 from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
@@ -56,7 +63,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
         ctx.progress("evaluation")(done + 1, len(cells))
     ctx.stage.store_table("scores", pa.Table.from_pylist(rows, SCORES_SCHEMA))
-    ctx.stage.store_table("topic_scores", _topic_scores(ctx.workspace))
+    ctx.stage.store_table(scores_name(ctx.job), _value_scores(ctx.job, ctx.workspace))
     return {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
 
 
@@ -74,8 +81,8 @@ SCORES_SCHEMA = pa.schema(
 def _two_sets(ctx: Context) -> TwoSets:
     first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
     graphs = [stored_sparse(ctx.workspace, f"{side}_graph") for side in SIDES]
-    topics = in_memory(ctx.workspace.array("topics")).astype(np.float64)
-    return TwoSets(first, second, (graphs[0], graphs[1]), topics)
+    values = first_values(ctx.job, ctx.workspace)
+    return TwoSets(first, second, (graphs[0], graphs[1]), values)
 
 
 def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[TwoSets, NDArray[np.int64]]:
@@ -140,6 +147,8 @@ def _draw_scores(
 
 def method_names(job: TransferJob) -> list[str]:
     """Return the methods that are compared, in the order of their tables."""
+    if job.second is None:
+        return ["mean", "ridge", "nearest", "embedding"]
     dense = job.representation.kind != "tf_idf"
     controls = ["ridge", "ridge_map", "procrustes", "procrustes_1"] if dense else []
     matching = ["matching", "matching_1", "embedding_given"] if job.alignment.propagate else []
@@ -147,20 +156,21 @@ def method_names(job: TransferJob) -> list[str]:
     return ["mean", *controls, "alignment", *printed, *matching, "embedding"]
 
 
-def _topic_scores(workspace: Workspace) -> pa.Table:
-    """Return how well each topic was inferred by the embedding itself, over the pairs not known."""
-    topics = in_memory(workspace.array("topics")).astype(np.float64)
-    table = workspace.table("pairs")
-    left = ~np.asarray(table["known"]) & ~np.isnan(topics[np.asarray(table["first"])]).any(axis=1)
-    schema = {"topic": pa.int64(), "rmse": pa.float64(), "correlation": pa.float64()}
-    if not left.any():
-        return pa.table({name: pa.array([], kind) for name, kind in schema.items()})
-    inferred = np.asarray(compute(workspace.array("second_topics")))[np.asarray(table["second"])[left]]
-    scores = score_transfer(inferred, topics[np.asarray(table["first"])[left]])
-    return pa.table(
-        {
-            "topic": np.arange(topics.shape[1]),
-            "rmse": scores.topic_rmse,
-            "correlation": scores.topic_correlation,
-        }
-    )
+def _value_scores(job: TransferJob, workspace: Workspace) -> pa.Table:
+    """Return how well each topic or feature was inferred by the embedding itself, over the pairs not known."""
+    table, known = workspace.table("pairs"), first_values(job, workspace)
+    left = ~np.asarray(table["known"]) & ~np.isnan(known[np.asarray(table["first"])]).any(axis=1)
+    inferred = np.asarray(compute(workspace.array(inferred_name(job)))) / scale_of(job, workspace)
+    rows = np.asarray(table["second"])[left]
+    return scores_by_column(job, inferred[rows], known[np.asarray(table["first"])[left]])
+
+
+def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Table:
+    """Return how well each topic or feature was inferred, without a row where there is nothing to judge."""
+    what = "topic" if has_topics(job) else "feature"
+    schema = pa.schema([(what, pa.int64()), ("rmse", pa.float64()), ("correlation", pa.float64())])
+    if not len(true):
+        return schema.empty_table()
+    scores = score_transfer(inferred, true)
+    columns = [np.arange(true.shape[1]), scores.topic_rmse, scores.topic_correlation]
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)

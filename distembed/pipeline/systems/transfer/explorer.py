@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.pipeline.corpus.collections import SIDES
+from distembed.pipeline.corpus.collections import sides_of
 from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, listed, spread_rows
 from distembed.pipeline.systems.transfer.config import TransferJob
-from distembed.pipeline.systems.transfer.report import stored, topic_names
+from distembed.pipeline.systems.transfer.features import group_names, has_topics
+from distembed.pipeline.systems.transfer.report import shown_values, stored
 from distembed.storage.workspace import Workspace
 
 NO_TOPIC = "no topic"
@@ -19,36 +20,37 @@ NO_TOPIC = "no topic"
 
 def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
     """Return the documents of both collections, evenly from first to last, with their likeliest counterparts."""
-    tables = [workspace.table(f"{side}_documents").to_pydict() for side in SIDES]
+    sides = sides_of(job)
+    tables = [workspace.table(f"{side}_documents").to_pydict() for side in sides]
     ids = [table["id"] for table in tables]
-    names = [*ids[0], *ids[1]]
-    vectors = np.concatenate([stored(workspace, f"{side}_embedding") for side in SIDES])
+    names = [name for one in ids for name in one]
+    vectors = np.concatenate([stored(workspace, f"{side}_embedding") for side in sides])
     used = np.flatnonzero(np.isfinite(vectors).all(axis=1) & (np.linalg.norm(vectors, axis=1) > 0))
     rows = used[spread_rows(used.size, n_points)]
-    shares = np.concatenate([stored(workspace, name) for name in ("topics", "second_topics")])
-    sides = np.repeat([f"{side} collection" for side in SIDES], [len(one) for one in ids])
+    values = np.concatenate(shown_values(job, workspace))
+    names_of_sides = np.repeat([f"{side} collection" for side in sides], [len(one) for one in ids])
     begins = [text for table in tables for text in table["excerpt"]]
-    pairs = _counterparts(workspace, ids)
+    by_side = [by_category("collection", names_of_sides[rows].tolist())] if len(sides) == 2 else []
+    pairs = [_counterparts(workspace, ids)] if len(sides) == 2 else []
     return Items(
         job.job.title,
         "document",
         [names[row] for row in rows.tolist()],
         vectors[rows],
         [
-            by_category("topic", _topics(workspace, shares[rows])),
-            by_category("collection", sides[rows].tolist()),
+            by_category("topic" if has_topics(job) else "feature", _groups(job, workspace, values[rows])),
+            *by_side,
         ],
         {"begins": [begins[row] or "" for row in rows.tolist()]},
-        [listed("likeliest counterpart, by probability", pairs, rows, longest=5)],
+        [listed("likeliest counterpart, by probability", found, rows, longest=5) for found in pairs],
     )
 
 
-def _topics(workspace: Workspace, shares: NDArray[Any]) -> list[str]:
-    """Return the topic of the largest share of each document."""
-    names = topic_names(workspace)
-    known = np.isfinite(shares).all(axis=1)
-    largest = np.where(known, np.nan_to_num(shares).argmax(axis=1), -1)
-    return [names[topic] if topic >= 0 else NO_TOPIC for topic in largest.tolist()]
+def _groups(job: TransferJob, workspace: Workspace, values: NDArray[Any]) -> list[str]:
+    """Return the topic of the largest share of each document, or the third that its first feature is in."""
+    known = np.isfinite(values).all(axis=1)
+    names = iter(group_names(job, workspace, values[known]))
+    return [next(names) if one else NO_TOPIC for one in known.tolist()]
 
 
 def _counterparts(workspace: Workspace, ids: list[list[str]]) -> sp.csr_array:

@@ -1,4 +1,4 @@
-"""The tables that a transfer job gives away: the documents of both collections, and the topics they share."""
+"""The tables that a transfer job gives away: the documents, and the topics they share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.pipeline.corpus.collections import SIDES
+from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.export.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks
+from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
+from distembed.pipeline.systems.transfer.features import has_topics, value_names
 from distembed.storage.workspace import Workspace
 
 TOPIC_ARRAYS = dict(zip(SIDES, ("topics", "second_topics"), strict=True))
@@ -31,8 +33,27 @@ DOCUMENT_COLUMNS = pa.schema(
 )
 
 
-def documents_table(job: TransferJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
-    """Return the documents of both collections with their topics; of the second also the likeliest counterpart."""
+FEATURE_COLUMNS = pa.schema(
+    [
+        ("collection", pa.string()),
+        ("id", pa.string()),
+        ("title", pa.string()),
+        ("label", pa.string()),
+        ("origin", pa.string()),
+        ("counterpart", pa.string()),
+        ("probability", pa.float64()),
+    ]
+)
+"""The columns before those of the features; the origin of values is "known" or "inferred"."""
+
+
+def documents_table(job: TransferJob, workspace: Workspace) -> Table:
+    """Return the documents with their topics or features; of a second collection also the likeliest counterpart."""
+    return _topic_table(workspace) if has_topics(job) else _feature_table(job, workspace)
+
+
+def _topic_table(workspace: Workspace) -> Table:
+    """Return the documents of both collections with their topics."""
     shapes = [workspace.array(name).shape for name in TOPIC_ARRAYS.values()]
     n_rows, n_topics = sum(n for n, _ in shapes), shapes[0][1]
     return Table(
@@ -58,6 +79,38 @@ def _documents(workspace: Workspace, side: str) -> Iterator[Piece]:
         first += n
 
 
+def _feature_table(job: TransferJob, workspace: Workspace) -> Table:
+    """Return all documents with their features, a column each: known ones as they came, the others inferred."""
+    names = value_names(job, workspace)
+    taken = set(FEATURE_COLUMNS.names)
+    titles = [f"feature {name}" if name in taken else name for name in names]
+    schema = pa.schema([*FEATURE_COLUMNS, *((title, pa.float64()) for title in titles)])
+    tables = {side: _feature_rows(job, workspace, side, schema) for side in sides_of(job)}
+    n_rows = sum(table.num_rows for table in tables.values())
+    pieces = (Piece(batch, None) for table in tables.values() for batch in table.to_batches())
+    return Table(
+        schema, None, n_rows, pieces, f"{plural(n_rows, 'document')} and {plural(len(names), 'feature')}"
+    )
+
+
+def _feature_rows(job: TransferJob, workspace: Workspace, side: str, schema: pa.Schema) -> pa.Table:
+    """Return the documents of a collection with their features."""
+    documents = workspace.table(f"{side}_documents")
+    values = in_memory(workspace.array("inferred_features" if side == "first" else "second_features"))
+    origin = np.full(len(values), "inferred", object)
+    name = "features" if side == "first" else "second_known_features"
+    if side in job.features.tables():
+        given = in_memory(workspace.array(name))
+        known = ~np.isnan(given).any(axis=1)
+        values, origin[known] = np.where(known[:, None], given, values), "known"
+    aligned = workspace.table("aligned") if side == "second" else None
+    named = [documents[name] for name in ("id", "title", "label")]
+    partners = _partners(aligned, 0, len(values))
+    sides = pa.array([side] * len(values))
+    columns = [sides, *named, pa.array(origin), *partners, *map(pa.array, values.astype(np.float64).T)]
+    return pa.table(columns, schema=schema)
+
+
 def _largest(shares: NDArray[np.float32]) -> pa.Array:
     """Return the topic of the largest share of each document, -1 where the shares are not known."""
     known: NDArray[np.bool_] = np.asarray(~np.isnan(shares).any(axis=1))
@@ -76,8 +129,16 @@ def _partners(aligned: pa.Table | None, first: int, n: int) -> tuple[pa.Array, p
     return found["counterpart"].combine_chunks(), probability.combine_chunks()
 
 
-def topics_table(job: TransferJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
-    """Return the top words of every topic of the first collection, one row per word, the heaviest first."""
+def topics_table(job: TransferJob, workspace: Workspace) -> Table:
+    """Return the top words of every topic of the first collection, one row per word, the heaviest first.
+
+    Raises
+    ------
+    ValueError
+        If features of a table were carried.
+    """
+    if not has_topics(job):
+        raise ValueError(f"{workspace.url} has no topics: features of {job.features.path} were carried")
     rows = workspace.table("topic_words").to_pylist()
     columns = {
         "topic": [row["topic"] for row in rows for _ in row["words"]],

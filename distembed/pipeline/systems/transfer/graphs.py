@@ -8,41 +8,45 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.manifold.correspondences import correspondence_matrix, propagate_correspondences
+from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.joint_graph import prefixed
+from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs
+from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.pipeline.plan import StagePlan
-from distembed.pipeline.systems.transfer.arrays import in_memory, store_memory
+from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.rows import rows_of
-from distembed.pipeline.systems.transfer.sizes import edge_bytes, n_row_blocks, row_bytes
+from distembed.pipeline.systems.transfer.sizes import (
+    STORED_BYTES,
+    VALUE_BYTES,
+    edge_bytes,
+    n_row_blocks,
+    row_bytes,
+)
 from distembed.storage.workspace import Workspace
 
-SEARCH_COPIES = 6
-"""Copies of the rows of both collections that the search for pairs holds in memory."""
-
-SEARCHES = 24
-"""Neighbor searches of one search for pairs: 8 rounds, for all pairs and with each half left out."""
-
-
-def _search_tasks(job: TransferJob, sizes: ParallelSizes) -> int:
-    grid = n_row_blocks(job, sizes)
-    return grid * grid + grid * -(-grid // MERGED_AT_ONCE)
+SEARCHES = 18
+"""Searches for candidates of one search for pairs: 8 rounds and the last, for all pairs and with one fold left out."""
+CANDIDATE_BYTES = 64
+"""Bytes of a candidate while the pairs of one search are compared: its list, and by the rows of both sets."""
+LINK_BYTES = 48
+"""Bytes of a link while the links are stored: held, with those that are added, and cut into blocks."""
 
 
 def pair_search_tasks(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the tasks of one search for further pairs."""
-    return SEARCHES * _search_tasks(job, sizes) if job.alignment.propagate else 0
+    """Return the tasks of one search for further pairs: a tile for each pair of row blocks, in both directions."""
+    grids = [n_row_blocks(job, n, VALUE_BYTES) for n in (sizes.n_first, sizes.n_second)]
+    tiles = 2 * grids[0] * grids[1] + sum(-(-grid // MERGED_AT_ONCE) for grid in grids)
+    return SEARCHES * tiles if job.alignment.propagate else 0
 
 
 def matching_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the memory of the stage of links."""
-    rows = 8 * sizes.n_documents * job.representation.n_components
-    searching = SEARCH_COPIES * rows + job.resources.block_memory
-    return searching if job.alignment.propagate else edge_bytes(job, sizes)
+    """Return the memory that a search for further pairs shares: the candidates of the documents, and the links."""
+    n_candidates = CANDIDATES * sizes.n_second if job.alignment.propagate else sizes.n_second
+    return (CANDIDATE_BYTES + LINK_BYTES) * n_candidates
 
 
 def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:  # noqa: ARG001
@@ -66,9 +70,10 @@ def run_pairs(ctx: Context) -> dict[str, Any]:
 
 def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the neighbors within each collection."""
-    edges, read = edge_bytes(job, sizes), 2 * n_row_blocks(job, sizes) * row_bytes(job, sizes)
-    task = job.resources.block_memory + 3 * edges
-    return StagePlan(_search_tasks(job, sizes), read, edges, task, exact=sizes.exact)
+    grids = [n_row_blocks(job, n, STORED_BYTES) for n in (sizes.n_first, sizes.n_second)]
+    tasks = sum(grid * grid + grid * -(-grid // MERGED_AT_ONCE) for grid in grids)
+    edges, read = edge_bytes(job, sizes), max(grids) * row_bytes(job, sizes)
+    return StagePlan(tasks, read, edges, job.resources.block_memory, 3 * edges, exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -83,7 +88,7 @@ def graph_parameters(job: TransferJob) -> dict[str, Any]:
 def run_graphs(ctx: Context) -> dict[str, Any]:
     """Join each document with its nearest in its own collection."""
     options, facts = ctx.job.alignment, {}
-    for side in SIDES:
+    for side in sides_of(ctx.job):
         graph = neighbor_affinity(
             rows_of(ctx.job, ctx.workspace, side),
             options.n_neighbors,
@@ -100,13 +105,24 @@ def run_graphs(ctx: Context) -> dict[str, Any]:
 
 def plan_links(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the search for further pairs."""
-    written, task = edge_bytes(job, sizes), matching_bytes(job, sizes)
-    return StagePlan(pair_search_tasks(job, sizes), row_bytes(job, sizes), written, task, exact=sizes.exact)
+    n, tasks = sizes.n_documents, pair_search_tasks(job, sizes)
+    written = LINK_BYTES // 4 * CANDIDATES * sizes.n_second
+    if not job.alignment.propagate:
+        return StagePlan(1, 20 * n, 20 * n, 0, matching_bytes(job, sizes), exact=sizes.exact)
+    grid = n_row_blocks(job, sizes.n_first, VALUE_BYTES)
+    lists = 2 * VALUE_BYTES * CANDIDATES * n * SEARCHES if grid > 1 else 0
+    read = SEARCHES * (grid + 1) * row_bytes(job, sizes) + lists
+    task, shared = job.resources.block_memory, matching_bytes(job, sizes)
+    return StagePlan(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
 
 
 def link_parameters(job: TransferJob) -> dict[str, Any]:
-    """Return whether further pairs are sought."""
-    return {"alignment": job.alignment.model_dump(mode="json", include={"propagate", "random_state"})}
+    """Return whether further pairs are sought, and the memory of a block, which lays the grid."""
+    options = {"propagate", "random_state"}
+    return {
+        "alignment": job.alignment.model_dump(mode="json", include=options),
+        "block_memory": job.resources.block_memory,
+    }
 
 
 def known_links(workspace: Workspace) -> sp.csr_array:
@@ -123,13 +139,14 @@ def run_links(ctx: Context) -> dict[str, Any]:
     """Find probable pairs beside the known ones."""
     links, facts = known_links(ctx.workspace), {}
     if ctx.job.alignment.propagate:
-        first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
+        first, second = (rows_of(ctx.job, ctx.workspace, side) for side in SIDES)
         found = propagate_correspondences(
             first,
             second,
             links,
             random_state=ctx.job.alignment.random_state,
             block_memory=ctx.job.resources.block_memory,
+            checkpoint=ctx.stage.checkpoint,
         )
         links = found.links
         facts = {"temperature": found.temperature, "lost_share": found.lost_share, "found": found.n_found}

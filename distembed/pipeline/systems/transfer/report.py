@@ -12,9 +12,17 @@ from sklearn.manifold import TSNE
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute, one_blas_thread
 from distembed.pipeline import report
-from distembed.pipeline.corpus.collections import SIDES
+from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.evaluation import method_names
+from distembed.pipeline.systems.transfer.features import (
+    group_names,
+    has_topics,
+    inferred_name,
+    known_name,
+    scores_name,
+    value_names,
+)
 from distembed.pipeline.systems.transfer.stages import stages
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
@@ -34,22 +42,62 @@ METHODS = {
 }
 """What the methods of `infer_by_each_method` are called."""
 
-CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
+WITHIN = {
+    "mean": "column mean",
+    "ridge": "ridge regression",
+    "nearest": "5 nearest known documents",
+    "embedding": "feature-preserving embedding",
+}
+"""What the methods of `infer_within` are called."""
+
+CURVES = ("embedding", "mean", "ridge", "nearest", "procrustes", "alignment", "matching_1", "embedding_given")
 """Methods that the figure of accuracy draws; the table has all."""
 
 MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1", "hits_10")
+
+
+def label_of(job: TransferJob, method: str) -> str:
+    """Return what a method is called in tables."""
+    if job.second is None:
+        return WITHIN[method]
+    return METHODS[method] if has_topics(job) else METHODS[method].replace("topics", "features")
+
+
+def _measured(job: TransferJob) -> str:
+    """Return what the error is of, and in which unit."""
+    if has_topics(job):
+        return "RMSE of topic shares"
+    return "RMSE in deviations" if job.features.standardize else "RMSE of features"
+
+
+def _whose(job: TransferJob) -> str:
+    """Return which documents are judged."""
+    if job.second is None:
+        return "Documents whose values were hidden"
+    return "Documents of the second collection whose pair was not known"
+
+
+def _known(job: TransferJob) -> str:
+    return "pairs" if job.second is not None else "documents"
+
+
+def _measures(job: TransferJob) -> list[str]:
+    """Return the measures of a job: only shares are on the simplex, and only two collections have counterparts."""
+    retrieval = {"mean_reciprocal_rank", "hits_1", "hits_10"} if job.second is None else set()
+    simplex = set() if has_topics(job) else {"hellinger"}
+    return [name for name in MEASURES if name not in retrieval | simplex]
 
 
 def page(job: TransferJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     done = workspace.stages()
     facts = {
-        "first documents": done["tokens"].facts["first_n_documents"],
-        "second documents": done["tokens"].facts["second_n_documents"],
-        "pairs known": done["pairs"].facts["n_known"],
-        "topics": job.topics.n_topics,
+        **{f"{side} documents": done["tokens"].facts[f"{side}_n_documents"] for side in sides_of(job)},
+        **({"pairs known": done["pairs"].facts["n_known"]} if "pairs" in done else {}),
+        "topics" if has_topics(job) else "features": len(value_names(job, workspace)),
     }
-    summary = f"{_counts(workspace)} {_convergence(job, workspace)} Content digest {workspace.digest()}."
+    said = filter(None, [_counts(job, workspace), _convergence(job, workspace), _better(job, workspace)])
+    summary = f"{' '.join(said)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -62,7 +110,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
     accuracy = "\n".join(filter(None, [_judged(job, workspace), accuracy_text(job, workspace)]))
-    parts = [_counts(workspace), _convergence(job, workspace), accuracy]
+    parts = [_counts(job, workspace), _convergence(job, workspace), accuracy, _better(job, workspace)]
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
@@ -81,16 +129,32 @@ def _judged(job: TransferJob, workspace: Workspace) -> str:
     )
 
 
+def _better(job: TransferJob, workspace: Workspace) -> str:
+    """Return which control of one collection is better than the embedding with the most known documents, if any is."""
+    rows = accuracy(job, workspace) if job.second is None else []
+    if not rows:
+        return ""
+    errors = {row["method"]: row["rmse"].mean for row in rows if row["known"] == rows[-1]["known"]}
+    best = min(errors, key=lambda name: errors[name])
+    ours = errors[label_of(job, "embedding")]
+    if errors[best] >= ours:
+        return ""
+    return (
+        f"warning: the {best} infers these features better than the embedding, {errors[best]:.3f} against {ours:.3f} "
+        f"with {rows[-1]['known']:,} known documents: the values that this job exports are those of the embedding."
+    )
+
+
 def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
     """Return the mean error of each method by the share of known pairs, as lines of text."""
     rows = accuracy(job, workspace)
     if not rows:
         return ""
     known = list(dict.fromkeys(row["known"] for row in rows))
-    head = f"{'RMSE of topic shares, known pairs':<34}" + "".join(f"{n:>9,}" for n in known)
+    head = f"{f'{_measured(job)}, known {_known(job)}':<34}" + "".join(f"{n:>9,}" for n in known)
     lines = [
-        f"{METHODS[method]:<34}"
-        + "".join(f"{row['rmse'].mean:>9.4f}" for row in rows if row["method"] == METHODS[method])
+        f"{label_of(job, method):<34}"
+        + "".join(f"{row['rmse'].mean:>9.4f}" for row in rows if row["method"] == label_of(job, method))
         for method in method_names(job)
     ]
     return "\n".join([head, *lines])
@@ -106,21 +170,29 @@ def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
             here = (known == n) & (method == name)
             values = {what: mean_interval(np.array(table[what])[here]) for what in MEASURES}
             share = float(np.array(table["share"])[here][0])
-            rows.append({"share": share, "known": n, "method": METHODS[name], **values})
+            rows.append({"share": share, "known": n, "method": label_of(job, name), **values})
     return rows
 
 
-def _counts(workspace: Workspace) -> str:
+def _counts(job: TransferJob, workspace: Workspace) -> str:
     facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
-    first, second = (facts["tokens"][f"{side}_n_documents"] for side in SIDES)
+    first = facts["tokens"]["first_n_documents"]
+    if job.second is None:
+        known = facts["features"]["first_n_known"]
+        return f"{first:,} documents; {known:,} had known values, {first - known:,} got theirs."
+    second, carried = facts["tokens"]["second_n_documents"], "topics"
+    if not has_topics(job):
+        first, carried = facts["features"]["first_n_known"], "known values"
+        second -= facts["features"].get("second_n_known", 0)
     return (
-        f"{first:,} documents with topics and {second:,} without; {facts['pairs']['n_known']:,} of "
+        f"{first:,} documents with {carried} and {second:,} without; {facts['pairs']['n_known']:,} of "
         f"{facts['pairs']['n_pairs']:,} pairs were known."
     )
 
 
 def _convergence(job: TransferJob, workspace: Workspace) -> str:
-    facts, links = workspace.stages()["embedding"].facts, workspace.stages()["links"].facts
+    done = workspace.stages()
+    facts, links = done["embedding"].facts, done["links"].facts if "links" in done else {}
     found = ""
     if "found" in links:
         found = (
@@ -140,16 +212,18 @@ def _ending(job: TransferJob, facts: Mapping[str, Any]) -> str:
 
 
 def _sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+    values = _topic_section if has_topics(job) else _feature_section
+    curves = {"objective": "Objective of the embedding"}
+    if has_topics(job):
+        curves["topic_objective"] = "Objective of the topics"
     return [
         *_accuracy_sections(job, workspace),
         *_maps(job, workspace),
-        _topic_section(workspace),
-        _pair_section(job, workspace),
-        report.objective_curve(
-            np.asarray(workspace.table("objective")["objective"]), title="Objective of the embedding"
-        ),
-        report.objective_curve(
-            np.asarray(workspace.table("topic_objective")["objective"]), title="Objective of the topics"
+        values(job, workspace),
+        *([] if job.second is None else [_pair_section(job, workspace)]),
+        *(
+            report.objective_curve(np.asarray(workspace.table(name)["objective"]), title=title)
+            for name, title in curves.items()
         ),
         report.stage_table(report.stage_rows(stages(job), workspace)),
         report.parameter_table(job.model_dump(mode="json")),
@@ -168,20 +242,22 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
             "known": row["known"],
             "share": row["share"],
             "method": row["method"],
-            **{what: row[what].mean for what in MEASURES},
+            **{what: row[what].mean for what in _measures(job)},
             "rmse, 95 %": (row["rmse"].low, row["rmse"].high),
         }
         for row in rows
     ]
     caption = (
-        f"{_judged(job, workspace)} Documents of the second collection whose pair was not known; means of "
-        f"{job.evaluation.n_seeds} draws of the known pairs. RMSE of topic shares; mean "
-        "correlation of a topic; mean Hellinger distance of shares; "
-        "rank of the true counterpart where a method has a common space."
+        f"{_judged(job, workspace)} {_whose(job)}; means of {job.evaluation.n_seeds} draws of the known "
+        f"{_known(job)}. {_measured(job)}; mean correlation of a column"
+        f"{'; mean Hellinger distance of shares' if has_topics(job) else ''}"
+        f"{'' if job.second is None else '; rank of the true counterpart where a method has a common space'}."
     )
     return [
         _curve(job, rows),
-        report.table("Accuracy at a glance", _glance(rows), caption="RMSE of topic shares by known pairs."),
+        report.table(
+            "Accuracy at a glance", _glance(rows), caption=f"{_measured(job)} by known {_known(job)}."
+        ),
         report.table("Accuracy by method", shown, caption=caption),
     ]
 
@@ -196,18 +272,18 @@ def _glance(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _curve(job: TransferJob, rows: Sequence[dict[str, Any]]) -> report.Section:
-    drawn = [METHODS[name] for name in CURVES if name in method_names(job)]
+    drawn = [label_of(job, name) for name in CURVES if name in method_names(job)]
     series = {name: _series(rows, name) for name in drawn}
-    known, _ = series[METHODS["embedding"]]
-    ends = [row["rmse"] for row in rows if row["method"] == METHODS["embedding"]]
+    known, _ = series[label_of(job, "embedding")]
+    ends = [row["rmse"] for row in rows if row["method"] == label_of(job, "embedding")]
     band = (known, np.array([end.low for end in ends]), np.array([end.high for end in ends]))
     return report.line_chart(
         series,
-        "Accuracy against the number of known pairs",
-        xlabel="known pairs",
-        ylabel="RMSE of topic shares",
+        f"Accuracy against the number of known {_known(job)}",
+        xlabel=f"known {_known(job)}",
+        ylabel=_measured(job),
         x_scale="log",
-        dashed=[METHODS["mean"]],
+        dashed=[label_of(job, "mean")],
         band=band,
         caption="Lower is better; the tint is the 95 % interval of the embedding.",
     )
@@ -222,24 +298,24 @@ def _series(rows: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[Any], ND
 
 
 def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
-    """Draw both collections in their common space: one layout, by topic and by collection."""
-    names, topics = topic_names(workspace), [stored(workspace, name) for name in ("topics", "second_topics")]
+    """Draw all documents in their common space: one layout, by topic or feature and by collection."""
     rows, places, tops, sides = [], [], [], []
-    for side, share in zip(SIDES, topics, strict=True):
+    for side, values in zip(sides_of(job), shown_values(job, workspace), strict=True):
         ids = workspace.table(f"{side}_documents")["id"].to_pylist()
         chosen = np.unique(np.linspace(0, len(ids) - 1, min(job.report.n_map_words, len(ids))).astype(int))
-        chosen = chosen[np.isfinite(share[chosen]).all(axis=1)]
+        chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
         rows += [ids[row] for row in chosen.tolist()]
         places.append(stored(workspace, f"{side}_embedding")[chosen])
-        tops += [names[topic] for topic in share[chosen].argmax(axis=1).tolist()]
+        tops += group_names(job, workspace, values[chosen])
         sides += [f"{side} collection"] * len(chosen)
     plane = _plane(np.concatenate(places))
+    what = "largest topic" if has_topics(job) else "the first feature"
+    titles = {f"Both collections in one space, by {what}": tops, "The same map by collection": sides}
+    if job.second is None:
+        titles = {f"All documents, by {what}": tops}
     return [
         report.word_map(rows, plane, title=title, max_words=len(rows), groups=groups, noun="document")
-        for title, groups in (
-            ("Both collections in one space, by largest topic", tops),
-            ("The same map by collection", sides),
-        )
+        for title, groups in titles.items()
     ]
 
 
@@ -260,13 +336,13 @@ def stored(workspace: Workspace, name: str) -> NDArray[Any]:
     return np.asarray(compute(workspace.array(name)))
 
 
-def topic_names(workspace: Workspace) -> list[str]:
-    """Return the number of each topic with its first words."""
-    words = workspace.table("topic_words")["words"].to_pylist()
-    return [f"{number} {' '.join(top[:2])}" for number, top in enumerate(words)]
+def shown_values(job: TransferJob, workspace: Workspace) -> list[NDArray[Any]]:
+    """Return the topics or features of the documents of each collection: known ones of the first, else inferred."""
+    inferred = stored(workspace, inferred_name(job))
+    return [inferred] if job.second is None else [stored(workspace, known_name(job)), inferred]
 
 
-def _topic_section(workspace: Workspace) -> report.Section:
+def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
     """Show each topic by its words, its share, and how well it was carried over."""
     words = workspace.table("topic_words").to_pydict()
     scores = {row["topic"]: row for row in workspace.table("topic_scores").to_pylist()}
@@ -284,9 +360,23 @@ def _topic_section(workspace: Workspace) -> report.Section:
         )
     caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
     title = "Topics of the first collection"
-    shares = dict(zip(topic_names(workspace), words["share"], strict=True))
+    shares = dict(zip(value_names(job, workspace), words["share"], strict=True))
     picture = report.bar_chart(shares, title, xlabel="mean share of a topic", show=report.three_decimals)
     return report.group(title, [picture, report.table(title, rows, caption=caption)])
+
+
+def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
+    """Show each feature of the table, and how well it was inferred."""
+    scores = {row["feature"]: row for row in workspace.table(scores_name(job)).to_pylist()}
+    rows = [
+        {**row, **{name: scores.get(number, {}).get(name) for name in ("rmse", "correlation")}}
+        for number, row in enumerate(workspace.table("feature_columns").to_pylist())
+    ]
+    caption = (
+        f"Mean, standard deviation and range of the known values; {_measured(job)} and correlation of the inferred "
+        f"ones. {_whose(job)}."
+    )
+    return report.table("Features", rows, caption=caption)
 
 
 def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
@@ -297,7 +387,7 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
     known = {second["id"][pair["second"]] for pair in pairs if pair["known"]}
     excerpts = dict(zip(first["id"], first["excerpt"], strict=True))
     begins = dict(zip(second["id"], second["excerpt"], strict=True))
-    names = topic_names(workspace)
+    names = value_names(job, workspace)
     aligned = workspace.table("aligned").to_pylist()
     left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
     chosen = np.unique(np.linspace(0, len(left) - 1, min(job.evaluation.n_aligned, len(left))).astype(int))
@@ -309,7 +399,7 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
             "which begins": excerpts[row["counterpart"]],
             "probability": row["probability"],
             "right": _verdict(truth.get(row["id"]), row["counterpart"]),
-            "topic": names[row["topic"]],
+            **({"topic": names[row["topic"]]} if has_topics(job) else {}),
         }
         for row in (left[i] for i in chosen.tolist())
     ]

@@ -12,7 +12,7 @@ from distembed.factorization.lsa import LSA
 from distembed.linalg.operators import sparse_times
 from distembed.manifold.joint_graph import prefixed
 from distembed.pipeline.context import Context, read_vectors, sections
-from distembed.pipeline.corpus.collections import SIDES, ParallelSizes
+from distembed.pipeline.corpus.collections import ParallelSizes, sides_of
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store
 from distembed.pipeline.systems.transfer.config import TransferJob
@@ -30,7 +30,10 @@ def plan_vectors(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
 
 def vector_parameters(job: TransferJob) -> dict[str, Any]:
     """Return the representation, and where word vectors are given."""
-    return {**sections("representation")(job), "vectors": [getattr(job, side).vectors for side in SIDES]}
+    return {
+        **sections("representation")(job),
+        "vectors": [getattr(job, side).vectors for side in sides_of(job)],
+    }
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -39,7 +42,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     makers = {"lsa": _lsa_rows, "psdvec": _mean_vectors}
     if kind not in makers:
         return {}
-    for side in SIDES:
+    for side in sides_of(ctx.job):
         rows = makers[kind](ctx, side)
         store(
             ctx,

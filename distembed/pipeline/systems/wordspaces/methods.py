@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
 from distembed.execution import Checkpoint, map_blocks
-from distembed.factorization.lsa import LSA
+from distembed.factorization.lsa import LSA, with_contexts
 from distembed.factorization.psdvec import PSDVec
 from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.csr import unit_rows
@@ -71,7 +71,9 @@ def _counts(ctx: Context, recipe: RecipeSection) -> da.Array:
 
 
 def _ppmi(ctx: Context, recipe: RecipeSection) -> da.Array:
-    return _chosen(ctx, recipe, ppmi(source_of(ctx, recipe), context_smoothing=recipe.context_smoothing))
+    source, smoothing = source_of(ctx, recipe), recipe.context_smoothing
+    made = ppmi(source, context_smoothing=smoothing, negative_samples=recipe.negative_samples)
+    return _chosen(ctx, recipe, made)
 
 
 def _tf_idf(ctx: Context, recipe: RecipeSection) -> da.Array:
@@ -91,6 +93,8 @@ def _lsa(ctx: Context, recipe: RecipeSection) -> da.Array:
         checkpoint=ctx.stage.checkpoint,
     )
     made: da.Array = model.fit_transform(source_of(ctx, recipe))
+    if recipe.add_contexts:
+        made = with_contexts(model, made)
     return made[:, recipe.n_dropped :]
 
 
@@ -113,11 +117,21 @@ def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
     return made
 
 
+def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source = source_of(ctx, recipe)
+    if source.shape[1] < recipe.n_components:
+        raise ValueError(
+            f"n_components is {recipe.n_components} but {recipe.of} has {source.shape[1]} components: choose fewer"
+        )
+    return source[:, : recipe.n_components]
+
+
 def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
     return neighborhood_graph(
         ctx.workspace.array(f"spaces/{recipe.graph_source}"),
         n_neighbors=recipe.n_neighbors,
+        threshold=recipe.threshold,
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
         block_memory=ctx.job.resources.block_memory,
@@ -125,12 +139,14 @@ def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) 
     )
 
 
+def graph_arrays(recipe: RecipeSection) -> dict[str, str]:
+    """Return the array that the graph of a recipe is stored as, under the name that its search has for it."""
+    name = "neighbors" if recipe.threshold is None else "threshold-graph"
+    return {name: f"neighbors/{recipe.neighbors_name}"}
+
+
 def _shared(ctx: Context, recipe: RecipeSection) -> Checkpoint:
-    names = {
-        "neighbors": f"neighbors/{recipe.neighbors_name}",
-        "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}",
-    }
-    return read_as(ctx, names)
+    return read_as(ctx, {**graph_arrays(recipe), "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"})
 
 
 def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
@@ -148,7 +164,10 @@ def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
         n_neighbors=recipe.n_neighbors,
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
+        solver=recipe.solver,
+        svd_components=recipe.svd_components,
         alpha=recipe.alpha,
+        constant_column=recipe.constant_column,
         random_state=recipe.random_state,
         block_memory=ctx.job.resources.block_memory,
         checkpoint=shared,
@@ -171,4 +190,5 @@ METHODS: dict[str, Callable[[Context, RecipeSection], da.Array]] = {
     "eigenmaps": _eigenmaps,
     "random_projection": _random_projection,
     "psdvec": _psdvec,
+    "first_components": _first_components,
 }

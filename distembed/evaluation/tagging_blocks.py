@@ -1,0 +1,193 @@
+r"""The linear-chain conditional random field (Lafferty, McCallum and Pereira 2001): likelihood, gradient, best tags.
+
+.. math:: \log p(y | x) = \sum_t (s_{t, y_t} + T_{y_{t-1}, y_t}) - \log Z,
+          \qquad S = X A + \sum_o W_o (E B_o)
+
+X (n, f) holds the features of the n words that are 0 or 1, W_o (n, v) which of the v distinct words stands at the
+place o of the window around each word, and E (v, d) their vectors. A, B_o and T are learned. E B_o is computed once per
+distinct word and not once per word of the text, so that vectors of hundreds of components cost less than X does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+Matrix = NDArray[np.float64]
+
+
+class TaggingInput(NamedTuple):
+    """What tags depend on.
+
+    Attributes
+    ----------
+    features : CSR array (n, f) of float64
+        The features of each word.
+    window : tuple of k CSR arrays (n, v) of float64
+        Which of v distinct words stands at each of k places around a word; none without vectors.
+    vectors : float64 array (v, d)
+        The vectors of the distinct words.
+    starts : int64 array (n_sentences + 1,)
+        The first word of each sentence, and n.
+    """
+
+    features: csr_array
+    window: tuple[csr_array, ...]
+    vectors: Matrix
+    starts: NDArray[np.int64]
+
+
+class Weights(NamedTuple):
+    """The weights: of the features (f, q), of the vectors in the window (k, d, q), of pairs of tags (q, q)."""
+
+    features: Matrix
+    vectors: Matrix
+    transitions: Matrix
+
+
+def zero_weights(given: TaggingInput, n_tags: int) -> Weights:
+    """Return the weights that every fit begins with."""
+    shapes = (
+        (given.features.shape[1], n_tags),
+        (len(given.window), given.vectors.shape[1], n_tags),
+        (n_tags, n_tags),
+    )
+    return Weights(*(np.zeros(shape) for shape in shapes))
+
+
+def flat(weights: Weights) -> NDArray[np.float64]:
+    """Return the weights as one vector."""
+    return np.concatenate([each.ravel() for each in weights])
+
+
+def shaped(values: NDArray[np.float64], like: Weights) -> Weights:
+    """Return one vector as weights of the shapes of others."""
+    parts = np.split(values, np.cumsum([each.size for each in like])[:-1])
+    return Weights(*(part.reshape(each.shape) for part, each in zip(parts, like, strict=True)))
+
+
+def tag_scores(given: TaggingInput, weights: Weights) -> Matrix:
+    """Return the score S of each tag for each word, (n, q)."""
+    scores = given.features @ weights.features
+    for place, of_place in zip(given.window, weights.vectors, strict=True):
+        scores += place @ (given.vectors @ of_place)
+    return np.ascontiguousarray(scores)
+
+
+def penalized_loss(
+    given: TaggingInput, tags: NDArray[np.int64], weights: Weights, strength: float
+) -> tuple[float, Weights]:
+    """Return the negative log-likelihood plus `strength` times the sum of squared weights, and its gradient.
+
+    Parameters
+    ----------
+    given : TaggingInput
+    tags : int64 array (n,)
+        The tag of each word, between 0 and q - 1.
+    weights : Weights
+    strength : float
+        The weight of the penalty.
+
+    Returns
+    -------
+    tuple of float and Weights
+    """
+    scores = tag_scores(given, weights)
+    log_z, expected, pairs = expectations(scores, weights.transitions, given.starts)
+    words = np.arange(len(tags))
+    follows = np.ones(len(tags), np.bool_)
+    follows[given.starts[:-1]] = False
+    before, after = tags[:-1][follows[1:]], tags[1:][follows[1:]]
+    loss = log_z - scores[words, tags].sum() - weights.transitions[before, after].sum()
+    expected[words, tags] -= 1
+    np.subtract.at(pairs, (before, after), 1)
+    gradient = _gradient(given, expected, pairs)
+    penalty = strength * sum(float((each**2).sum()) for each in weights)
+    sloped = (slope + 2 * strength * each for slope, each in zip(gradient, weights, strict=True))
+    return float(loss + penalty), Weights(*sloped)
+
+
+def _gradient(given: TaggingInput, residual: Matrix, pairs: Matrix) -> Weights:
+    """Return the gradient of the likelihood alone from expected less observed counts of tags and pairs of tags."""
+    n_components, n_tags = given.vectors.shape[1], len(pairs)
+    of_vectors = [given.vectors.T @ (place.T @ residual) for place in given.window]
+    shape = (len(given.window), n_components, n_tags)
+    return Weights(given.features.T @ residual, np.array(of_vectors).reshape(shape), pairs)
+
+
+def expectations(
+    scores: Matrix, transitions: Matrix, starts: NDArray[np.int64]
+) -> tuple[float, Matrix, Matrix]:
+    """Return log Z over all sentences, the probability of each tag at each word, and the expected pairs of tags.
+
+    Parameters
+    ----------
+    scores : float64 array (n, q)
+    transitions : float64 array (q, q)
+    starts : int64 array (n_sentences + 1,)
+
+    Returns
+    -------
+    tuple of float, float64 array (n, q) and float64 array (q, q)
+    """
+    tops = scores.max(axis=1)
+    likely = np.exp(scores - tops[:, None])
+    top = transitions.max()
+    steps = np.exp(transitions - top)
+    forward, backward, scales = _forward_backward(likely, steps, starts)
+    arrived = likely * backward / scales[:, None]
+    arrived[starts[:-1]] = 0  # the first word of a sentence follows none
+    pairs = steps * (forward[:-1].T @ arrived[1:])
+    n_steps = len(scores) - (len(starts) - 1)
+    log_z = float(np.log(scales).sum() + tops.sum() + n_steps * top)
+    return log_z, forward * backward, pairs
+
+
+@njit(cache=True, nogil=True)
+def _forward_backward(likely, steps, starts):  # type: ignore[no-untyped-def]
+    """Return forward and backward values, each word's scaled by a factor that is returned as well."""
+    n, q = likely.shape
+    forward, backward, scales = np.empty((n, q)), np.ones((n, q)), np.empty(n)
+    for s in range(len(starts) - 1):
+        for t in range(starts[s], starts[s + 1]):
+            total = 0.0
+            for y in range(q):
+                value = 1.0
+                if t > starts[s]:
+                    value = 0.0
+                    for before in range(q):
+                        value += forward[t - 1, before] * steps[before, y]
+                forward[t, y] = value * likely[t, y]
+                total += forward[t, y]
+            scales[t] = total
+            forward[t] /= total
+        for t in range(starts[s + 1] - 1, starts[s], -1):
+            for before in range(q):
+                value = 0.0
+                for y in range(q):
+                    value += steps[before, y] * likely[t, y] * backward[t, y]
+                backward[t - 1, before] = value / scales[t]
+    return forward, backward, scales
+
+
+@njit(cache=True, nogil=True)
+def best_tags(scores, transitions, starts):  # type: ignore[no-untyped-def]
+    """Return the most probable tags of each sentence, int64 (n,)."""
+    n, q = scores.shape
+    best, chosen = scores.copy(), np.zeros((n, q), np.int64)
+    tags = np.zeros(n, np.int64)
+    for s in range(len(starts) - 1):
+        for t in range(starts[s] + 1, starts[s + 1]):
+            for y in range(q):
+                reached = best[t - 1] + transitions[:, y]
+                chosen[t, y] = np.argmax(reached)
+                best[t, y] += reached[chosen[t, y]]
+        if starts[s + 1] > starts[s]:
+            tags[starts[s + 1] - 1] = np.argmax(best[starts[s + 1] - 1])
+        for t in range(starts[s + 1] - 1, starts[s], -1):
+            tags[t - 1] = chosen[t, tags[t]]
+    return tags

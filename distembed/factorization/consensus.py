@@ -1,0 +1,39 @@
+"""The word factors that several starts of a factorization have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dask.array as da
+import numpy as np
+
+from distembed.execution import compute
+from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.consensus_blocks import Floats, group_topics, mixed, mixing_of, topic_cosines
+from distembed.factorization.row_lifts import Array, each, total
+
+
+def consensus_words(starts: Sequence[Array]) -> Floats:
+    """Return the word factors that several starts have in common, (d, k) float64.
+
+    The topics of all starts, of unit length, are grouped into k by the cosines of their words, and each group has its
+    mean. Passes over the word factors, in blocks of words where they are Dask arrays: one for the cosines, one for
+    the means.
+
+    Parameters
+    ----------
+    starts : sequence of arrays (d, k)
+        The word factors of each start.
+    """
+    n_topics = starts[0].shape[1]
+    pooled = _side_by_side(starts)
+    gram = compute(total(blocks.gram, pooled, shape=(pooled.shape[1], pooled.shape[1])))
+    mixing = mixing_of(gram, group_topics(topic_cosines(gram), n_topics))
+    return np.asarray(compute(each(mixed, pooled, mixing, columns=n_topics)))
+
+
+def _side_by_side(starts: Sequence[Array]) -> Array:
+    single = [start.astype(np.float32) for start in starts]
+    if any(isinstance(start, da.Array) for start in single):
+        return da.concatenate(single, axis=1).rechunk({1: -1})
+    return np.concatenate(single, axis=1)

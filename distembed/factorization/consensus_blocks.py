@@ -1,0 +1,199 @@
+"""How alike the starts of a factorization are, and the topics that they have in common.
+
+Topics of several starts are compared by the cosines of their word factors. They are grouped by spherical k-means on
+these cosines alone, so that the factors themselves never have to be held together. Kotliar et al., eLife 8 (2019), and
+Alexandrov & Vesselinov (2014) group the topics of many starts in this way; here no topic is left out, and the topic of
+a group is its mean direction in place of its median (docs/papers/semantic_nmf.md has both).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+GROUPING_ROUNDS = 100
+"""Most rounds of k-means on the topics of all starts; on real collections it settles in fewer than ten."""
+
+
+class Agreement(NamedTuple):
+    """How far the labels of two starts agree, for every pair of starts.
+
+    Attributes
+    ----------
+    nmi, ari : float64 arrays (starts, starts)
+        Normalized mutual information and adjusted Rand index, 1 on the diagonal.
+    """
+
+    nmi: Floats
+    ari: Floats
+
+
+def label_agreement(labels: Ints) -> Agreement:
+    """Return how far the labels of several starts agree.
+
+    Equivalent: `sklearn.metrics.normalized_mutual_info_score` and `adjusted_rand_score` of every pair, over
+    the documents that have a label in both.
+
+    Parameters
+    ----------
+    labels : int64 array (starts, documents)
+        -1 for a document without a topic.
+    """
+    n_starts = len(labels)
+    nmi, ari = np.ones((n_starts, n_starts)), np.ones((n_starts, n_starts))
+    for one in range(n_starts):
+        for other in range(one):
+            table = _contingency(labels[one], labels[other])
+            nmi[one, other] = nmi[other, one] = _mutual_information(table)
+            ari[one, other] = ari[other, one] = _rand_index(table)
+    return Agreement(nmi, ari)
+
+
+def _contingency(one: Ints, other: Ints) -> Floats:
+    both = (one >= 0) & (other >= 0)
+    width = int(other.max(initial=0)) + 1
+    height = int(one.max(initial=0)) + 1
+    counts = np.bincount(one[both] * width + other[both], minlength=height * width)
+    return counts.reshape(height, width).astype(np.float64)
+
+
+def _entropy(counts: Floats) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _mutual_information(table: Floats) -> float:
+    """Return the mutual information over the mean of the two entropies; 1 where neither divides the documents."""
+    if not table.sum():
+        return 1.0
+    rows, columns = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
+    mean = (rows + columns) / 2
+    return 1.0 if mean == 0 else (rows + columns - _entropy(table.ravel())) / mean
+
+
+def _rand_index(table: Floats) -> float:
+    together, rows, columns = (
+        (counts * (counts - 1)).sum() / 2 for counts in (table, table.sum(axis=1), table.sum(axis=0))
+    )
+    every = table.sum() * (table.sum() - 1) / 2
+    chance = rows * columns / every if every else 0.0
+    possible = (rows + columns) / 2 - chance
+    return 1.0 if possible == 0 else float((together - chance) / possible)
+
+
+def mean_agreement(table: Floats) -> Floats:
+    """Return the mean agreement of each start with the others, (starts,); 1 for a start that is alone."""
+    n_starts = len(table)
+    return (table.sum(axis=1) - 1) / (n_starts - 1) if n_starts > 1 else np.ones(1)
+
+
+def central_start(nmi: Floats, losses: Floats) -> int:
+    """Return the start that is most like the others; among equals the one of the smallest loss."""
+    means = mean_agreement(nmi)
+    equal = means >= means.max() - 1e-9
+    return int(np.argmin(np.where(equal, losses, np.inf)))
+
+
+class TopicGroups(NamedTuple):
+    """The topics of several starts in groups of topics that are alike.
+
+    Attributes
+    ----------
+    labels : int64 array (topics of all starts,)
+    cosines : float64 array (topics of all starts, groups)
+        The cosine of each topic with the mean direction of each group.
+    """
+
+    labels: Ints
+    cosines: Floats
+
+
+def topic_cosines(gram: Floats) -> Floats:
+    """Return the cosines of topics from the products of their word factors, WᵀW; 0 for a topic without words."""
+    lengths = np.sqrt(np.diag(gram))
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return np.asarray(gram * scale * scale[:, np.newaxis])
+
+
+def group_topics(cosines: Floats, n_groups: int) -> TopicGroups:
+    """Group topics by spherical k-means on their cosines; every start in turn gives the first groups.
+
+    Parameters
+    ----------
+    cosines : float64 array (topics, topics)
+        The topics of a start stand together, `n_groups` of each.
+    n_groups : int
+    """
+    tries = (
+        _settled(cosines, cosines[:, first : first + n_groups]) for first in range(0, len(cosines), n_groups)
+    )
+    return max(tries, key=lambda found: round(float(found.cosines.max(axis=1).sum()), 9))
+
+
+def _settled(cosines: Floats, to_groups: Floats) -> TopicGroups:
+    labels = to_groups.argmax(axis=1)
+    for _ in range(GROUPING_ROUNDS):
+        to_groups = _cosines_with_means(cosines, labels, to_groups.shape[1])
+        moved = to_groups.argmax(axis=1)
+        if (moved == labels).all():
+            break
+        labels = moved
+    return TopicGroups(labels.astype(np.int64), to_groups)
+
+
+def _cosines_with_means(cosines: Floats, labels: Ints, n_groups: int) -> Floats:
+    """Return the cosine of each topic with the mean direction of each group; -1 with a group that is empty."""
+    members = np.eye(n_groups)[labels]
+    sums = cosines @ members
+    squares = np.einsum("tg,tg->g", members, sums)
+    found = np.divide(sums, np.sqrt(np.maximum(squares, 0)), out=np.full_like(sums, -1.0), where=squares > 0)
+    return np.asarray(found)
+
+
+def mixing_of(gram: Floats, groups: TopicGroups) -> Floats:
+    """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups).
+
+    Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group.
+    """
+    n_groups = groups.cosines.shape[1]
+    labels = groups.labels.copy()
+    own = groups.cosines[np.arange(len(labels)), labels]
+    for group in range(n_groups):
+        if not (labels == group).any():
+            stray = int(np.argmin(own))
+            labels[stray], own[stray] = group, np.inf
+    members = np.eye(n_groups)[labels] / np.bincount(labels, minlength=n_groups)
+    lengths = np.sqrt(np.diag(gram))[:, np.newaxis]
+    return np.divide(members, lengths, out=np.zeros_like(members), where=lengths > 0)
+
+
+def silhouettes(cosines: Floats, labels: Ints) -> Floats:
+    """Return the silhouette of each topic by the distance 1 - cosine (Rousseeuw 1987), (topics,).
+
+    Equivalent: `sklearn.metrics.silhouette_samples` with `metric="cosine"`; 0 for a topic alone in its group, and
+    throughout where there is one group.
+    """
+    members = np.eye(int(labels.max()) + 1)[labels]
+    sizes = members.sum(axis=0)
+    filled = sizes > 0
+    sums = (1 - cosines) @ members
+    rows = np.arange(len(labels))
+    own_size = sizes[labels]
+    inside = np.divide(sums[rows, labels], own_size - 1, out=np.zeros(len(labels)), where=own_size > 1)
+    means = np.divide(sums, sizes, out=np.full_like(sums, np.inf), where=filled)
+    means[rows, labels] = np.inf
+    outside = means.min(axis=1)
+    largest = np.maximum(inside, outside)
+    gap = np.where(np.isfinite(outside), outside, 0) - inside
+    known = (own_size > 1) & np.isfinite(outside) & (largest > 0)
+    return np.divide(gap, largest, out=np.zeros(len(labels)), where=known)
+
+
+def mixed(block: Any, mixing: Floats) -> Floats:
+    """Return the word factors of mean topics for a block of words."""
+    return np.asarray(block.astype(np.float64, copy=False) @ mixing)

@@ -1,0 +1,140 @@
+"""What several starts have in common: agreement of labels, groups of topics, and the consensus of word factors."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
+
+from distembed import NMF, SemanticNMF, SphericalKMeans
+from distembed.factorization import consensus_blocks as blocks
+from distembed.factorization.consensus import consensus_words
+
+
+@pytest.fixture(scope="module")
+def topics() -> np.ndarray:
+    """Return the word factors of three topics with words of their own, (60, 3)."""
+    random = np.random.default_rng(0)
+    return np.kron(np.eye(3), random.random((20, 1))) + 0.01 * random.random((60, 3))
+
+
+@pytest.fixture(scope="module")
+def starts(topics: np.ndarray) -> list[np.ndarray]:
+    """Return the topics as six starts would find them: in any order, of any length, with noise."""
+    random = np.random.default_rng(1)
+    return [
+        topics[:, random.permutation(3)] * random.uniform(0.5, 5, 3) + 0.02 * random.random((60, 3))
+        for _ in range(6)
+    ]
+
+
+@pytest.fixture(scope="module")
+def documents(topics: np.ndarray) -> csr_array:
+    random = np.random.default_rng(2)
+    members = np.eye(3)[random.integers(3, size=90)] + 0.05
+    return csr_array(random.poisson(3 * members @ topics.T).astype(np.float64))
+
+
+def cosines_of(words: np.ndarray) -> np.ndarray:
+    return blocks.topic_cosines(words.T @ words)
+
+
+def test_agreement_is_that_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(4, size=(3, 200))
+    labels[1] = (labels[0] + (random.random(200) < 0.2)) % 4
+    found = blocks.label_agreement(labels)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        pair = labels[one], labels[other]
+        assert found.nmi[one, other] == pytest.approx(normalized_mutual_info_score(*pair))
+        assert found.ari[one, other] == pytest.approx(adjusted_rand_score(*pair))
+        assert found.nmi[one, other] == found.nmi[other, one]
+    labels[:, :10] = -1  # documents without a word change nothing
+    without = blocks.label_agreement(labels[:, 10:])
+    np.testing.assert_array_equal(blocks.label_agreement(labels).nmi, without.nmi)
+
+
+def test_starts_that_divide_nothing_agree() -> None:
+    found = blocks.label_agreement(np.zeros((2, 5), np.int64))
+    assert (found.nmi == 1).all()
+    assert (found.ari == 1).all()
+
+
+def test_the_central_start_is_most_like_the_others() -> None:
+    nmi = np.array([[1, 0.2, 0.3], [0.2, 1, 0.9], [0.3, 0.9, 1]])
+    assert blocks.central_start(nmi, np.array([1.0, 2.0, 3.0])) == 2
+    assert blocks.central_start(np.ones((3, 3)), np.array([2.0, 1.0, 3.0])) == 1  # equals: the smallest loss
+    assert blocks.mean_agreement(np.ones((1, 1))).tolist() == [1]
+
+
+def test_silhouettes_are_those_of_scikit_learn(starts: list[np.ndarray]) -> None:
+    words = np.concatenate(starts, axis=1)
+    labels = np.arange(18) // 7  # not the true groups, so that there are negative ones
+    expected = silhouette_samples(words.T, labels, metric="cosine")
+    np.testing.assert_allclose(blocks.silhouettes(cosines_of(words), labels), expected, rtol=1e-6, atol=1e-9)
+    assert (blocks.silhouettes(cosines_of(words), np.zeros(18, np.int64)) == 0).all()
+
+
+def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], topics: np.ndarray) -> None:
+    words = np.concatenate(starts, axis=1)
+    truth = np.concatenate(
+        [(cosines_of(np.hstack([start, topics]))[:3, 3:]).argmax(axis=1) for start in starts]
+    )
+    found = blocks.group_topics(cosines_of(words), 3)
+    assert adjusted_rand_score(truth, found.labels) == 1
+    assert np.bincount(found.labels).tolist() == [6, 6, 6]
+
+
+def test_the_consensus_is_nearer_to_the_truth_than_the_starts(
+    starts: list[np.ndarray], topics: np.ndarray
+) -> None:
+    def likeness(words: np.ndarray) -> float:
+        return float(cosines_of(np.hstack([words, topics]))[:3, 3:].max(axis=0).mean())
+
+    found = consensus_words(starts)
+    assert likeness(found) > np.mean([likeness(start) for start in starts])
+    in_blocks = consensus_words([da.from_array(start, chunks=(17, 3)) for start in starts])
+    np.testing.assert_allclose(in_blocks, found, rtol=1e-6)
+
+
+def test_an_empty_group_takes_the_farthest_topic() -> None:
+    words = np.array([[1.0, 1, 1, 0.6], [0, 0, 0, 0.8]])
+    cosines = cosines_of(words)
+    groups = blocks.TopicGroups(np.zeros(4, np.int64), np.stack([cosines[0], -np.ones(4)], axis=1))
+    mixing = blocks.mixing_of(words.T @ words, groups)
+    np.testing.assert_allclose(words @ mixing, [[1, 0.6], [0, 0.8]])
+
+
+@pytest.mark.parametrize("choose", ["consensus", "central", "objective"])
+def test_several_starts_find_the_documents_topics(documents: csr_array, choose: str) -> None:
+    truth = documents.toarray().reshape(90, 3, 20).sum(axis=2).argmax(axis=1)
+    model = NMF(3, n_init=4, init="random", choose=choose, tol=0, n_iter=40).fit(documents)
+    filled = model.labels_ >= 0
+    assert adjusted_rand_score(truth[filled], model.labels_[filled]) > 0.9
+    assert model.objective_.size == (1 if choose == "consensus" else 40)
+
+
+def test_a_consensus_is_what_its_starts_give(documents: csr_array) -> None:
+    M = csr_array(np.log1p((documents.T @ documents).toarray()))
+    alone = [
+        SemanticNMF(3, n_init=number + 1, choose="objective", init="random", n_iter=5).fit(documents, M)
+        for number in (0,)
+    ]
+    same = SemanticNMF(3).fit_consensus(documents, M, [alone[0].word_factors_] * 3)
+    unit = alone[0].word_factors_ / np.linalg.norm(alone[0].word_factors_, axis=0)
+    np.testing.assert_allclose(np.sort(same.word_factors_), np.sort(unit), rtol=1e-5, atol=1e-9)
+    assert same.core_.shape == (3, 3)
+    lazy = SemanticNMF(3).fit_consensus(
+        da.from_array(documents.toarray(), chunks=(30, 60)), M, [alone[0].word_factors_] * 3
+    )
+    np.testing.assert_array_equal(lazy.labels_, same.labels_)
+    np.testing.assert_allclose(lazy.objective_, same.objective_)
+
+
+def test_centroids_have_a_consensus(documents: csr_array) -> None:
+    starts = [SphericalKMeans(3, random_state=seed).fit(documents).centroids_.T for seed in range(4)]
+    model = SphericalKMeans(3).fit_consensus(documents, starts)
+    np.testing.assert_allclose(np.linalg.norm(model.centroids_, axis=1), 1)
+    np.testing.assert_array_equal(model.labels_, model.predict(documents))
