@@ -89,7 +89,7 @@ def draw_figure_2(folder: Path, domain, target: Path) -> None:
         axis.set(title=title, xlabel="eigenvalue", ylabel="modulus")
         below = sizes[sizes < 1 - 1e-9]
         print(
-            f"{title}: {len(sizes) - len(below)} of {len(sizes)} eigenvalues are of modulus one, the next {below[0]:.4f}"
+            f"{title}: {len(sizes) - len(below)} of {len(sizes)} eigenvalues have modulus one, the next {below[0]:.4f}"
         )
     axes[2].semilogy(*model.history_.T)
     axes[2].set(title="(c) power iteration", xlabel="sweep", ylabel="share of the vectors that a sweep moved")
