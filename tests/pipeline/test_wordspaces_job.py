@@ -60,6 +60,7 @@ n_components = 3
 of = "vsm"
 method = "lpp"
 n_neighbors = 6
+sweep = [1, 3]
 [recipes.lpp_binary]
 of = "log_entropy"
 method = "lpp"
@@ -202,6 +203,17 @@ def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tu
     ("setting", "fault"),
     [
         ("recipes.lpp_eigen.svd_components=3", "svd_components, 4 \\(n_components\\) or more; it is 3"),
+        ("recipes.lpp.sweep=[3,1]", r"sweep is \[3, 1\]; give different numbers from 1 to 3"),
+        ("recipes.lpp.sweep=[4]", r"sweep is \[4\]; give different numbers"),
+        ("recipes.wc.sweep=[2]", "method 'ppmi' has no sweep"),
+        (
+            "recipes.lpp_3={of='vsm', method='counts'}",
+            "recipes.lpp_3 bears the name of a space of recipes.lpp.sweep",
+        ),
+        (
+            "recipes.few={of='random', method='first_components', n_components=2}",
+            "only those of lsa, lpp, eigenmaps",
+        ),
         ("recipes.lpp_eigen.constant_column=true", "constant_column belongs to the regression"),
         ("recipes.lpp.svd_components=9", 'svd_components belongs to solver = "eigen"'),
         ("recipes.lpp_eigen.affinity=local", "threshold joins words by their cosine"),
@@ -232,6 +244,21 @@ def test_a_baseline_of_counts_has_a_shift_an_exponent_and_contexts_added(job: Pa
     np.testing.assert_allclose(
         np.abs(workspace.array("spaces/svd").compute()), np.abs(expected), atol=2e-3 * np.abs(expected).max()
     )
+
+
+def test_a_sweep_makes_each_space_once_and_takes_its_first_components(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    largest = workspace.array("spaces/lpp").compute()
+    for k in (1, 3):
+        np.testing.assert_array_equal(workspace.array(f"spaces/lpp_{k}").compute(), largest[:, :k])
+        fewer = LocalityPreservingProjection(k, n_neighbors=6).fit_transform(
+            workspace.array("spaces/vsm").compute()
+        )
+        np.testing.assert_allclose(largest[:, :k], fewer, rtol=1e-3, atol=1e-5)
+    names = {name for name in workspace.stages() if "lpp" in name or "vsm_6" in name}
+    assert {"space_lpp_1", "space_lpp_3", "scores_lpp_1", "scores_lpp_3"} < names
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Scores by dimension: lpp" in page
 
 
 def test_columns_are_chosen(finished: tuple[Path, str]) -> None:
@@ -329,7 +356,8 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> Non
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "recipes.lpp.alpha=1.0")
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
-    assert ran == {"space_lpp", "scores_lpp", "report"}
+    lpp = {f"{stage}_{name}" for stage in ("space", "scores") for name in ("lpp", "lpp_1", "lpp_3")}
+    assert ran == {*lpp, "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
 
 

@@ -22,7 +22,16 @@ class HalSection(CountingSection):
 
 
 Method = Literal[
-    "counts", "ppmi", "tf_idf", "log_entropy", "lsa", "lpp", "eigenmaps", "random_projection", "psdvec"
+    "counts",
+    "ppmi",
+    "tf_idf",
+    "log_entropy",
+    "lsa",
+    "lpp",
+    "eigenmaps",
+    "random_projection",
+    "psdvec",
+    "first_components",
 ]
 
 
@@ -31,14 +40,15 @@ METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
     "ppmi": ("n_columns", "stop_words", "context_smoothing", "negative_samples"),
     "tf_idf": (),
     "log_entropy": (),
-    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state"),
+    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state", "sweep"),
     "lpp": (
         "n_components", "n_neighbors", "threshold", "affinity", "symmetry", "graph_of", "solver", "svd_components",
-        "alpha", "constant_column", "unit_rows", "random_state",
+        "alpha", "constant_column", "unit_rows", "random_state", "sweep",
     ),
-    "eigenmaps": ("n_components", "n_neighbors", "threshold", "affinity", "symmetry", "random_state"),
+    "eigenmaps": ("n_components", "n_neighbors", "threshold", "affinity", "symmetry", "random_state", "sweep"),
     "random_projection": ("n_components", "random_state"),
     "psdvec": ("n_components", "smoothing", "n_iter", "random_state"),
+    "first_components": ("n_components",),
 }  # fmt: skip
 """The options that each method of a recipe has."""
 
@@ -84,8 +94,8 @@ GRAPH_METHODS = ("lpp", "eigenmaps")
 """Methods that start from a graph of neighbors."""
 
 
-GRAPH_OPTIONS = ("n_neighbors", "threshold")
-"""Options that say which words the graph joins."""
+ORDERED_METHODS = ("lsa", "lpp", "eigenmaps")
+"""Methods whose first components are the space that the method makes of so many."""
 
 
 LATER_OPTIONS = ("threshold", "solver", "svd_components", "constant_column")
@@ -145,6 +155,9 @@ class RecipeSection(Section):
         The rounds of PSDVec.
     random_state : int
         The seed of the decomposition.
+    sweep : tuple of int
+        Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well,
+        as recipes NAME_50 and so on of the method "first_components".
     """
 
     of: str
@@ -171,6 +184,7 @@ class RecipeSection(Section):
     smoothing: float = Field(default=0.02, gt=0, lt=1)
     n_iter: int = Field(default=4, ge=1)
     random_state: int = Field(default=0, ge=0)
+    sweep: tuple[int, ...] = ()
 
     @model_validator(mode="after")
     def _method_has_the_options(self) -> Self:
@@ -180,6 +194,17 @@ class RecipeSection(Section):
                 continue  # the copy of a job in its workspace says every option
             raise ValueError(
                 f"method {self.method!r} has no {option}; it has {', '.join(known) or 'no options'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sweep_rises(self) -> Self:
+        if list(self.sweep) != sorted(set(self.sweep)) or not all(
+            0 < k < self.n_components for k in self.sweep
+        ):
+            raise ValueError(
+                f"sweep is {list(self.sweep)}; give different numbers from 1 to {self.n_components - 1}, below "
+                "n_components, the smallest first"
             )
         return self
 
@@ -232,7 +257,7 @@ class RecipeSection(Section):
         names = {"of", "method", *METHOD_OPTIONS[self.method], *others}
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
         unset = {name for name in LATER_OPTIONS if getattr(self, name) == defaults[name]}
-        return self.model_dump(mode="json", include=names - unset)
+        return self.model_dump(mode="json", include=names - unset - {"sweep"})
 
 
 class WordSpacesSection(Section):
@@ -287,13 +312,11 @@ class WordSpacesJob(CorpusJob):
     @model_validator(mode="before")
     @classmethod
     def _components_of_all(cls, tree: Any) -> Any:
-        """Give recipes without a number of components that of `[wordspaces]`."""
+        """Give recipes without a number of components that of `[wordspaces]`, and add those of their sweeps."""
         try:
-            default = tree["wordspaces"]["n_components"]
-            return {
-                **tree,
-                "recipes": {name: _with_components(r, default) for name, r in tree["recipes"].items()},
-            }
+            default = tree.get("wordspaces", {}).get("n_components")
+            recipes = {name: _with_components(recipe, default) for name, recipe in tree["recipes"].items()}
+            return {**tree, "recipes": _with_sweeps(recipes)}
         except (KeyError, TypeError, AttributeError):  # nothing to give, or a fault that the fields will name
             return tree
 
@@ -315,7 +338,13 @@ class WordSpacesJob(CorpusJob):
     @property
     def spaces(self) -> tuple[str, ...]:
         """Return the recipes whose spaces are scored."""
-        return self.wordspaces.spaces or tuple(self.recipes)
+        chosen = self.wordspaces.spaces or tuple(self.recipes)
+        swept = (each for name in chosen for each in (*self.swept(name), name))
+        return tuple(dict.fromkeys(swept))
+
+    def swept(self, name: str) -> tuple[str, ...]:
+        """Return the recipes of the sweep of one, that of the fewest components first."""
+        return tuple(f"{name}_{k}" for k in self.recipes[name].sweep)
 
     def title_of(self, name: str) -> str:
         """Return what a space is called in the tables."""
@@ -338,9 +367,26 @@ class WordSpacesJob(CorpusJob):
         order[name] = None
 
 
-def _with_components(recipe: dict[str, Any], default: int) -> dict[str, Any]:
+def _with_components(recipe: dict[str, Any], default: int | None) -> dict[str, Any]:
     reduces = "n_components" in METHOD_OPTIONS.get(recipe.get("method", ""), ())
-    return {"n_components": default, **recipe} if reduces else recipe
+    return {"n_components": default, **recipe} if reduces and default is not None else recipe
+
+
+def _with_sweeps(recipes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the recipes, each after those of its sweep."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, recipe in recipes.items():
+        title = recipe.get("title") or name
+        for k in recipe.get("sweep", ()):
+            made = {"of": name, "method": "first_components", "n_components": k, "title": f"{title}, {k}"}
+            there = recipes.get(f"{name}_{k}", made)
+            if any(there.get(key) != value for key, value in made.items()):
+                raise ValueError(
+                    f"recipes.{name}_{k} bears the name of a space of recipes.{name}.sweep; rename it"
+                )
+            found[f"{name}_{k}"] = made
+        found[name] = recipe
+    return found
 
 
 def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSection]) -> None:
@@ -364,6 +410,11 @@ def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSe
         raise ValueError(
             f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
             f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
+        )
+    if recipe.method == "first_components" and recipes[recipe.of].method not in ORDERED_METHODS:
+        raise ValueError(
+            f"recipes.{name} takes first components of {recipe.of!r}, which is {recipes[recipe.of].method!r}: only "
+            f"those of {', '.join(ORDERED_METHODS)} are in an order"
         )
     if recipe.graph_source in COUNTED and recipe.method in GRAPH_METHODS:
         raise ValueError(

@@ -117,6 +117,15 @@ def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
     return made
 
 
+def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source = source_of(ctx, recipe)
+    if source.shape[1] < recipe.n_components:
+        raise ValueError(
+            f"n_components is {recipe.n_components} but {recipe.of} has {source.shape[1]} components: choose fewer"
+        )
+    return source[:, : recipe.n_components]
+
+
 def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
     return neighborhood_graph(
@@ -181,4 +190,5 @@ METHODS: dict[str, Callable[[Context, RecipeSection], da.Array]] = {
     "eigenmaps": _eigenmaps,
     "random_projection": _random_projection,
     "psdvec": _psdvec,
+    "first_components": _first_components,
 }
