@@ -37,8 +37,9 @@ from numpy.typing import NDArray
 from distembed.corpus.delimited import read_delimited
 from distembed.corpus.documents import read_jsonl, read_parquet, read_text
 from distembed.corpus.mediawiki import read_mediawiki
+from distembed.corpus.scanning import Scanner
 from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress
-from distembed.corpus.tokenizer import Scanner, Tokenizer, scanner
+from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import replacing
 

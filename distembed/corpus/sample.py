@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, read_batches
+from distembed.corpus.scanning import Scanned
 from distembed.corpus.streams import Partition, Progress
-from distembed.corpus.tokenizer import Scanned, Tokenizer, scanner
+from distembed.corpus.tokenizer import Tokenizer, scanner
 
 SAMPLE_BYTES = 8 << 20
 """Bytes of text in a sample, 1.4 million words of English: half a second of plain text, two of a compressed dump."""

@@ -29,10 +29,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
-from typing import Literal, NamedTuple, Protocol, cast
+from itertools import islice
+from typing import Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus import blocks
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer
+from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_names
+from distembed.corpus.scanning import DictionarySlice, Scanned, Scanner
 from distembed.corpus.streams import Batch, not_utf8
 from distembed.options import PositiveInt
 
@@ -88,7 +91,11 @@ class Tokenizer:
         What a window never crosses. A sentence ends with its line, and with one of .!?… before white space and no
         lower-case letter, unless it stands after a single letter.
     min_border_tokens : int
-        Documents, lines or sentences with fewer tokens are left out, and counted as such.
+        Documents, lines or sentences with fewer tokens are left out, and counted as such. With border="document" this
+        is the least length of a document.
+    phrases_file : str, optional
+        A file of names of several words, one per line: wherever the words of one stand together, they are one token,
+        joined by underscores. Of several the longest counts.
     """
 
     pattern: str | Callable[[str], Iterable[str]] = "unicode"
@@ -98,6 +105,7 @@ class Tokenizer:
     border: Literal["document", "line", "sentence"] = "document"
     min_border_tokens: PositiveInt = 1
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    phrases_file: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         known = callable(self.pattern) or self.pattern in {"unicode", "ascii"}
@@ -127,52 +135,30 @@ class Tokenizer:
         return function
 
 
-class Scanned(NamedTuple):
-    """The ids of a batch (int32, -1 at borders), and the end of the ids and the tokens of each closed document."""
-
-    ids: NDArray[np.int32]
-    id_stops: NDArray[np.int64]
-    n_tokens: NDArray[np.int64]
-
-
-class DictionarySlice(NamedTuple):
-    """Consecutive words of a dictionary, in order of first appearance, with int64 counts of tokens and of documents."""
-
-    words: pa.Array
-    counts: NDArray[np.int64]
-    document_counts: NDArray[np.int64]
-
-
-class Scanner(Protocol):
-    """A scanner turns batches of text into ids and keeps the dictionary of its partition."""
-
-    def scan(self, batch: Batch) -> Scanned:
-        """Return the ids of the next batch."""
-        ...
-
-    @property
-    def n_words(self) -> int:
-        """Return the number of words in the dictionary."""
-        ...
-
-    def words(self) -> Iterator[DictionarySlice]:
-        """Yield the dictionary in slices of bounded size."""
-        ...
-
-    def forget(self) -> None:
-        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
-        ...
-
-    def skipped(self) -> tuple[int, int, int]:
-        """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
-        ...
-
-
 def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = "") -> Scanner:
     """Return a new scanner for one partition."""
-    if tokenizer.pattern in {"unicode", "ascii"}:
-        return WordScanner(tokenizer, url=url, errors=errors, section=section)
-    return CallableScanner(tokenizer, url=url, errors=errors, section=section)
+    kind = WordScanner if tokenizer.pattern in {"unicode", "ascii"} else CallableScanner
+    words = kind(tokenizer, url=url, errors=errors, section=section)
+    if tokenizer.phrases_file is None:
+        return words
+    return PhraseScanner(words, gazetteer_of(tokenizer))
+
+
+def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:
+    """Return the names of several words that a tokenizer joins, cut into words as it cuts text.
+
+    Raises
+    ------
+    CorpusError
+        If the file cannot be read, or has no name of several words.
+    """
+    path = tokenizer.phrases_file or ""
+    return _gazetteer(replace(tokenizer, border="document", min_border_tokens=1), path, read_names(path))
+
+
+@lru_cache(maxsize=4)
+def _gazetteer(tokenizer: Tokenizer, path: str, data: bytes) -> Gazetteer:
+    return gazetteer(data, scanner(replace(tokenizer, phrases_file=None), url=path), path=path)
 
 
 def normalizer(tokenizer: Tokenizer, errors: str) -> Callable[[Batch], Batch]:
@@ -275,12 +261,16 @@ class WordScanner:
         n_words = self.n_words
         for first in range(0, max(n_words, 1), 1 << 20):
             last = min(first + (1 << 20), n_words)
-            lengths = self.state.lengths[first:last].astype(np.int64)
-            units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
             stats = self.state.stats[first:last]
             yield DictionarySlice(
-                unpadded(units, lengths), np.ascontiguousarray(stats[:, 0]), np.ascontiguousarray(stats[:, 1])
+                self.texts(first, last), np.ascontiguousarray(stats[:, 0]), np.ascontiguousarray(stats[:, 1])
             )
+
+    def texts(self, first: int, last: int) -> pa.Array:
+        """Return some words of the dictionary by their ids."""
+        lengths = self.state.lengths[first:last].astype(np.int64)
+        units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
+        return unpadded(units, lengths)
 
     def skipped(self) -> tuple[int, int, int]:
         """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
@@ -341,7 +331,11 @@ class CallableScanner:
     def words(self) -> Iterator[DictionarySlice]:
         """Yield the dictionary, in one slice."""
         stats = np.array(self.stats, np.int64).reshape(-1, 3)
-        yield DictionarySlice(pa.array(list(self.index), pa.string()), stats[:, 0].copy(), stats[:, 1].copy())
+        yield DictionarySlice(self.texts(0, self.n_words), stats[:, 0].copy(), stats[:, 1].copy())
+
+    def texts(self, first: int, last: int) -> pa.Array:
+        """Return some words of the dictionary by their ids."""
+        return pa.array(list(islice(self.index, first, last)), pa.string())
 
     def skipped(self) -> tuple[int, int, int]:
         """Return the number of short segments left out; overlong tokens and invalid bytes do not occur here."""

@@ -18,6 +18,7 @@ the share of known words. Words are not composed from n-grams by either.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ def unreadable_words(encoder: TextEncoder) -> list[str]:
     """Return the words of an encoder that no text gives, because its tokenizer cuts or changes them."""
     words = encoder.vectors.words
     batch = batch_of(words)
-    tokens = known_tokens(batch, text_scanner(encoder.tokenizer_), encoder.vectors, keep_unknown=False)
+    rules = replace(encoder.tokenizer_, phrases_file=None)  # tokenizer.json joins no words
+    tokens = known_tokens(batch, text_scanner(rules), encoder.vectors, keep_unknown=False)
     starts = tokens.stops - tokens.n_tokens
     whole = tokens.n_tokens == 1
     whole[whole] = tokens.rows[starts[whole]] == np.flatnonzero(whole)

@@ -90,11 +90,16 @@ class TopicCoherence(NamedTuple):
 
 
 def topic_coherence(
-    topics: Sequence[Sequence[int]], counts: Any, totals: ArrayLike | None = None
+    topics: Sequence[Sequence[int]],
+    counts: Any,
+    totals: ArrayLike | None = None,
+    *,
+    word_counts: ArrayLike | None = None,
 ) -> TopicCoherence:
     """Return the coherence of topics: Newman, Karimi & Cavedon (2009) and Bouma (2009).
 
-    ``PMI(i, j) = log(c_ij c / (c_i c_j))``, ``NPMI = PMI / -log(c_ij / c)``, c the sum of the totals.
+    ``PMI(i, j) = log(p_ij / (p_i p_j))``, ``NPMI = PMI / -log p_ij``, ``p_ij = c_ij / c`` with c the sum of the totals.
+    p_i is the probability of a word: its share of the running words with `word_counts`, of the pairs without.
 
     Parameters
     ----------
@@ -105,6 +110,9 @@ def topic_coherence(
         A Dask array of csr_array row blocks is read once, only the blocks that hold a top word.
     totals : (words,), optional
         Row sums of the counts over the whole vocabulary; computed from `counts` if absent.
+    word_counts : (words,), optional
+        How often each word of the whole vocabulary occurs in the reference corpus; p_i is then as Newman, Karimi &
+        Cavedon have it, and Ailem, Salah & Nadif (2017).
 
     Returns
     -------
@@ -126,18 +134,22 @@ def topic_coherence(
     joint = _submatrix(counts, known)
     place = {int(word): position for position, word in enumerate(known)}
     places = [[place[word] for word in dict.fromkeys(topic) if word >= 0] for topic in topics]
-    rows = [_coherence(topic, joint, sums[known], sums.sum()) for topic in places]
+    occurrences = sums if word_counts is None else np.asarray(word_counts, dtype=np.float64)
+    if occurrences.shape != (n_words,):
+        raise ValueError(f"Word counts have shape {occurrences.shape}; give one for each of {n_words} words.")
+    shares = occurrences[known] / occurrences.sum()
+    rows = [_coherence(topic, joint / sums.sum(), shares) for topic in places]
     pmi, npmi, pairs, together = (np.array(column) for column in zip(*rows, strict=True))
     return TopicCoherence(pmi, npmi, pairs, together)
 
 
-def _coherence(words: list[int], joint: Floats, sums: Floats, total: float) -> tuple[float, float, int, int]:
-    pairs = np.array(list(combinations([word for word in words if sums[word] > 0], 2)), int).reshape(-1, 2)
+def _coherence(words: list[int], joint: Floats, shares: Floats) -> tuple[float, float, int, int]:
+    pairs = np.array(list(combinations([word for word in words if shares[word] > 0], 2)), int).reshape(-1, 2)
     a, b = pairs.T
-    count = joint[a, b]
-    met = count > 0
-    pmi = np.log(count[met] * total / (sums[a] * sums[b])[met])
-    surprise = -np.log(count[met] / total)
+    probability = joint[a, b]
+    met = probability > 0
+    pmi = np.log(probability[met] / (shares[a] * shares[b])[met])
+    surprise = -np.log(probability[met])
     normal = np.full(len(pairs), -1.0)
     normal[met] = np.divide(pmi, surprise, out=np.ones_like(pmi), where=surprise > 0)
     mean_pmi = float(pmi.mean()) if pmi.size else np.nan

@@ -39,7 +39,6 @@ from distembed.evaluation.scoring import (
 )
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import AntonymSet, AssociationSet, PrimingSet, RelationSet
-from distembed.vectors import WordVectors
 
 SSPACE = ", S-Space"
 """What the names of tasks and metrics by the rules of S-Space end in."""
@@ -241,9 +240,10 @@ def evaluate_antonyms(vectors: Space, antonyms: AntonymSet, policy: Policy) -> l
     The rank is one more than the number of words whose cosine is larger; the word itself is left out. S-Space counts
     the word itself as the one more, so that its ranks are the same wherever no two vectors have one direction.
     """
-    if isinstance(vectors, SparseSpace):
+    if isinstance(vectors, SparseSpace) and not vectors.is_whole:
         raise TypeError(
-            f"{antonyms.name} asks for ranks among all words, which need word vectors, not a sparse space"
+            f"{antonyms.name} asks for ranks among all words, and the sparse space holds some of them: give all "
+            "words, and is_whole=True"
         )
     rows = row_table(vectors, antonyms.pairs, policy).reshape(-1, 2)
     known, used = known_and_used(rows, policy)
@@ -254,7 +254,7 @@ def evaluate_antonyms(vectors: Space, antonyms: AntonymSet, policy: Policy) -> l
     return [mean_score(antonyms.name, ("antonyms", "2 / (rank + rank)"), points[used], counts, policy)]
 
 
-def _neighbor_ranks(vectors: WordVectors, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def _neighbor_ranks(vectors: Space, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rank of the second word of each pair (n, 2) among the neighbors of the first, from 1."""
     own, ranks = known_cosines(vectors, pairs), np.ones(len(pairs), dtype=np.int64)
     for start in range(0, len(vectors), WORDS_AT_ONCE):

@@ -30,6 +30,8 @@ class SparseSpace:
         n distinct words; row i belongs to word i.
     rows : csr_array (n, m)
         Kept as it is if its indices are sorted.
+    is_whole : bool
+        Whether these are all words of the space, so that ranks among them are ranks among all.
 
     Raises
     ------
@@ -37,8 +39,9 @@ class SparseSpace:
         If the lengths differ, a word occurs twice, or a value is NaN or infinite.
     """
 
-    def __init__(self, words: Iterable[str], rows: csr_array) -> None:
+    def __init__(self, words: Iterable[str], rows: csr_array, *, is_whole: bool = False) -> None:
         self.words = tuple(words)
+        self.is_whole = is_whole
         self.rows = rows if rows.has_sorted_indices else rows.sorted_indices()
         self._places = {word: place for place, word in enumerate(self.words)}
         if rows.shape[0] != len(self.words) or len(self._places) < len(self.words):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -100,13 +101,24 @@ def online_lda(
     return OnlineLDA(_shares(model, counts, random_state), model.state.sstats.T.copy(), likelihood)
 
 
+def check_gensim() -> None:
+    """Raise an error that says what to install where gensim is missing.
+
+    Raises
+    ------
+    ImportError
+        If gensim is not installed.
+    """
+    if find_spec("gensim") is None:
+        raise ImportError("online LDA needs gensim: pip install 'distembed[lda]'")
+
+
 def _model(n_topics: int, shape: tuple[int, int], random_state: int) -> Any:
     """Return an untrained model for so many documents and words."""
-    try:
-        from gensim.models import LdaModel  # noqa: PLC0415 - an extra
-        from gensim.utils import FakeDict  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError("online LDA needs gensim: pip install 'distembed[lda]'") from error
+    check_gensim()
+    from gensim.models import LdaModel  # noqa: PLC0415 - an extra
+    from gensim.utils import FakeDict  # noqa: PLC0415
+
     model = LdaModel(
         num_topics=n_topics, id2word=FakeDict(shape[1]), random_state=random_state, eval_every=None
     )

@@ -212,6 +212,27 @@ def topic_shares(Z: Floats, norms: Floats) -> Floats:
     return np.asarray(relative / np.where(sums > 0, sums, 1.0))
 
 
+def listed_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> NDArray[np.int64]:
+    """Return the words by which a topic is known, (k, n): the largest of ``W ∘ shares ** frequency_weight``, falling.
+
+    The word factors of Semantic-NMF follow M, and are large for rare words that occur together, as positive PMI is:
+    they are like the lift p(w | t) / p(w), and W times p(w) is like p(w | t). A power between 0 and 1 is a compromise
+    between the two, the relevance of Sievert & Shirley (2014).
+
+    Parameters
+    ----------
+    W : (d, k) array
+        The word factors.
+    shares : (d,) array
+        The share of the documents that hold each word.
+    n : int
+    frequency_weight : float
+        0: by the factors alone.
+    """
+    weights = W * shares[:, np.newaxis] ** frequency_weight if frequency_weight else W
+    return np.argsort(-weights, axis=0, kind="stable")[:n].T
+
+
 class WeightTerms(NamedTuple):
     """The weight of a topic in a document as a sum.
 

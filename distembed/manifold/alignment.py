@@ -42,10 +42,12 @@ from distembed.neighbors.graphs import (
     Normalization,
     Symmetry,
     components,
+    degrees_of,
     laplacian,
     row_is_used,
 )
 from distembed.neighbors.search import search_lists
+from distembed.neighbors.stored_graphs import RowBlocks
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.validation import checked_matrix, new_matrix, seed_of
 
@@ -370,7 +372,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
 
         Parameters
         ----------
-        adjacency : symmetric sparse (N × N)
+        adjacency : symmetric sparse (N × N), in memory or as a Dask array of CSR row blocks, which are then read
+            again for each product
         V : (N × f), unknown rows NaN
         confidence : (N,), c_i; default 1 for known rows. 0 makes a row unknown.
         sets : the rows behind the graph, needed by `transform` only
@@ -385,10 +388,12 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     def _learn(
         self, adjacency: Any, V: Any, confidence: Any, sets: tuple[Any, ...]
     ) -> FeaturePreservingEmbedding:
-        self.adjacency_, self.sets_ = sp.csr_array(adjacency), sets
+        self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
+        self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
         self.confidence_, target = self._prepared(V, confidence)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
+        smoother = RowBlocks.of(smoother) if isinstance(smoother, da.Array) else smoother
         problem = Problem(smoother, self.confidence_, target, self._unreached(), self)
         with one_blas_thread():
             found = alternate(problem)
@@ -445,7 +450,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             )
         rows = self._new_rows(X, data_set)
         begin = sum(self.sizes_[:data_set])
-        degrees = np.sqrt(np.maximum(np.asarray(self.adjacency_.sum(axis=1)).ravel(), np.finfo(float).tiny))
+        degrees = np.sqrt(np.maximum(degrees_of(self.adjacency_), np.finfo(float).tiny))
         scale = degrees if self.normalization == "symmetric" else np.ones_like(degrees)
         weights, indices = _nearness(
             rows, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, delayed, map_blocks, tell
@@ -46,13 +45,13 @@ class Options(Protocol):
     block_memory: int
     checkpoint: Checkpoint
     variance_: float
-    adjacency_: sp.csr_array
+    adjacency_: Any
 
 
 class Problem(NamedTuple):
     """The data that are the same in every round."""
 
-    laplacian: sp.csr_array
+    laplacian: Any
     confidence: Float64s
     target: Float64s
     unreached: NDArray[np.bool_]

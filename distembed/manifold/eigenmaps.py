@@ -18,7 +18,8 @@ from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread
 from distembed.linalg.eigen import filtered_eigenpairs, signed
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.manifold import eigenmaps_blocks as blocks
-from distembed.neighbors.graphs import Normalization, components, laplacian
+from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
+from distembed.neighbors.stored_graphs import RowBlocks, flipped_rows
 
 Float64s = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ DENSE_ROWS = 1000
 
 
 def smallest_eigenpairs(
-    adjacency: sp.csr_array,
+    adjacency: Any,
     k: int,
     *,
     normalization: Normalization = "symmetric",
@@ -43,7 +44,7 @@ def smallest_eigenpairs(
 
     Parameters
     ----------
-    adjacency : CSR (n × n), a symmetric affinity
+    adjacency : CSR (n × n), a symmetric affinity, in memory or as a Dask array of row blocks
     k : from 1 to n, less the connected parts where their constants are left out
     normalization : of the Laplacian, see `laplacian`
     constants : whether the vectors of eigenvalue 0 belong to the result
@@ -72,13 +73,19 @@ def smallest_eigenpairs(
 
 
 def _flipped(
-    adjacency: sp.csr_array, normalization: Normalization, labels: NDArray[np.int32]
+    adjacency: Any, normalization: Normalization, labels: NDArray[np.int32]
 ) -> blocks.FlippedLaplacian:
-    degrees = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    degrees = degrees_of(adjacency)
     # A vertex without an edge is a part of its own, whose constant has any length.
     roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))
     constants = roots if normalization == "symmetric" else np.ones_like(roots)
-    return blocks.flipped_laplacian(laplacian(adjacency, normalization=normalization), constants, labels)
+    matrix = laplacian(adjacency, normalization=normalization)
+    if not isinstance(matrix, da.Array):
+        return blocks.flipped_laplacian(matrix, constants, labels)
+    bound = blocks.largest_bound(RowBlocks.of(matrix).diagonal())
+    return blocks.FlippedLaplacian(
+        flipped_rows(matrix, bound), blocks.trivial_vectors(constants, labels), bound
+    )
 
 
 class Eigenmaps(NamedTuple):
@@ -166,6 +173,8 @@ def _nontrivial(
     if k == 0:
         return np.zeros(0), np.zeros((n, 0))
     if n <= max(DENSE_ROWS, 3 * k):
+        if isinstance(graph.matrix, da.Array):
+            graph = graph._replace(matrix=compute(graph.matrix.rechunk(-1)))
         values, vectors = np.linalg.eigh(blocks.deflated(graph))
         return np.maximum(graph.bound - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
     found = filtered_eigenpairs(
@@ -190,8 +199,9 @@ class _DeflatedGraph(NamedTuple):
 
     @classmethod
     def of(cls, graph: blocks.FlippedLaplacian) -> _DeflatedGraph:
-        """Cut a graph into row blocks."""
-        matrix = row_blocks(graph.matrix).persist()
+        """Cut a graph into row blocks; one that is stored in row blocks is read again for each product."""
+        is_stored = isinstance(graph.matrix, da.Array)
+        matrix = graph.matrix if is_stored else row_blocks(graph.matrix).persist()
         trivial = row_blocks(graph.trivial).rechunk((matrix.chunks[0], -1)).persist()
         transposed = row_blocks(sp.csr_array(graph.trivial.T)).persist()
         return cls(matrix, trivial, transposed, graph.bound)

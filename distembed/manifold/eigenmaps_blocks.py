@@ -10,7 +10,7 @@ B = b I - L, where b is at least the largest eigenvalue of L: what is smallest f
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,12 +26,12 @@ class FlippedLaplacian(NamedTuple):
 
     Attributes
     ----------
-    matrix : CSR (n × n), B
+    matrix : CSR (n × n), or a Dask array of its row blocks, B
     trivial : CSR (n × c), E, the part of most vertices first
     bound : b
     """
 
-    matrix: sp.csr_array
+    matrix: Any
     trivial: sp.csr_array
     bound: float
 
@@ -47,16 +47,24 @@ def flipped_laplacian(
     constants : (n,), a vector that L takes to zero, without a zero of its own
     labels : (n,), the connected part of each vertex, numbered from 0
     """
-    n_vertices = laplacian.shape[0]
-    bound = 2 * float(laplacian.diagonal().max(initial=0.0))  # Gershgorin: a row sums to zero
+    bound = largest_bound(laplacian.diagonal())
+    flipped = sp.csr_array(bound * sp.eye_array(laplacian.shape[0], format="csr") - laplacian)
+    return FlippedLaplacian(flipped, trivial_vectors(constants, labels), bound)
+
+
+def largest_bound(diagonal: Float64s) -> float:
+    """Return b, twice the largest cell (i, i) of L (Gershgorin: a row of L sums to zero)."""
+    return 2 * float(diagonal.max(initial=0.0))
+
+
+def trivial_vectors(constants: Float64s, labels: NDArray[np.int32]) -> sp.csr_array:
+    """Return E of vertices with these constants and parts, CSR (n × c)."""
+    n_vertices = len(labels)
     by_size = np.argsort(-np.bincount(labels), kind="stable")
     columns = np.argsort(by_size, kind="stable")[labels]
     values = constants / np.sqrt(np.bincount(columns, constants**2))[columns]
     shape = (n_vertices, len(by_size))
-    trivial = sp.csr_array((values, columns, np.arange(n_vertices + 1)), shape=shape)
-    return FlippedLaplacian(
-        sp.csr_array(bound * sp.eye_array(n_vertices, format="csr") - laplacian), trivial, bound
-    )
+    return sp.csr_array((values, columns, np.arange(n_vertices + 1)), shape=shape)
 
 
 def part_vectors(graph: FlippedLaplacian, constant: Float64s, k: int) -> Float64s:

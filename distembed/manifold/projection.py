@@ -29,7 +29,7 @@ from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.ridge import ridge_regression
+from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
@@ -73,6 +73,9 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         svd_components values.
     alpha : float
         Ridge of the regression.
+    constant_column : bool
+        Whether the regression has a column of ones beside X, as the authors' program has; its coefficients are
+        penalized like all others. Rows of zeros are then projected to `intercept_`, not to the zero vector.
     svd_components : int, optional
         Of "eigen": singular vectors of X kept. Default: all, which X must be small for.
     tol, max_iter : float, int
@@ -83,12 +86,15 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     block_memory : int
         Bytes of one task of the search for neighbors.
     checkpoint : Checkpoint
-        Keeps "neighbors" (of sparse X before it "neighbor-candidates") and "eigenmaps" (and the rounds
-        "basis-1", …, before it), so that a job resumes.
+        Keeps "neighbors" (of sparse X before it "neighbor-candidates") or the cosines of a "threshold-graph",
+        "eigenmaps" (and the rounds "basis-1", …, before it), and of "eigen" the passes for singular vectors, so
+        that a job resumes.
 
     Attributes
     ----------
     components_ : (n_components, n_features) float64
+    intercept_ : (n_components,) float64
+        The coefficients of the column of ones; zeros without one.
     eigenvalues_ : (n_components,) float64
         λ of L y = λ D y, rising, the constant left out; 0 for each connected component beyond the first.
     graph_ : csr_array (n, n)
@@ -115,6 +121,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         degree: int = 2,
         solver: Solver = "spectral_regression",
         alpha: float = 0.01,
+        constant_column: bool = False,
         svd_components: int | None = None,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -130,6 +137,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.degree = degree
         self.solver = solver
         self.alpha = alpha
+        self.constant_column = constant_column
         self.svd_components = svd_components
         self.tol = tol
         self.max_iter = max_iter
@@ -182,13 +190,18 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return X Wᵀ, (n × k), for rows of the same features; a Dask array for a Dask array."""
+        """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array."""
         rows = row_blocks(new_matrix(self, X, learned="components_"))
-        return like_input(sparse_times(rows, whole(self.components_.T)), X)
+        projected = sparse_times(rows, whole(self.components_.T))
+        return like_input(projected + self.intercept_ if self.constant_column else projected, X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
             raise ValueError(f"solver is {self.solver!r}; give 'spectral_regression' or 'eigen'")
+        if self.constant_column and self.solver == "eigen":
+            raise ValueError(
+                "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
+            )
         most = min(X.shape[0] - 1, X.shape[1])
         if not 1 <= self.n_components <= most:
             raise ValueError(
@@ -222,12 +235,17 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             random_state=seed_of(self.random_state),
             checkpoint=self.checkpoint,
         )
-        solution = ridge_regression(X, maps.vectors, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
+        rows = with_ones(X) if self.constant_column else X
+        solution = ridge_regression(
+            rows, maps.vectors, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter
+        )
         self.eigenvalues_ = maps.eigenvalues
         self.eigenmaps_: Float64s | None = maps.vectors
         self.eigen_residuals_: Float64s | None = maps.residuals
         self.n_graph_components_ = maps.n_graph_components
-        self.components_ = compute(solution.vectors).T
+        weights = compute(solution.vectors)
+        self.components_ = weights[: X.shape[1]].T
+        self.intercept_ = weights[-1] if self.constant_column else np.zeros(self.n_components)
         self.n_iter_, self.converged_, self.residuals_ = (
             solution.n_iter,
             solution.converged,
@@ -237,13 +255,14 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def _fit_eigen(self, X: Any) -> None:
         used = np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        span = _span(X[used], self.svd_components, seed_of(self.random_state))
+        span = _span(X[used], self.svd_components, seed_of(self.random_state), self.checkpoint)
         self.eigenvalues_, directions = blocks.locality_directions(span.left, graph, self.n_components)
         if directions.shape[1] < self.n_components:
             self._refuse_rank(span.left.shape[1], directions.shape[1])
         projection = span.right @ (directions / span.values[:, None])
         signs = np.where(((span.left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
+        self.intercept_ = np.zeros(self.n_components)
         self.n_graph_components_ = int(components(graph).max()) + 1
         self.n_iter_, self.converged_, self.residuals_ = 1, True, np.zeros(self.n_components)
 
@@ -326,7 +345,11 @@ def neighborhood_graph(
     if threshold is not None:
         if affinity == "local":
             raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
-        return _reweighted(_threshold_graph(X, threshold, block_memory), affinity, degree)
+
+        def make() -> da.Array:
+            return row_blocks(_threshold_graph(X, threshold, block_memory))
+
+        return _reweighted(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
     search = partial(
         neighbor_affinity, X, n_neighbors, symmetry=symmetry, block_memory=block_memory, checkpoint=checkpoint
     )
@@ -415,7 +438,7 @@ class _Span(NamedTuple):
     right: Float64s
 
 
-def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
+def _span(X: Any, n_directions: int | None, random_state: int, checkpoint: Checkpoint) -> _Span:
     if n_directions is None:
         if min(X.shape) > DENSE_SIDE:
             raise ValueError(
@@ -429,7 +452,12 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> _Span:
         left, values, right = np.linalg.svd(dense, full_matrices=False)
     else:
         found = largest_singular_triplets(
-            row_blocks(X), n_directions, dtype=np.float64, random_state=random_state, n_passes=SVD_PASSES
+            row_blocks(X),
+            n_directions,
+            dtype=np.float64,
+            random_state=random_state,
+            n_passes=SVD_PASSES,
+            checkpoint=checkpoint,
         )
         left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)

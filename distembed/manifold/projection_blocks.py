@@ -41,6 +41,14 @@ def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
     return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
 
 
+def with_ones(block: Any) -> Any:
+    """Return a block of rows, sparse or dense, with a column of ones after its columns."""
+    ones = np.ones((block.shape[0], 1), block.dtype)
+    if sp.issparse(block):
+        return sp.csr_array(sp.hstack([block, sp.csr_array(ones)], format="csr"))
+    return np.hstack([block, ones])
+
+
 def solve_ridge(products: Float64s, right: Float64s, alpha: float) -> Float64s:
     """Return (P + alpha I)^-1 B for P = XᵀX (m × m), which is overwritten."""
     products.flat[:: len(products) + 1] += alpha

@@ -77,6 +77,18 @@ def is_sparse(X: Any) -> bool:
     return bool(sp.issparse(X) or sp.issparse(getattr(X, "_meta", None)))
 
 
+def with_ones(X: Any) -> da.Array:
+    """Return X (n × m) with a column of ones after its columns, in row blocks, sparse where X is sparse."""
+    rows = row_blocks(X) if is_sparse(X) else dense_rows(X)
+    return map_blocks(
+        blocks.with_ones,
+        rows,
+        chunks=(rows.chunks[0], (rows.shape[1] + 1,)),
+        dtype=rows.dtype,
+        meta=rows._meta,
+    )
+
+
 def dense_rows(X: Any) -> da.Array:
     """Return a dense matrix in row blocks of float64."""
     if isinstance(X, da.Array):

@@ -1,7 +1,7 @@
 """Graphs of neighbors: from rows to an affinity, several affinities to one, an affinity to its Laplacian.
 
-A graph of n rows with k neighbors each has at most 2 n k edges: 12 bytes each, so it is held whole in memory
-as a CSR array, and only the search for the neighbors is done by blocks.
+A graph of n rows with k neighbors each has at most 2 n k edges of 12 bytes. It is a CSR array in memory, or a Dask
+array of CSR row blocks, which is read by passes (`stored_graphs`); the bits are the same.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scipy.sparse import csgraph
 
 from distembed.execution import Checkpoint, compute, map_blocks, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.neighbors import stored_graphs
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.search import nearest_neighbors
 
@@ -214,30 +215,42 @@ def _check_link(a: int, b: int, link: Any, sizes: list[int]) -> None:
         )
 
 
-def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmetric") -> sp.csr_array:
+def laplacian(adjacency: Any, *, normalization: Normalization = "symmetric") -> Any:
     """Return the Laplacian of a symmetric affinity, its diagonal of order one either way.
 
     - "symmetric": I - D^-½ W D^-½, zero rows for vertices without an edge;
     - "none": (D - W) / mean degree.
 
     tr(ZᵀLZ) is ½ Σ w_ij ‖z_i/√d_i - z_j/√d_j‖² or ½ Σ w_ij ‖z_i - z_j‖² / mean degree: the first makes
-    what it smooths grow with the root of a row's degree. scipy.sparse.csgraph.laplacian is the equivalent.
+    what it smooths grow with the root of a row's degree. scipy.sparse.csgraph.laplacian is the equivalent. Row
+    blocks stay row blocks.
 
     Raises
     ------
     ValueError
         If the normalization is unknown.
     """
-    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    if normalization not in {"symmetric", "none"}:
+        raise ValueError(f"normalization is {normalization!r}: choose 'symmetric' or 'none'")
+    if isinstance(adjacency, da.Array):
+        return stored_graphs.laplacian_rows(adjacency, normalization=normalization)
+    degrees = degrees_of(adjacency)
     if normalization == "none":
         mean = degrees.mean() or 1.0
         return sp.csr_array((sp.diags_array(degrees) - adjacency) / mean)
-    if normalization != "symmetric":
-        raise ValueError(f"normalization is {normalization!r}: choose 'symmetric' or 'none'")
     scale = sp.diags_array(np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0))
     return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - scale @ adjacency @ scale)
 
 
-def components(adjacency: sp.csr_array) -> NDArray[np.int32]:
+def degrees_of(adjacency: Any) -> Float64s:
+    """Return the sum of each row of a graph, (n,)."""
+    if isinstance(adjacency, da.Array):
+        return stored_graphs.degrees(adjacency)
+    return np.asarray(adjacency.sum(axis=1), np.float64).ravel()
+
+
+def components(adjacency: Any) -> NDArray[np.int32]:
     """Return the connected component of each vertex, (n,), numbered from 0."""
+    if isinstance(adjacency, da.Array):
+        return stored_graphs.parts(adjacency)
     return csgraph.connected_components(adjacency, directed=False)[1]

@@ -20,6 +20,7 @@ from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from distembed.corpus import Corpus, Partition, Tokenizer
+from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
@@ -109,6 +110,8 @@ def encoder_digest(encoder: TextEncoder) -> str:
     digest = new_digest(np.ascontiguousarray(encoder.rows_).tobytes())
     digest.update("\n".join(encoder.vectors.words).encode("utf-8", "surrogatepass"))
     digest.update(f"{encoder.tokenizer_}{encoder.unknown}".encode())
+    if encoder.tokenizer_.phrases_file is not None:
+        digest.update("\n".join(gazetteer_of(encoder.tokenizer_).words).encode())
     if encoder.unknown == "subwords" and encoder.vectors.subwords is not None:
         digest.update(encoder.vectors.subwords.vectors.tobytes())
     return digest.hexdigest()

@@ -24,39 +24,39 @@ from tests.references.alignment import alternate, grid_toy
 SMOOTH = {name: value for name, value in TOY.items() if name not in GRID}
 
 
-def toy_guesses(X, V, graph, numbers):
-    """Return what each method infers for the turned grid from some known pairs."""
+def toy_guesses(X, V, graph, numbers, weight):
+    """Return what each method infers for the turned grid from some known pairs, with links of a weight."""
     links = correspondence_matrix(pairs_of(numbers), 16, 16)
     found = propagate_correspondences(X, -X, links, metric="euclidean").links
 
     def embedded(pairs, **options):
-        joint = joint_adjacency([graph, graph], {(0, 1): pairs})
+        joint = joint_adjacency([graph, graph], {(0, 1): pairs}, weight=weight)
         return (
             FeaturePreservingEmbedding(2, **options).fit_graph(joint, *shared_values(V, pairs)).features_[16:]
         )
 
-    _, Z = alignment_eigenpairs(joint_adjacency([graph, graph], {(0, 1): links}), 2)
+    _, Z = alignment_eigenpairs(joint_adjacency([graph, graph], {(0, 1): links}, weight=weight), 2)
     nearest = np.argmin(((Z[16:, None] - Z[:16]) ** 2).sum(axis=2), axis=1)
     return {
         "mean": np.full_like(V, V.mean()),
         "alignment": V[nearest],
-        "paper, 30 rounds": as_printed(graph, V, links),
+        "paper, 30 rounds": as_printed(graph, V, links, weight),
         "embedding, pairs given": embedded(links, **SMOOTH),
         "embedding, pairs found": embedded(found, **SMOOTH),
     }
 
 
-def as_printed(graph, V, links):
+def as_printed(graph, V, links, weight):
     """Return what the paper's steps give after 30 rounds from a random start, by the oracle."""
     known = np.concatenate([np.ones(16, bool), links.toarray().any(axis=0)])
-    L = laplacian(joint_adjacency([graph, graph], {(0, 1): links})).toarray()
+    L = laplacian(joint_adjacency([graph, graph], {(0, 1): links}, weight=weight)).toarray()
     start = np.random.default_rng(links.indices[0]).uniform(-1, 1, (32, 2))
     Z, F = alternate(L, np.concatenate([V, V]), known, start, 30)
     return (Z @ F)[16:]
 
 
-def toy_row(n_known, n_seeds):
-    """Return the errors of each method over seeds of the paper's grid."""
+def toy_row(n_known, n_seeds, weight):
+    """Return the errors of each method over seeds of the paper's grid, with links of a weight."""
     X, V = grid_toy()
     graph = neighbor_affinity(
         X, GRID["n_neighbors"], affinity="gaussian", metric="euclidean", symmetry="mutual"
@@ -65,20 +65,22 @@ def toy_row(n_known, n_seeds):
     for seed in range(n_seeds):
         numbers = np.random.default_rng(seed).permutation(16)[:n_known]
         rest = np.setdiff1d(np.arange(16), numbers)
-        for name, guess in toy_guesses(X, V, graph, numbers).items():
+        for name, guess in toy_guesses(X, V, graph, numbers, weight).items():
             errors.setdefault(name, []).append(np.sqrt(np.mean((guess - V)[rest] ** 2)))
     return {name: mean_interval(values) for name, values in errors.items()}
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("n_seeds", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_toy_of_the_paper(n_seeds, tmp_path):
-    print(f"\nRMSE on the grid, mean ± half the 95 % interval of {n_seeds} seeds")
+@pytest.mark.parametrize(
+    ("n_seeds", "weight"), [(3, 1), *(pytest.param(100, mu, marks=pytest.mark.slow) for mu in (1, 10))]
+)
+def test_toy_of_the_paper(n_seeds, weight, tmp_path):
+    print(f"\nRMSE on the grid, links of weight {weight}, mean ± half the 95 % interval of {n_seeds} seeds")
     rows = {}
     with dask.config.set(scheduler="synchronous"):
         for n_known in (1, 2, 3, 4, 5, 7, 10, 15) if n_seeds > 3 else (1, 3):
-            rows[n_known] = toy_row(n_known, n_seeds)
+            rows[n_known] = toy_row(n_known, n_seeds, weight)
             cells = (
                 f"{name} {value.mean:.2f} ± {value.high - value.mean:.2f}"
                 for name, value in rows[n_known].items()

@@ -93,6 +93,19 @@ def test_coherence_by_hand_and_over_blocks(name):
     np.testing.assert_allclose(larger.pmi, expected[0] - np.log(3))
 
 
+def test_coherence_with_the_probabilities_of_words():
+    """By hand: p(word) from running words, p(pair) from windows, as Newman et al. (2009) have it."""
+    counts = counts_example().toarray()
+    words = np.arange(10.0, 20.0)
+    found = documents.topic_coherence([[3, 1, 9]], counts, word_counts=words)
+    pairs = [(a, b) for a, b in combinations([3, 1, 9], 2) if counts[a, b]]
+    joint = np.array([counts[pair] / counts.sum() for pair in pairs])
+    alone = np.array([words[a] * words[b] / words.sum() ** 2 for a, b in pairs])
+    assert found.pmi[0] == pytest.approx(np.log(joint / alone).mean())
+    with pytest.raises(ValueError, match=r"Word counts have shape \(3,\); give one for each of 10 words"):
+        documents.topic_coherence([[3, 1]], counts, word_counts=words[:3])
+
+
 def test_coherence_of_unknown_repeated_and_lonely_words():
     counts = counts_example().toarray()
     counts[7], counts[:, 7] = 0, 0

@@ -166,6 +166,8 @@ def test_antonyms_equal_the_oracle(vectors, table, monkeypatch, words_at_once):
     for some in (pairs, [("w0", nearest)]):
         (score,) = evaluate_sets(vectors, [AntonymSet("a", [*some, ("w1", "nobody")])])
         assert score.value == pytest.approx(plain.antonym_score(table, some), abs=1e-12)
+        sparse = SparseSpace(vectors.words, csr_array(vectors.vectors), is_whole=True)
+        assert evaluate_sets(sparse, [AntonymSet("a", [*some, ("w1", "nobody")])]) == [score]
         assert (score.metric, score.known, score.total) == ("2 / (rank + rank)", len(some), len(some) + 1)
     counted = evaluate_sets(vectors, [AntonymSet("a", [*pairs, ("w1", "nobody")])], ALL)[0].value
     assert counted == pytest.approx(plain.antonym_score(table, pairs) * 30 / 31)
@@ -175,7 +177,7 @@ def test_antonyms_of_one_direction_are_nearest():
     vectors = WordVectors("abcd", [[1, 0], [2, 0], [0, 1], [3, 0]])
     (score,) = evaluate_sets(vectors, [AntonymSet("a", [("a", "b"), ("b", "d")])])
     assert score.value == 1.0
-    with pytest.raises(TypeError, match="a asks for ranks among all words, which need word vectors"):
+    with pytest.raises(TypeError, match="a asks for ranks among all words, and the sparse"):
         evaluate_sets(SparseSpace("abcd", csr_array(np.eye(4))), [AntonymSet("a", [("a", "b")])])
 
 

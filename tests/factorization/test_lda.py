@@ -92,3 +92,11 @@ def test_a_stored_pass_is_not_made_again(planted: tuple[sp.csr_array, Any]) -> N
 def test_too_few_documents_are_refused(planted: tuple[sp.csr_array, Any]) -> None:
     with pytest.raises(ValueError, match="there are 5 documents: choose n_topics of at most 5"):
         online_lda(blocks(planted[0][:5], 5), 6)
+
+
+def test_a_missing_package_is_named(
+    planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lda, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"pip install 'distembed\[lda\]'"):
+        online_lda(blocks(planted[0], 90), N_TOPICS)

@@ -8,9 +8,10 @@ import scipy.sparse as sp
 
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
 from distembed.manifold.alignment import FeaturePreservingEmbedding
-from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
 from distembed.manifold.linear_maps import control_features
-from distembed.neighbors.graphs import neighbor_affinity
+from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
+from tests.references import alignment as reference
 
 
 def two_sets(n=80):
@@ -62,3 +63,39 @@ def test_sparse_rows_and_unknown_features_leave_the_graph_methods():
     )
     assert list(found) == ["mean", "alignment", "embedding"]
     assert all(np.isfinite(inference.features).all() for inference in found.values())
+
+
+def test_the_printed_algorithm_is_that_of_the_oracle():
+    sets, links = two_sets(40), known(40, 10)
+    model = FeaturePreservingEmbedding(3, regularization=0.1, random_state=4)
+    found = infer_by_each_method(sets, links, model, printed_rounds=4, alignment_components=10)
+    L = laplacian(joint_adjacency(sets.graphs, {(0, 1): links})).toarray()
+    start = np.random.default_rng(4).uniform(-1, 1, (80, 3))
+    is_known = np.arange(80) < 50
+    Z, F = reference.alternate(L, np.tile(sets.features, (2, 1)), is_known, start, 4)
+    np.testing.assert_allclose(found["printed"].features, (Z @ F)[40:], atol=1e-6)
+    assert model.regularization == 0.1
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_within_one_set_each_method_sees_known_rows_alone(form):
+    sets, generator = two_sets(), np.random.default_rng(1)
+    hidden = generator.permutation(80)[:50]
+    linear = (
+        np.linalg.norm(sets.first, axis=1)[:, None] ** -1 * sets.first @ generator.standard_normal((8, 2))
+    )
+    features = np.column_stack([sets.features[:, 0], linear])
+    seen = features.copy()
+    seen[hidden] = np.nan
+    data = OneSet(form(sets.first), sets.graphs[0], seen)
+    found = infer_within(data, FeaturePreservingEmbedding(3, regularization=0.1))
+    assert list(found) == ["mean", "ridge", "nearest", "embedding"]
+    shown = np.setdiff1d(np.arange(80), hidden)
+    np.testing.assert_allclose(found["mean"][0], features[shown].mean(axis=0))
+    np.testing.assert_allclose(found["ridge"][hidden, 1:], linear[hidden], atol=1e-2)
+    units = sets.first / np.linalg.norm(sets.first, axis=1, keepdims=True)
+    row = hidden[0]
+    nearest = shown[np.argsort(-units[shown] @ units[row])[:5]]
+    np.testing.assert_allclose(found["nearest"][row], features[nearest].mean(axis=0))
+    errors = {name: np.sqrt(((guess - features)[hidden] ** 2).mean()) for name, guess in found.items()}
+    assert errors["embedding"] < 0.7 * errors["mean"]

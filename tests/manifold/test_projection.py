@@ -15,7 +15,7 @@ from distembed.manifold.projection import (
     neighborhood_graph,
     random_projection,
 )
-from distembed.manifold.projection_blocks import pairs_above
+from distembed.manifold.projection_blocks import is_well_conditioned, pairs_above
 from tests.references import projection as plain
 
 TIGHT = {"tol": 1e-12, "max_iter": 5000}
@@ -124,6 +124,52 @@ def test_regression_equals_the_oracle(monkeypatch, alpha, wide, direct_side, kin
     same_up_to_sign(model.transform(X), X @ W, 1e-7)
     assert model.converged_
     assert model.residuals_.max() <= 1e-12
+
+
+@pytest.mark.parametrize("direct_side", [1000, 5])
+@pytest.mark.parametrize("kind", [sp.csr_array, np.asarray])
+def test_a_constant_column_is_one_more_column_of_the_regression(monkeypatch, direct_side, kind):
+    monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
+    X = some_rows()
+    model = LocalityPreservingProjection(5, n_neighbors=6, constant_column=True, **TIGHT).fit(kind(X))
+    longer = np.column_stack([X, np.ones(60)])
+    W = plain.spectral_regression(longer, plain.affinity(X, k=6), 5, 0.01)
+    same_up_to_sign(np.vstack([model.components_.T, model.intercept_]), W, 1e-7)
+    same_up_to_sign(np.asarray(model.transform(kind(X))), longer @ W, 1e-7)
+    without = LocalityPreservingProjection(5, n_neighbors=6, **TIGHT).fit(X)
+    assert not without.intercept_.any()
+    with pytest.raises(ValueError, match="constant_column belongs to the regression"):
+        LocalityPreservingProjection(5, n_neighbors=6, constant_column=True, solver="eigen").fit(X)
+
+
+def test_badly_conditioned_rows_are_projected_within_their_singular_vectors():
+    """Columns that differ in length by 10⁶: a Gram matrix of them has lost twelve of sixteen digits."""
+    X = some_rows() - 0.4
+    graph = neighborhood_graph(X, n_neighbors=6)
+    scaled = X * np.logspace(-6, 0, X.shape[1])
+    assert is_well_conditioned(X)
+    assert not is_well_conditioned(scaled)
+    assert not is_well_conditioned(np.column_stack([X, X[:, 0]]))
+    assert not is_well_conditioned(X[:9])
+    same = LocalityPreservingProjection(4, solver="eigen").fit(X, graph=graph)
+    other = LocalityPreservingProjection(4, solver="eigen").fit(scaled, graph=graph)
+    np.testing.assert_allclose(other.eigenvalues_, same.eigenvalues_, atol=1e-9)
+    same_up_to_sign(other.transform(scaled), same.transform(X), 1e-7)
+
+
+def test_a_threshold_graph_is_kept():
+    kept = {}
+    X = sp.csr_array(some_rows())
+
+    def keep(name, make):
+        if name not in kept:
+            kept[name] = make()
+        return kept[name]
+
+    first = neighborhood_graph(X, threshold=0.7, affinity="gaussian", checkpoint=keep)
+    assert set(kept) == {"threshold-graph"}
+    again = neighborhood_graph(X, threshold=0.7, affinity="gaussian", checkpoint=keep)
+    np.testing.assert_array_equal(first.toarray(), again.toarray())
 
 
 def test_eigen_equals_the_oracle():

@@ -24,7 +24,7 @@ from distembed.pipeline.systems.wordspaces.config import METHOD_OPTIONS, NOT_IN_
 from tests.pipeline.conftest import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
-RECIPES_OWN = {"n_dropped", "add_contexts", "graph_of", "unit_rows"}
+RECIPES_OWN = {"n_dropped", "add_contexts", "graph_of", "unit_rows", "sweep"}
 """Keys of recipes that are done before or after an estimator."""
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
 

@@ -118,6 +118,8 @@ def test_features_are_carried_within_one_collection(one: tuple[Path, str]) -> No
         "Features",
     ):
         assert title in page
+    better = table["ridge regression"][0] < table["feature-preserving embedding"][0]
+    assert ("warning: the ridge regression infers these features better" in output) == better
     scores = {row["method"]: row["rmse"] for row in workspace.table("scores").to_pylist() if row["seed"] == 1}
     known, true = np.random.default_rng(1).permutation(100)[:30], values()[:100]
     hidden, scale = np.setdiff1d(np.arange(100), known), true.std(axis=0)

@@ -318,6 +318,15 @@ def words_of(settings: dict[str, object]) -> list[str]:
     return [w for key, value in settings.items() for w in ("--set", f"{key}={json.dumps(value)}")]
 
 
+def test_a_plan_says_that_lda_needs_gensim(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distembed.factorization.lda.find_spec", lambda _: None)
+    done = run("plan", job, "--workspace", tmp_path / "w", "--set", "topics.method=lda")
+    assert done.exit_code == 1
+    assert "online LDA needs gensim: pip install 'distembed[lda]'" in done.output
+
+
 @pytest.mark.parametrize("method", ["semantic_nmf", "lda"])
 def test_other_topics(job: Path, copy: Path, method: str) -> None:
     settings = {"topics.method": method, "topics.n_iter": 10, "evaluation.n_seeds": 1}

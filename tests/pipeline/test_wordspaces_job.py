@@ -60,6 +60,7 @@ n_components = 3
 of = "vsm"
 method = "lpp"
 n_neighbors = 6
+sweep = [1, 3]
 [recipes.lpp_binary]
 of = "log_entropy"
 method = "lpp"
@@ -67,6 +68,17 @@ graph_of = "vsm"
 affinity = "binary"
 n_neighbors = 6
 unit_rows = true
+[recipes.lpp_constant]
+of = "vsm"
+method = "lpp"
+n_neighbors = 6
+constant_column = true
+[recipes.lpp_eigen]
+of = "log_entropy"
+method = "lpp"
+solver = "eigen"
+svd_components = 12
+threshold = 0.15
 [recipes.maps]
 of = "vsm"
 method = "eigenmaps"
@@ -116,6 +128,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sets.mkdir()
     (sets / "similar.txt").write_text("a0 a1 5\na0 b1 1\nb0 b2 4\nc0 d0 2\nd1 d2 5\na0 nowhere 3\n")
     (sets / "choice.txt").write_text("a0 | a1 | b1 | c1\nseldom | a2 | b0\n")
+    (sets / "opposites.tsv").write_text("word\tantonym\na0\tb0\nc1\td1\n")
     rows = [f",{topic},{topic}{i}\n" for topic in TOPICS for i in range(3)]
     (sets / "categories.csv").write_text(",category,word\n" + "".join(rows))
     (folder / "job.toml").write_text(JOB)
@@ -165,8 +178,51 @@ def test_a_projection_is_the_estimator_s_and_graphs_are_shared(finished: tuple[P
         workspace.array("spaces/maps").compute(), model.eigenmaps_, rtol=1e-3, atol=1e-5
     )
     names = set(workspace.stages())
-    assert sum(name.startswith("neighbors_") for name in names) == 1
+    assert {name for name in names if name.startswith("neighbors_")} == {
+        "neighbors_vsm_6",
+        "neighbors_log_entropy_above_0.15",
+    }
     assert sum(name.startswith("eigenmaps_") for name in names) == 2
+    model.set_params(constant_column=True)
+    expected = model.fit_transform(vsm)
+    np.testing.assert_allclose(
+        workspace.array("spaces/lpp_constant").compute(), expected, rtol=1e-3, atol=1e-5
+    )
+
+
+def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    rows = workspace.array("spaces/log_entropy").compute()
+    model = LocalityPreservingProjection(4, solver="eigen", svd_components=12, threshold=0.15)
+    expected = model.fit_transform(rows)
+    np.testing.assert_allclose(workspace.array("spaces/lpp_eigen").compute(), expected, rtol=1e-3, atol=1e-5)
+    assert workspace.stages()["neighbors_log_entropy_above_0.15"].facts["n_edges"] == model.graph_.nnz
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("recipes.lpp_eigen.svd_components=3", "svd_components, 4 \\(n_components\\) or more; it is 3"),
+        ("recipes.lpp.sweep=[3,1]", r"sweep is \[3, 1\]; give different numbers from 1 to 3"),
+        ("recipes.lpp.sweep=[4]", r"sweep is \[4\]; give different numbers"),
+        ("recipes.wc.sweep=[2]", "method 'ppmi' has no sweep"),
+        (
+            "recipes.lpp_3={of='vsm', method='counts'}",
+            "recipes.lpp_3 bears the name of a space of recipes.lpp.sweep",
+        ),
+        (
+            "recipes.few={of='random', method='first_components', n_components=2}",
+            "only those of lsa, lpp, eigenmaps",
+        ),
+        ("recipes.lpp_eigen.constant_column=true", "constant_column belongs to the regression"),
+        ("recipes.lpp.svd_components=9", 'svd_components belongs to solver = "eigen"'),
+        ("recipes.lpp_eigen.affinity=local", "threshold joins words by their cosine"),
+    ],
+)
+def test_options_of_a_projection_that_do_not_fit_are_refused(job: Path, setting: str, fault: str) -> None:
+    done = run("plan", job, "--set", setting)
+    assert done.exit_code == 2
+    assert re.search(fault, " ".join(done.output.split()))
 
 
 def test_a_baseline_of_counts_has_a_shift_an_exponent_and_contexts_added(job: Path, copy: Path) -> None:
@@ -188,6 +244,21 @@ def test_a_baseline_of_counts_has_a_shift_an_exponent_and_contexts_added(job: Pa
     np.testing.assert_allclose(
         np.abs(workspace.array("spaces/svd").compute()), np.abs(expected), atol=2e-3 * np.abs(expected).max()
     )
+
+
+def test_a_sweep_makes_each_space_once_and_takes_its_first_components(finished: tuple[Path, str]) -> None:
+    workspace = de.Workspace.open(finished[0])
+    largest = workspace.array("spaces/lpp").compute()
+    for k in (1, 3):
+        np.testing.assert_array_equal(workspace.array(f"spaces/lpp_{k}").compute(), largest[:, :k])
+        fewer = LocalityPreservingProjection(k, n_neighbors=6).fit_transform(
+            workspace.array("spaces/vsm").compute()
+        )
+        np.testing.assert_allclose(largest[:, :k], fewer, rtol=1e-3, atol=1e-5)
+    names = {name for name in workspace.stages() if "lpp" in name or "vsm_6" in name}
+    assert {"space_lpp_1", "space_lpp_3", "scores_lpp_1", "scores_lpp_3"} < names
+    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Scores by dimension: lpp" in page
 
 
 def test_columns_are_chosen(finished: tuple[Path, str]) -> None:
@@ -217,6 +288,23 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
             assert mine.value == pytest.approx(expected.value, abs=1e-6)
+
+
+def test_short_documents_are_left_out_and_counted(job: Path, tmp_path: Path) -> None:
+    """The documents have 40 tokens each, the first one more."""
+    shorter = (job.parent / "corpus.txt").read_text() + "a0 a1 b0\nc0 short\n"
+    text = tmp_path / "shorter.txt"
+    text.write_text(shorter)
+    settings = ["--set", f"corpus.paths=['{text}']", "--set", "corpus.min_border_tokens=40"]
+    settings += ["--set", "wordspaces.spaces=['log_entropy', 'wc', 'lsa']"]
+    done = run("run", job, "--workspace", tmp_path / "w", *settings)
+    assert done.exit_code == 0, done.output
+    workspace = de.Workspace.open(tmp_path / "w")
+    assert workspace.array("document_terms").shape[0] == N_DOCUMENTS
+    assert workspace.stages()["tokens"].facts["n_tokens"] == 40 * N_DOCUMENTS + 1
+    omitted = "2 documents, lines or sentences of fewer tokens than corpus.min_border_tokens"
+    assert omitted in done.output
+    assert omitted in (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_neighbors_are_of_the_topic_and_those_of_the_vectors(finished: tuple[Path, str]) -> None:
@@ -268,7 +356,8 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> Non
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "recipes.lpp.alpha=1.0")
     ran = set(re.findall(r"^(\w+) +[\d.]+ m?s", done.output, re.MULTILINE))
-    assert ran == {"space_lpp", "scores_lpp", "report"}
+    lpp = {f"{stage}_{name}" for stage in ("space", "scores") for name in ("lpp", "lpp_1", "lpp_3")}
+    assert ran == {*lpp, "report"}  # neither neighbors nor eigenvectors
     assert digest_here(job, copy) != digest_here(job, finished[0])
 
 
@@ -358,8 +447,8 @@ def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> N
         ("wordspaces.vectors=vsm", "name a dense space of the job"),
         ("evaluation.sets=['none.txt']", "none.txt"),
         (
-            "evaluation.sets=['{distembed}/evaluation/sets/deese.tsv']",
-            "deese asks for answers or ranks among all words, which the sparse space",
+            "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']",
+            "questions-words asks for analogies, which the sparse space vsm",
         ),
         ("evaluation.sets=['corpus.txt']", "corpus.txt"),
         ("hal.direction=symmetric", "hal.direction = 'symmetric' is not allowed"),

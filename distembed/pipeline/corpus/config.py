@@ -19,6 +19,7 @@ from distembed.pipeline.sections import (
     Job,
     Section,
     TokenPattern,
+    later,
     section_of,
 )
 
@@ -52,6 +53,9 @@ class CorpusSection(Section):
     text_field: str | tuple[str, ...] = OPTION
     bad_records: Literal["error", "skip"] = OPTION
     pattern: TokenPattern = "unicode"
+    phrases_file: InputPath | None = later(None)
+    border: Literal["document", "line", "sentence"] = OPTION
+    min_border_tokens: int = OPTION
     partition_bytes: Bytes = PARTITION_BYTES
 
 
@@ -83,6 +87,7 @@ class ParallelSection(Section):
     title_field: str | None = OPTION
     label_field: str | None = OPTION
     pattern: TokenPattern = "unicode"
+    phrases_file: InputPath | None = later(None)
     partition_bytes: Bytes = PARTITION_BYTES
 
 

@@ -27,6 +27,8 @@ from distembed.corpus import (
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import SKIPPED_SCHEMA, read_partition
+from distembed.corpus.phrases import names_in_words
+from distembed.corpus.tokenizer import gazetteer_of
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
@@ -38,8 +40,9 @@ from distembed.counting.cooccurrence import (
 from distembed.counting.documents import count_document_terms
 from distembed.execution import compute, map_blocks
 from distembed.pipeline.context import Context, StageSpec, sections
-from distembed.pipeline.corpus.config import CorpusJob, CountingJob, corpus_of
+from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.sizes import CorpusSizes
+from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.plan import StagePlan
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
@@ -64,6 +67,9 @@ DICTIONARY_SHARE = 60
 
 DOCUMENT_BYTES, COMPRESSED_DOCUMENT_BYTES = 200, 40
 """Bytes a document takes in the table of the documents of its partition, and in the compressed table of all."""
+
+PHRASE_COPIES = 110
+"""Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
 
 TOKEN_BYTES = 2.2
 """Bytes a stored token takes."""
@@ -112,18 +118,32 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     corpus = sizes.corpus
     partition = min(job.corpus.partition_bytes, corpus.input_bytes)
     dictionary = min(DICTIONARY_BYTES, DICTIONARY_SHARE * partition)
+    joined = (
+        dictionary // 2 if job.corpus.phrases_file else 0
+    )  # the dictionary of words and names, beside the other
     return StagePlan(
         corpus.n_partitions,
         corpus.input_bytes,
         int(TOKEN_BYTES * corpus.n_tokens),
-        2 * partition + dictionary,
+        2 * partition + dictionary + joined,
+        phrase_bytes(job.corpus),
         exact="tokens" in corpus.counted,
     )
+
+
+def phrase_bytes(section: CorpusSection) -> int:
+    """Return the memory of the names that a tokenizer joins, once per process."""
+    if section.phrases_file is None:
+        return 0
+    return PHRASE_COPIES * sum(file_sizes([section.phrases_file]).values())
 
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of the corpus, each with a dictionary of its own."""
     corpus = corpus_of(ctx.job.corpus)
+    if corpus.tokenizer.phrases_file is not None:
+        names = gazetteer_of(corpus.tokenizer)
+        ctx.reporter.note(f"tokens: {names_in_words(names)} of {corpus.tokenizer.phrases_file}")
     make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
     partitions = ctx.stage.store_files(
         "tokens", len(corpus.partitions), make, progress=ctx.progress("tokens")
@@ -149,11 +169,12 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
-    """Return what of a corpus could not be read, from the facts of the tokens stage; "" where all could."""
+    """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
     kinds = {
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
         "n_replaced": "bytes that are not UTF-8",
+        "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
     }
     return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
 
@@ -302,14 +323,14 @@ def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) ->
     return plan_counting(corpus, n_tasks, written_bytes=PAIR_BYTES * n_terms, block_memory=block_memory)
 
 
-def run_document_terms(ctx: Context) -> dict[str, Any]:
-    """Count each word in each document."""
+def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
+    """Count each word in each document, or in those that are kept: rising numbers of documents."""
     counts = count_document_terms(
         tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
     )
     stored = ctx.stage.store(
         "document_terms",
-        counts,
+        counts if kept is None else counts[kept],
         dims=("document", "word"),
         units="occurrences",
         meaning="How often a word stands in a document.",

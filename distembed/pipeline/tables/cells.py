@@ -107,15 +107,15 @@ def read_numbers(table: Table, wanted: Iterable[str], *, decimal: Decimal | Lite
     return result
 
 
-def readings(columns: Iterable[Numbers]) -> list[str]:
-    """Return a sentence for each way in which cells were read that is not a matter of course."""
+def readings(columns: Iterable[Numbers], *, key: str = "domain") -> list[str]:
+    """Return a sentence for each way in which cells were read that is not a matter of course, in a section `key`."""
     found: dict[str, list[Numbers]] = {}
     for column in columns:
         if column.reading:
             found.setdefault(column.reading, []).append(column)
     return [
         f"{reading} were read in {plural(len(group), 'column')}: {some(column.name for column in group)} "
-        f"(such as {group[0].example!r}); set domain.decimal if that is wrong"
+        f"(such as {group[0].example!r}); set {key}.decimal if that is wrong"
         for reading, group in found.items()
     ]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from distembed.display import plural
-from distembed.pipeline.tables.cells import read_numbers
+from distembed.pipeline.tables.cells import read_numbers, readings
 from distembed.pipeline.tables.config import TableSection
 from distembed.pipeline.tables.files import key_column, no_column, read_table, some, texts_of
 from distembed.pipeline.tables.rows import Domain, refusal, settled
@@ -47,13 +47,14 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
     ignored = (
         [f"{plural(len(read.texts), 'column')} of text ignored: {some(read.texts)}"] if read.texts else []
     )
+    notes = [*table.notes, *readings(read.numbers, key=key), *ignored]
     found = Domain(
         names,
         matrix,
         [column.name for column in read.numbers],
         [""] * len(names),
         [],
-        [*table.notes, *ignored],
+        notes,
         unread,
     )
     return settled(_without_empty_rows(found), section, key=key, problems=[])

@@ -142,7 +142,7 @@ def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:
 
 
 def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) -> WordVectors | SparseSpace:
-    """Return a space: a dense one whole (`tested` None), a sparse one with the rows of the tested words alone.
+    """Return a space: whole (`tested` None), or a sparse one with the rows of the tested words alone.
 
     A word of the vocabulary counts as tested if a tested word has the same lower-case form.
     """
@@ -151,12 +151,13 @@ def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) ->
     words = workspace.table("vocabulary")["word"].to_pylist()
     space = workspace.array(name)
     if tested is None:
-        return WordVectors(words, compute(space))
+        held = compute(space)
+        return SparseSpace(words, held, is_whole=True) if sp.issparse(held) else WordVectors(words, held)
     wanted = {word.lower() for word in tested}
     rows = np.array([row for row, word in enumerate(words) if word.lower() in wanted], dtype=np.int64)
     blocks = space[rows].to_delayed().ravel() if rows.size else []
-    held = [compute(block) for block in blocks]
-    matrix = sp.csr_array(sp.vstack(held, format="csr")) if held else sp.csr_array((0, space.shape[1]))
+    parts = [compute(block) for block in blocks]
+    matrix = sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, space.shape[1]))
     return SparseSpace([words[row] for row in rows], matrix)
 
 

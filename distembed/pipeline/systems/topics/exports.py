@@ -46,7 +46,7 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
 def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
     """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
     if job.topics.method == "spherical_kmeans":  # its factors are cosines
-        return np.ones(job.topics.n_topics)
+        return np.ones(workspace.array("vectors").shape[1])
     with one_blas_thread():
         return column_norms(workspace.array(factor_names(job, job.topics.method)[1]))
 
@@ -66,7 +66,7 @@ def beside_topics(batches: Iterable[pa.RecordBatch], labels: NDArray[np.int64]) 
 
 
 def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
-    """Return the top words of every topic of the job's own method, one row per word, the heaviest first."""
+    """Return the top words of every topic of the job's own method, one row per word, as they are listed."""
     own = [row for row in workspace.table("topics").to_pylist() if row["method"] == job.topics.method]
     rows = [{**row, "topic": number} for number, row in enumerate(own)]  # older workspaces count from 1 on
     factors = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)

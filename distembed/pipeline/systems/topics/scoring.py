@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
+from distembed.factorization.nmf_blocks import listed_words
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import StagePlan
@@ -33,7 +34,9 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     topics = [row for method in methods for row in _topic_rows(ctx, method)]
     reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
     ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
-    coherence = topic_coherence(ids, reference.counts, reference.totals)
+    coherence = topic_coherence(
+        ids, reference.counts, reference.totals, word_counts=reference.vocabulary.counts
+    )
     columns = {name: values.tolist() for name, values in coherence._asdict().items()}
     rows = [row | {name: columns[name][k] for name in columns} for k, row in enumerate(topics)]
     ctx.stage.store_table("topics", pa.Table.from_pylist(rows))
@@ -64,9 +67,14 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     """Return, for each topic that is kept, its number from 0 on, its size and its top words."""
-    words = ctx.workspace.table("vocabulary")["word"].to_pylist()
+    vocabulary = ctx.workspace.table("vocabulary")
+    words = vocabulary["word"].to_pylist()
+    shares = vocabulary["document_count"].to_numpy() / ctx.workspace.array("tf_idf").shape[0]
     factors = compute(ctx.workspace.array(factor_names(ctx.job, method)[0]))
-    order = np.argsort(-factors, axis=0, kind="stable")[: ctx.job.coherence.n_words].T
+    options = ctx.job.coherence
+    # the factors of the other methods are weights of tf-idf, in which frequent words are large already
+    power = options.frequency_weight if method == "semantic_nmf" else 0.0
+    order = listed_words(factors, shares, options.n_words, frequency_weight=power)
     labels = kept_labels(ctx.workspace, method)
     sizes = np.bincount(labels[labels >= 0], minlength=len(order)).tolist()
     return [

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS
-from distembed.neighbors.graphs import joint_adjacency
-from distembed.pipeline.context import Context, stored_sparse
+from distembed.neighbors.stored_graphs import joint_rows, row_sizes
+from distembed.pipeline.context import Context, stored_sparse, whole_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, sides_of
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.features import has_topics, inferred_name, scale_of, values_to_fit
-from distembed.pipeline.systems.transfer.sizes import edge_bytes
+from distembed.pipeline.systems.transfer.sizes import EDGE_BYTES, edge_bytes
 from distembed.storage.workspace import Workspace
 
 Floats = NDArray[np.float64]
@@ -61,11 +61,8 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     job: TransferJob = ctx.job
     workspace, sides = ctx.workspace, sides_of(job)
     links = stored_sparse(workspace, "links") if len(sides) == 2 else None
-    graphs = [stored_sparse(workspace, f"{side}_graph") for side in sides]
-    joined = {} if links is None else {(0, 1): links}
-    adjacency = joint_adjacency(graphs, joined, weight=job.alignment.correspondence_weight)
-    model = embedding_of(ctx).fit_graph(adjacency, *values_to_fit(job, workspace, links))
-    n = graphs[0].shape[0]
+    model = embedding_of(ctx).fit_graph(_joint_graph(ctx), *values_to_fit(job, workspace, links))
+    n = workspace.array(f"{sides[0]}_graph").shape[0]
     dims = ("document", "component")
     meaning = "Place of a document in the space of all documents."
     for side, rows in zip(sides, (slice(0, n), slice(n, None)), strict=False):
@@ -75,6 +72,17 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     if links is not None:
         ctx.stage.store_table("aligned", _aligned_table(job, workspace, links, model.features_[n:]))
     return {"converged": model.converged_, "n_iter": model.n_iter_}
+
+
+def _joint_graph(ctx: Context) -> Any:
+    """Return the joint graph, in memory if a block may be so large, else in row blocks on disk that are read again."""
+    sides = sides_of(ctx.job)
+    graphs = [ctx.workspace.array(f"{side}_graph") for side in sides]
+    links = ctx.workspace.array("links") if len(sides) == 2 else None
+    weight = ctx.job.alignment.correspondence_weight
+    joint = ctx.stage.checkpoint("joint-graph", lambda: joint_rows(graphs, links, weight=weight))
+    stored = EDGE_BYTES * int(row_sizes(joint).sum())
+    return whole_sparse(joint) if stored <= ctx.job.resources.block_memory else joint
 
 
 def _store_inferred(ctx: Context, model: FeaturePreservingEmbedding, n_first: int) -> None:

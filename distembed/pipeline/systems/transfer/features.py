@@ -213,7 +213,7 @@ def _columns(names: list[str], values: Floats) -> pa.Table:
 def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) -> None:
     """Report what was done to a table, and which of its ids are no document's."""
     for note in table.notes:
-        ctx.reporter.note(f"  {path}: {note}")
+        ctx.reporter.note(f"  features: {note}")
     if unknown:
         ctx.reporter.note(
             f"warning: {plural(len(unknown), 'id')} of {path} of {len(table.names):,} name no document of the {side} "

@@ -96,7 +96,8 @@ def page(job: TransferJob, workspace: Workspace) -> str:
         **({"pairs known": done["pairs"].facts["n_known"]} if "pairs" in done else {}),
         "topics" if has_topics(job) else "features": len(value_names(job, workspace)),
     }
-    summary = f"{_counts(job, workspace)} {_convergence(job, workspace)} Content digest {workspace.digest()}."
+    said = filter(None, [_counts(job, workspace), _convergence(job, workspace), _better(job, workspace)])
+    summary = f"{' '.join(said)} Content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
         summary,
@@ -109,7 +110,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
     accuracy = "\n".join(filter(None, [_judged(job, workspace), accuracy_text(job, workspace)]))
-    parts = [_counts(job, workspace), _convergence(job, workspace), accuracy]
+    parts = [_counts(job, workspace), _convergence(job, workspace), accuracy, _better(job, workspace)]
     parts.append(
         f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv"
     )
@@ -125,6 +126,22 @@ def _judged(job: TransferJob, workspace: Workspace) -> str:
     return (
         f"Judged on the {facts['n_pairs']:,} documents of which {options.topic_share:.0%} or more are topic "
         f"{options.topic} ({' '.join(words)}), and their counterparts."
+    )
+
+
+def _better(job: TransferJob, workspace: Workspace) -> str:
+    """Return which control of one collection is better than the embedding with the most known documents, if any is."""
+    rows = accuracy(job, workspace) if job.second is None else []
+    if not rows:
+        return ""
+    errors = {row["method"]: row["rmse"].mean for row in rows if row["known"] == rows[-1]["known"]}
+    best = min(errors, key=lambda name: errors[name])
+    ours = errors[label_of(job, "embedding")]
+    if errors[best] >= ours:
+        return ""
+    return (
+        f"warning: the {best} infers these features better than the embedding, {errors[best]:.3f} against {ours:.3f} "
+        f"with {rows[-1]['known']:,} known documents: the values that this job exports are those of the embedding."
     )
 
 

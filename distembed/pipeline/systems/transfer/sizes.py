@@ -8,6 +8,8 @@ from distembed.pipeline.systems.transfer.config import TransferJob
 
 STORED_BYTES, VALUE_BYTES = 4, 8
 """Bytes of a number of a row as it is stored, and as it is compared in the space of both collections."""
+EDGE_BYTES = 12
+"""Bytes of an edge of a graph: a weight and a column."""
 
 
 def term_bytes(sizes: ParallelSizes) -> int:
@@ -28,7 +30,7 @@ def row_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
 
 def edge_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
     """Return the bytes of the neighbor graphs of both collections."""
-    return 2 * 12 * sizes.n_documents * job.alignment.n_neighbors
+    return 2 * EDGE_BYTES * sizes.n_documents * job.alignment.n_neighbors
 
 
 def n_row_blocks(job: TransferJob, n_rows: int, value_bytes: int) -> int:

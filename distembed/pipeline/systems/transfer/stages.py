@@ -47,7 +47,7 @@ from distembed.pipeline.systems.transfer.graphs import (
 from distembed.pipeline.systems.transfer.hold_out import plan_hold_out, run_hold_out
 from distembed.pipeline.systems.transfer.rows import plan_vectors, run_vectors, vector_parameters
 from distembed.pipeline.systems.transfer.sizes import n_chunks, term_bytes
-from distembed.pipeline.systems.transfer.topics import plan_topics, run_topics
+from distembed.pipeline.systems.transfer.topics import check_topics, plan_topics, run_topics
 
 
 def plan_tokens(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
@@ -88,7 +88,9 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
 def _values_stage(job: TransferJob) -> StageSpec:
     """Return the stage that finds what is carried: topics, or the values of a table."""
     if has_topics(job):
-        return StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics)
+        return StageSpec(
+            "topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics, check_topics
+        )
     return StageSpec("features", ("terms",), feature_parameters, run_features, plan_features, check_features)
 
 

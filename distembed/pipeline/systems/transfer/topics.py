@@ -13,7 +13,7 @@ from distembed.corpus import Tokens
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
 from distembed.execution import compute
-from distembed.factorization.lda import online_lda
+from distembed.factorization.lda import check_gensim, online_lda
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import ParallelSizes, side_vocabulary, token_partitions
@@ -43,6 +43,13 @@ def plan_topics(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
         task += LDA_COPIES * 4 * sizes.n_words * job.topics.n_topics + LDA_BATCH_BYTES
     n_tasks = 3 * n_iter * n_chunks(job, sizes)
     return StagePlan(n_tasks, n_iter * term_bytes(sizes), topics, task, exact=sizes.exact)
+
+
+def check_topics(job: TransferJob) -> list[str]:
+    """Raise an error if the method needs a package that is not installed."""
+    if job.topics.method == "lda":
+        check_gensim()
+    return []
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:

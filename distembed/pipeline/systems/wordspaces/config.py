@@ -22,7 +22,16 @@ class HalSection(CountingSection):
 
 
 Method = Literal[
-    "counts", "ppmi", "tf_idf", "log_entropy", "lsa", "lpp", "eigenmaps", "random_projection", "psdvec"
+    "counts",
+    "ppmi",
+    "tf_idf",
+    "log_entropy",
+    "lsa",
+    "lpp",
+    "eigenmaps",
+    "random_projection",
+    "psdvec",
+    "first_components",
 ]
 
 
@@ -31,14 +40,15 @@ METHOD_OPTIONS: dict[str, tuple[str, ...]] = {
     "ppmi": ("n_columns", "stop_words", "context_smoothing", "negative_samples"),
     "tf_idf": (),
     "log_entropy": (),
-    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state"),
+    "lsa": ("n_components", "exponent", "n_dropped", "add_contexts", "random_state", "sweep"),
     "lpp": (
-        "n_components", "n_neighbors", "affinity", "symmetry", "graph_of", "alpha", "unit_rows",
-        "random_state",
+        "n_components", "n_neighbors", "threshold", "affinity", "symmetry", "graph_of", "solver", "svd_components",
+        "alpha", "constant_column", "unit_rows", "random_state", "sweep",
     ),
-    "eigenmaps": ("n_components", "n_neighbors", "affinity", "symmetry", "random_state"),
+    "eigenmaps": ("n_components", "n_neighbors", "threshold", "affinity", "symmetry", "random_state", "sweep"),
     "random_projection": ("n_components", "random_state"),
     "psdvec": ("n_components", "smoothing", "n_iter", "random_state"),
+    "first_components": ("n_components",),
 }  # fmt: skip
 """The options that each method of a recipe has."""
 
@@ -48,9 +58,8 @@ OWN_JOB = 'it is a key of a job of system = "psdvec"; recipes compare spaces by 
 NOT_IN_RECIPES: dict[str, dict[str, str]] = {
     "lsa": dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
     | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
-    "lpp": dict.fromkeys(("solver", "svd_components", "tol", "max_iter"), ACCURACY)
+    "lpp": dict.fromkeys(("tol", "max_iter"), ACCURACY)
     | {
-        "threshold": "graphs join the nearest, whose number the plan knows; a threshold may join all",
         "degree": 'the power of affinity = "polynomial" is the paper\'s',
         **KEPT_BY_THE_JOB,
     },
@@ -85,6 +94,16 @@ GRAPH_METHODS = ("lpp", "eigenmaps")
 """Methods that start from a graph of neighbors."""
 
 
+ORDERED_METHODS = ("lsa", "lpp", "eigenmaps")
+"""Methods whose first components are the space that the method makes of so many."""
+
+
+LATER_OPTIONS = (
+    "threshold", "solver", "svd_components", "constant_column", "add_contexts", "negative_samples",
+)  # fmt: skip
+"""Options that are no parameter of a stage at their defaults: a space made before there were any stays as it is."""
+
+
 class RecipeSection(Section):
     """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method.
 
@@ -114,14 +133,22 @@ class RecipeSection(Section):
         Whether the vector of a word as a context is added to its own, where columns are words.
     n_neighbors : int
         The neighbors that each word is joined to in the graph.
+    threshold : float, optional
+        Join words with a larger cosine than this instead of the nearest ones.
     affinity : str
         The weight of an edge between neighbors.
     symmetry : str
         Which edges stay: those that either word lists, or those that both list.
     graph_of : str, optional
         The recipe whose space the neighbors are sought in; by default the one that `of` names.
+    solver : str
+        How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA.
+    svd_components : int, optional
+        The singular vectors of the PCA before the eigenproblem, as many as n_components at least.
     alpha : float
         The ridge of the regression of LPP.
+    constant_column : bool
+        Whether the regression has a column of ones, as the program of its authors has.
     unit_rows : bool
         Whether rows are brought to unit length before the regression.
     smoothing : float
@@ -130,6 +157,9 @@ class RecipeSection(Section):
         The rounds of PSDVec.
     random_state : int
         The seed of the decomposition.
+    sweep : tuple of int
+        Smaller numbers of components, rising: the spaces of the first so many components are made and scored as well,
+        as recipes NAME_50 and so on of the method "first_components".
     """
 
     of: str
@@ -144,14 +174,19 @@ class RecipeSection(Section):
     n_dropped: int = Field(default=0, ge=0)
     add_contexts: bool = False
     n_neighbors: int = Field(default=20, ge=1)
+    threshold: float | None = Field(default=None, ge=0, lt=1)
     affinity: Literal["cosine", "binary", "gaussian", "local", "polynomial"] = "cosine"
     symmetry: Literal["union", "mutual"] = "union"
     graph_of: str | None = None
+    solver: Literal["spectral_regression", "eigen"] = "spectral_regression"
+    svd_components: int | None = Field(default=None, ge=1)
     alpha: float = Field(default=0.01, gt=0)
+    constant_column: bool = False
     unit_rows: bool = False
     smoothing: float = Field(default=0.02, gt=0, lt=1)
     n_iter: int = Field(default=4, ge=1)
     random_state: int = Field(default=0, ge=0)
+    sweep: tuple[int, ...] = ()
 
     @model_validator(mode="after")
     def _method_has_the_options(self) -> Self:
@@ -164,6 +199,41 @@ class RecipeSection(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sweep_rises(self) -> Self:
+        if list(self.sweep) != sorted(set(self.sweep)) or not all(
+            0 < k < self.n_components for k in self.sweep
+        ):
+            raise ValueError(
+                f"sweep is {list(self.sweep)}; give different numbers from 1 to {self.n_components - 1}, below "
+                "n_components, the smallest first"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _options_fit_together(self) -> Self:
+        if self.threshold is not None and self.affinity == "local":
+            raise ValueError(
+                'threshold joins words by their cosine, affinity = "local" needs nearest ones: leave one out'
+            )
+        if self.solver == "spectral_regression":
+            if self.svd_components is not None:
+                raise ValueError('svd_components belongs to solver = "eigen"; leave it out')
+            return self
+        if self.constant_column:
+            raise ValueError('constant_column belongs to the regression: leave it out with solver = "eigen"')
+        if self.svd_components is None or self.svd_components < self.n_components:
+            raise ValueError(
+                f'solver = "eigen" needs svd_components, {self.n_components} (n_components) or more; it is '
+                f"{self.svd_components}"
+            )
+        return self
+
+    @property
+    def uses_eigenmaps(self) -> bool:
+        """Return whether the space is made from the eigenvectors of its graph."""
+        return self.method in GRAPH_METHODS and self.solver == "spectral_regression"
+
     @property
     def graph_source(self) -> str:
         """Return the space whose neighbors the graph joins."""
@@ -172,18 +242,24 @@ class RecipeSection(Section):
     @property
     def neighbors_name(self) -> str:
         """Return the name of the neighbors that the graph joins."""
-        return f"neighbors_{self.graph_source}_{self.n_neighbors}"
+        return f"neighbors_{self.graph_source}_{self._limit}"
+
+    @property
+    def _limit(self) -> str:
+        return str(self.n_neighbors) if self.threshold is None else f"above_{self.threshold}"
 
     @property
     def eigenmaps_name(self) -> str:
         """Return the name of the eigenvectors of the graph."""
-        parts = (self.graph_source, self.n_neighbors, self.affinity, self.symmetry, self.n_components)
+        parts = (self.graph_source, self._limit, self.affinity, self.symmetry, self.n_components)
         return "eigenmaps_" + "_".join(map(str, (*parts, self.random_state)))
 
     def options(self, *others: str) -> dict[str, Any]:
         """Return the options of the method, and the sources it reads."""
         names = {"of", "method", *METHOD_OPTIONS[self.method], *others}
-        return self.model_dump(mode="json", include=names)
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        unset = {name for name in LATER_OPTIONS if getattr(self, name) == defaults[name]}
+        return self.model_dump(mode="json", include=names - unset - {"sweep"})
 
 
 class WordSpacesSection(Section):
@@ -238,13 +314,11 @@ class WordSpacesJob(CorpusJob):
     @model_validator(mode="before")
     @classmethod
     def _components_of_all(cls, tree: Any) -> Any:
-        """Give recipes without a number of components that of `[wordspaces]`."""
+        """Give recipes without a number of components that of `[wordspaces]`, and add those of their sweeps."""
         try:
-            default = tree["wordspaces"]["n_components"]
-            return {
-                **tree,
-                "recipes": {name: _with_components(r, default) for name, r in tree["recipes"].items()},
-            }
+            default = tree.get("wordspaces", {}).get("n_components")
+            recipes = {name: _with_components(recipe, default) for name, recipe in tree["recipes"].items()}
+            return {**tree, "recipes": _with_sweeps(recipes)}
         except (KeyError, TypeError, AttributeError):  # nothing to give, or a fault that the fields will name
             return tree
 
@@ -266,7 +340,13 @@ class WordSpacesJob(CorpusJob):
     @property
     def spaces(self) -> tuple[str, ...]:
         """Return the recipes whose spaces are scored."""
-        return self.wordspaces.spaces or tuple(self.recipes)
+        chosen = self.wordspaces.spaces or tuple(self.recipes)
+        swept = (each for name in chosen for each in (*self.swept(name), name))
+        return tuple(dict.fromkeys(swept))
+
+    def swept(self, name: str) -> tuple[str, ...]:
+        """Return the recipes of the sweep of one, that of the fewest components first."""
+        return tuple(f"{name}_{k}" for k in self.recipes[name].sweep)
 
     def title_of(self, name: str) -> str:
         """Return what a space is called in the tables."""
@@ -289,9 +369,26 @@ class WordSpacesJob(CorpusJob):
         order[name] = None
 
 
-def _with_components(recipe: dict[str, Any], default: int) -> dict[str, Any]:
+def _with_components(recipe: dict[str, Any], default: int | None) -> dict[str, Any]:
     reduces = "n_components" in METHOD_OPTIONS.get(recipe.get("method", ""), ())
-    return {"n_components": default, **recipe} if reduces else recipe
+    return {"n_components": default, **recipe} if reduces and default is not None else recipe
+
+
+def _with_sweeps(recipes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the recipes, each after those of its sweep."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, recipe in recipes.items():
+        title = recipe.get("title") or name
+        for k in recipe.get("sweep", ()):
+            made = {"of": name, "method": "first_components", "n_components": k, "title": f"{title}, {k}"}
+            there = recipes.get(f"{name}_{k}", made)
+            if any(there.get(key) != value for key, value in made.items()):
+                raise ValueError(
+                    f"recipes.{name}_{k} bears the name of a space of recipes.{name}.sweep; rename it"
+                )
+            found[f"{name}_{k}"] = made
+        found[name] = recipe
+    return found
 
 
 def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSection]) -> None:
@@ -315,6 +412,11 @@ def _check_sources(name: str, recipe: RecipeSection, recipes: dict[str, RecipeSe
         raise ValueError(
             f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
             f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
+        )
+    if recipe.method == "first_components" and recipes[recipe.of].method not in ORDERED_METHODS:
+        raise ValueError(
+            f"recipes.{name} takes first components of {recipe.of!r}, which is {recipes[recipe.of].method!r}: only "
+            f"those of {', '.join(ORDERED_METHODS)} are in an order"
         )
     if recipe.graph_source in COUNTED and recipe.method in GRAPH_METHODS:
         raise ValueError(

@@ -117,11 +117,21 @@ def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
     return made
 
 
+def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:
+    source = source_of(ctx, recipe)
+    if source.shape[1] < recipe.n_components:
+        raise ValueError(
+            f"n_components is {recipe.n_components} but {recipe.of} has {source.shape[1]} components: choose fewer"
+        )
+    return source[:, : recipe.n_components]
+
+
 def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) -> sp.csr_array:
     """Return the graph of nearest words that a recipe asks for; `checkpoint` keeps or finds the lists."""
     return neighborhood_graph(
         ctx.workspace.array(f"spaces/{recipe.graph_source}"),
         n_neighbors=recipe.n_neighbors,
+        threshold=recipe.threshold,
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
         block_memory=ctx.job.resources.block_memory,
@@ -129,12 +139,14 @@ def neighbor_graph(ctx: Context, recipe: RecipeSection, checkpoint: Checkpoint) 
     )
 
 
+def graph_arrays(recipe: RecipeSection) -> dict[str, str]:
+    """Return the array that the graph of a recipe is stored as, under the name that its search has for it."""
+    name = "neighbors" if recipe.threshold is None else "threshold-graph"
+    return {name: f"neighbors/{recipe.neighbors_name}"}
+
+
 def _shared(ctx: Context, recipe: RecipeSection) -> Checkpoint:
-    names = {
-        "neighbors": f"neighbors/{recipe.neighbors_name}",
-        "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}",
-    }
-    return read_as(ctx, names)
+    return read_as(ctx, {**graph_arrays(recipe), "eigenmaps": f"eigenmaps/{recipe.eigenmaps_name}"})
 
 
 def _eigenmaps(ctx: Context, recipe: RecipeSection) -> da.Array:
@@ -152,7 +164,10 @@ def _lpp(ctx: Context, recipe: RecipeSection) -> da.Array:
         n_neighbors=recipe.n_neighbors,
         affinity=recipe.affinity,
         symmetry=recipe.symmetry,
+        solver=recipe.solver,
+        svd_components=recipe.svd_components,
         alpha=recipe.alpha,
+        constant_column=recipe.constant_column,
         random_state=recipe.random_state,
         block_memory=ctx.job.resources.block_memory,
         checkpoint=shared,
@@ -175,4 +190,5 @@ METHODS: dict[str, Callable[[Context, RecipeSection], da.Array]] = {
     "eigenmaps": _eigenmaps,
     "random_projection": _random_projection,
     "psdvec": _psdvec,
+    "first_components": _first_components,
 }

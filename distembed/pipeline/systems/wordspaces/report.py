@@ -23,7 +23,7 @@ RELATIONS_SHOWN = 8
 COLUMNS_DRAWN = 8
 """Columns of a table whose values the picture above it shows: as many as there are colors."""
 
-CLOSING_TASKS = ("normed priming", "synonym", "similarity", "categorization", "priming")
+CLOSING_TASKS = ("normed priming", "synonym", "similarity", "antonyms", "categorization", "priming")
 """Tasks whose scores a run prints at its end; the report has all."""
 
 
@@ -47,10 +47,10 @@ NORMED_PRIMING_SSPACE = SideBySide(
     "The same with cues of two known targets or more, as the authors' program counts them.",
 )
 CHOICES = SideBySide(
-    ("synonym", "similarity", "categorization", "outlier"),
+    ("synonym", "similarity", "antonyms", "categorization", "outlier"),
     "Word choice, association and categories",
-    "Accuracy of synonym choice, Spearman's correlation with judged similarity, purity of clusters (the paper's "
-    "table 2 and more), with 95 % bootstrap intervals over items.",
+    "Accuracy of synonym choice, Spearman's correlation with judged similarity, how near antonyms are, purity of "
+    "clusters (the paper's table 2 and more), with 95 % bootstrap intervals over items.",
 )
 REACTION_TIMES = SideBySide(
     ("priming",),
@@ -71,6 +71,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     scores = all_scores(job, workspace)
     sections = [
         *_score_tables(job, scores),
+        *(_by_dimension(job, scores, name) for name in job.spaces if job.recipes[name].sweep),
         *_neighbor_tables(job, workspace),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
@@ -174,6 +175,25 @@ def _side_by_side(job: WordSpacesJob, scores: Scores, table: SideBySide) -> repo
     ]
     caption = f"{table.caption} {_counts(shown)}"
     return _beneath_dots(dots, report.table(table.title, rows, caption=caption))
+
+
+def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> report.Section:
+    """Return the scores of the first so many components of a space, as lines and as a table."""
+    title = f"Scores by dimension: {job.title_of(name)}"
+    swept = (*job.swept(name), name)
+    dimensions = [job.recipes[each].n_components for each in swept]
+    columns = [key for task in CLOSING_TASKS for key in _picked(scores[name], task)]
+    found = [{(score.set, score.metric): score for score in scores[each]} for each in swept]
+    series = {
+        " ".join(key): (dimensions, [each[key].value for each in found]) for key in columns[:COLUMNS_DRAWN]
+    }
+    rows = [
+        {"dimensions": n, **{" ".join(key): _with_interval(each[key]) for key in columns}}
+        for n, each in zip(dimensions, found, strict=True)
+    ]
+    picture = report.line_chart(series, title, xlabel="dimensions", ylabel="score", x_scale="log")
+    caption = "Each space is the first components of the largest, which is made once."
+    return report.group(title, [picture, report.table(title, rows, caption=caption)])
 
 
 def _beneath_dots(dots: list[report.Interval], table: report.Section) -> report.Section:

@@ -15,8 +15,9 @@ import numpy as np
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
-from distembed.evaluation.wordsets import ASK_ALL_WORDS, find_word_sets, words_of
+from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.projection import MAX_EDGES
 from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
     Context,
@@ -59,7 +60,7 @@ from distembed.pipeline.systems.wordspaces.config import (
     RecipeSection,
     WordSpacesJob,
 )
-from distembed.pipeline.systems.wordspaces.methods import METHODS, TABLES, neighbor_graph
+from distembed.pipeline.systems.wordspaces.methods import METHODS, TABLES, graph_arrays, neighbor_graph
 from distembed.pipeline.words.stages import check_sets, read_space, space_facts, store_nearest, store_scores
 
 COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal", "hal_preceding": "hal"}
@@ -76,14 +77,18 @@ MATRIX_COPIES = 3
 BASIS_PASSES = 6
 """Products that the basis of a truncated decomposition keeps."""
 
-TESTED_SHARE = 0.9
-"""Values of a sparse space that are in the rows of tested words, frequent words most of them."""
+SPAN_COPIES = 4
+"""Copies of the rows within their singular vectors: themselves, weighted, and as the graph sums them up."""
+
+TESTED_SHARE = 1.0
+"""Values of a sparse space in the rows that are read: those of tested words hold 0.9, antonyms ask for all."""
 
 
 class SpaceSizes(NamedTuple):
     """Sizes of a corpus, its documents, the stored values of each table of counts, and those of the runs added to it.
 
-    `exact` says whether all tables that the job counts are counted.
+    `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
+    made, by the name of their stage.
     """
 
     corpus: CorpusSizes
@@ -91,6 +96,7 @@ class SpaceSizes(NamedTuple):
     values: dict[str, int]
     in_runs: dict[str, int]
     exact: bool
+    edges: dict[str, int]
 
     @property
     def n_words(self) -> int:
@@ -116,7 +122,9 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
         in_runs[table] = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
-    return SpaceSizes(corpus, corpus.n_documents, values, in_runs, exact)
+    n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
+    edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
+    return SpaceSizes(corpus, n_documents, values, in_runs, exact, edges)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
@@ -202,6 +210,15 @@ def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> StagePlan:
     return plan_document_terms(sizes.corpus, sizes.values["document_terms"], job.resources.block_memory)
 
 
+def run_terms(ctx: Context) -> dict[str, Any]:
+    """Count each word in each document that is no shorter than `corpus.min_border_tokens`."""
+    job: WordSpacesJob = ctx.job
+    if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
+        return run_document_terms(ctx)
+    lengths = ctx.workspace.table("documents")["n_tokens"].to_numpy()
+    return run_document_terms(ctx, kept=np.flatnonzero(lengths))
+
+
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of counting the parts of the corpus."""
     return plan_runs(sizes.corpus, sizes.in_runs[table], job.resources.block_memory)
@@ -252,12 +269,32 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan
         pieces = n_blocks**2 if recipe.of == "documents" else n_blocks
         return StagePlan(pieces, 3 * read, written, task + turned, exact=sizes.exact)
     dense = 4 * recipe.n_components * max(_width(sizes, recipe, job), sizes.n_words)
+    if recipe.solver == "eigen":
+        return _plan_eigenproblem(job, sizes, recipe)
     if recipe.method == "lpp":
         dense = 6 * dense + 2 * read  # both ways round in memory, and the solver's vectors in float64
         side = min(_width(sizes, recipe, job), sizes.n_words)
         task += 8 * side**2 if side <= DIRECT_SIDE else 0  # the products of all columns, or of all rows
     passes = BASIS_PASSES if recipe.method in ("lsa", "psdvec", "lpp") else 1
     return StagePlan(4 * passes * n_blocks, 2 * passes * read, written, task + 2 * dense, exact=sizes.exact)
+
+
+def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> StagePlan:
+    """Return the plan of the eigenproblem: singular vectors, and products of the rows within them."""
+    read, width = _read_bytes(job, sizes, recipe), _width(sizes, recipe, job)
+    n_vectors = recipe.svd_components or 0
+    basis = BASIS_PASSES * 8 * n_vectors * min(width, sizes.n_words)
+    held = 8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width) + 8 * (BASIS_PASSES * n_vectors) ** 2
+    task = int(SCRATCH_FACTOR * min(job.resources.block_memory // 8 * 2, read))
+    written = 4 * sizes.n_words * recipe.n_components
+    n_tasks = 4 * BASIS_PASSES * _blocks(read, job.resources.block_memory)
+    return StagePlan(
+        n_tasks,
+        2 * BASIS_PASSES * read,
+        written + 2 * basis,
+        task + held + 2 * basis + read,
+        exact=sizes.exact,
+    )
 
 
 def _blocks(n_bytes: int, block_memory: int) -> int:
@@ -283,7 +320,10 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
 
 
 def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
-    return LIST_BYTES * sizes.n_words * recipe.n_neighbors
+    """Return the bytes of the lists of neighbors; of a threshold those of its edges, or of the most there may be."""
+    if recipe.threshold is None:
+        return LIST_BYTES * sizes.n_words * recipe.n_neighbors
+    return LIST_BYTES * sizes.edges.get(recipe.neighbors_name, MAX_EDGES * sizes.n_words)
 
 
 def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
@@ -298,7 +338,9 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
     recipe: RecipeSection = ctx.job.recipes[name]
     meaning = f"Nearest words by cosine in {recipe.graph_source}: squared distances and row numbers."
-    keep = kept_as(ctx, {"neighbors": f"neighbors/{recipe.neighbors_name}"}, meaning=meaning)
+    if recipe.threshold is not None:
+        meaning = f"Words whose cosine in {recipe.graph_source} is above {recipe.threshold}: their cosines."
+    keep = kept_as(ctx, graph_arrays(recipe), meaning=meaning)
     graph = neighbor_graph(ctx, recipe, keep)
     return {"n_edges": int(graph.nnz)}
 
@@ -314,7 +356,7 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
     recipe: RecipeSection = ctx.job.recipes[name]
-    graph = neighbor_graph(ctx, recipe, read_as(ctx, {"neighbors": f"neighbors/{recipe.neighbors_name}"}))
+    graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_arrays(recipe)))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
     found = laplacian_eigenmaps(
         graph,
@@ -335,20 +377,20 @@ def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePla
 
 
 def check_answerable_sets(job: WordSpacesJob) -> list[str]:
-    """Read the evaluation sets of a job; a sparse space, of which only rows of the sets are read, answers not all.
+    """Read the evaluation sets of a job; a sparse space answers no analogies.
 
     Raises
     ------
     JobError
-        If a space is sparse and a set asks for all words.
+        If a space is sparse and a set asks for analogies.
     """
     notes = check_sets(job)
     sparse = [name for name in job.spaces if job.recipes[name].method in SPARSE_METHODS]
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
-    asking = [word_set.name for word_set in sets if isinstance(word_set, ASK_ALL_WORDS)]
+    asking = [word_set.name for word_set in sets if isinstance(word_set, AnalogySet)]
     if sparse and asking:
         raise JobError(
-            f"evaluation.sets: {asking[0]} asks for answers or ranks among all words, which the sparse space "
+            f"evaluation.sets: {asking[0]} asks for analogies, which the sparse space "
             f"{sparse[0]} does not give; leave the set out, or name dense spaces only in wordspaces.spaces"
         )
     return notes
@@ -359,8 +401,8 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
-    is_sparse = job.recipes[name].method in SPARSE_METHODS
-    space = read_space(ctx.workspace, f"spaces/{name}", tested if is_sparse else None)
+    is_whole = job.recipes[name].method not in SPARSE_METHODS or any(isinstance(s, AntonymSet) for s in sets)
+    space = read_space(ctx.workspace, f"spaces/{name}", None if is_whole else tested)
     words = ctx.workspace.table("vocabulary")["word"].to_pylist()
     policy = Policy(job.evaluation.case).for_words(words)
     store_scores(ctx, f"scores_{name}.json", known_scores(space, sets, policy, vocabulary=words))
@@ -411,7 +453,7 @@ def _tables_of(job: WordSpacesJob) -> list[str]:
 def _count_stages(table: str) -> list[StageSpec]:
     if table == "document_terms":
         inputs = ("tokens", "vocabulary")
-        return [StageSpec(table, inputs, _block_parameters, run_document_terms, plan_terms)]
+        return [StageSpec(table, inputs, _block_parameters, run_terms, plan_terms)]
     parameters = partial(counting_parameters, table=table)
     inputs = ("tokens", "vocabulary")
     return [
@@ -433,18 +475,22 @@ def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
 
 def _graph_stages(name: str, recipe: RecipeSection) -> list[StageSpec]:
     """Return the search for neighbors and the eigenvectors; recipes of equal graphs name equal stages."""
-    searched = partial(_graph_parameters, name=name, options=("n_neighbors",))
+    searched = partial(_graph_parameters, name=name, options=_graph_options(recipe))
     mapped = partial(
         _graph_parameters,
         name=name,
-        options=("n_neighbors", "affinity", "symmetry", "n_components", "random_state"),
+        options=(*_graph_options(recipe), "affinity", "symmetry", "n_components", "random_state"),
     )
     lists, maps = recipe.neighbors_name, recipe.eigenmaps_name
     source = f"space_{recipe.graph_source}"
-    return [
-        StageSpec(lists, (source,), searched, *_of(run_neighbors, plan_neighbors, name=name)),
-        StageSpec(maps, (source, lists), mapped, *_of(run_eigenmaps, plan_eigenmaps, name=name)),
-    ]
+    search = StageSpec(lists, (source,), searched, *_of(run_neighbors, plan_neighbors, name=name))
+    if not recipe.uses_eigenmaps:
+        return [search]
+    return [search, StageSpec(maps, (source, lists), mapped, *_of(run_eigenmaps, plan_eigenmaps, name=name))]
+
+
+def _graph_options(recipe: RecipeSection) -> tuple[str, ...]:
+    return ("n_neighbors",) if recipe.threshold is None else ("threshold",)
 
 
 def _score_stage(job: WordSpacesJob, name: str) -> StageSpec:

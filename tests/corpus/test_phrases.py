@@ -1,0 +1,174 @@
+"""Names of several words are one token, as a plain search over the tokens has it, however the text is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import distembed as de
+from distembed.corpus import phrases
+from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer
+from distembed.corpus.scanning import Scanned, Scanner
+from distembed.corpus.streams import Batch, CorpusError
+from distembed.corpus.tokenizer import Tokenizer, WordScanner, gazetteer_of, scanner
+
+
+def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return tokens with names joined: at each place the longest, by trying every name."""
+    out, at = [], 0
+    while at < len(tokens):
+        here = [name for name in names if len(name) > 1 and tuple(tokens[at : at + len(name)]) == name]
+        name = max(here, key=len, default=(tokens[at],))
+        out.append("_".join(name))
+        at += len(name)
+    return out
+
+
+def batch(data: bytes, *, closes: bool) -> Batch:
+    nothing = pa.nulls(1, pa.string())
+    bounds = np.array([0]), np.array([len(data)])
+    return Batch(np.frombuffer(data, np.uint8), *bounds, int(closes), nothing, nothing, nothing)
+
+
+def words_of(machine: Scanner) -> list[str]:
+    return [word for part in machine.words() for word in part.words.to_pylist()]
+
+
+def scanned_in_pieces(machine: Scanner, text: str, size: int, *, forget: bool) -> list[str]:
+    """Return the tokens of one document that comes in pieces, after each of which the dictionary may be emptied."""
+    data, found = text.encode(), []
+    for begin in range(0, max(len(data), 1), size):
+        part: Scanned = machine.scan(batch(data[begin : begin + size], closes=begin + size >= len(data)))
+        words = words_of(machine)
+        found += [words[word] for word in part.ids.tolist() if word >= 0]
+        if forget:
+            machine.forget()
+    return found
+
+
+words = st.sampled_from(["a", "b", "c", "bb"])
+names = st.lists(st.lists(words, min_size=1, max_size=4).map(tuple), min_size=1, max_size=6)
+
+
+def plain(names: Sequence[tuple[str, ...]]) -> Gazetteer:
+    data = "\n".join(" ".join(name) for name in names).encode()
+    return gazetteer(data, WordScanner(Tokenizer()), path="names.txt")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(words, max_size=30), names, st.integers(1, 40), st.booleans())
+def test_names_are_joined_as_a_plain_search_joins_them(
+    text: list[str], names: list[tuple[str, ...]], size: int, forget: bool
+) -> None:
+    if not any(len(name) > 1 for name in names):
+        names = [*names, ("a", "b")]
+    machine = PhraseScanner(WordScanner(Tokenizer()), plain(names))
+    assert scanned_in_pieces(machine, " ".join(text), size, forget=forget) == joined(text, names)
+
+
+def test_counts_and_documents_of_names_are_exact() -> None:
+    names = [("new", "york"), ("new", "york", "city"), ("york", "city", "hall")]
+    texts = [
+        "New York City Hall in NEW YORK",
+        "the new york-city hall; new",
+        "York city hall",
+        "new new york",
+    ]
+    machine = PhraseScanner(WordScanner(Tokenizer()), plain(names))
+    data, ends = "".join(texts).encode(), np.cumsum([len(text) for text in texts])
+    nothing = pa.nulls(4, pa.string())
+    found = machine.scan(
+        Batch(np.frombuffer(data, np.uint8), np.append(0, ends[:-1]), ends, 4, nothing, nothing, nothing)
+    )
+    expected = [joined(text.lower().replace("-", " ").replace(";", "").split(), names) for text in texts]
+    assert found.n_tokens.tolist() == [len(tokens) for tokens in expected]
+    assert found.id_stops.tolist() == np.cumsum(found.n_tokens).tolist()
+    part = next(iter(machine.words()))
+    counts = Counter(token for tokens in expected for token in tokens)
+    documents = Counter(token for tokens in expected for token in set(tokens))
+    assert part.words.to_pylist() == list(counts)  # in order of first appearance
+    assert part.counts.tolist() == list(counts.values())
+    assert part.document_counts.tolist() == [documents[word] for word in counts]
+
+
+def test_room_grows_with_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phrases, "LEAST_WORDS", 2)
+    letters = "abcdefgh"
+    text = " ".join(x + y for x in letters for y in letters) + " aa ab"
+    machine = PhraseScanner(WordScanner(Tokenizer()), plain([("aa", "ab"), ("hh", "aa")]))
+    assert scanned_in_pieces(machine, text, 16, forget=False) == joined(
+        text.split(), [("aa", "ab"), ("hh", "aa")]
+    )
+    part = next(iter(machine.words()))
+    assert part.counts.sum() == len(text.split()) - 2
+
+
+def test_names_cross_no_border(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("new york\n")
+    path = str(tmp_path / "names.txt")
+    text = "It is new. York is old. But New York is both."
+    by_border = {}
+    for border in ("document", "sentence"):
+        machine = scanner(Tokenizer(phrases_file=path, border=border))
+        scanned_in_pieces(machine, text, 7, forget=False)
+        part = next(iter(machine.words()))
+        by_border[border] = dict(zip(part.words.to_pylist(), part.counts.tolist(), strict=True))["new_york"]
+    assert by_border == {"document": 2, "sentence": 1}
+
+
+def test_the_names_are_cut_like_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "names.txt"
+    path.write_bytes("\ufeffAT&T Inc.\r\n\r\nÉcole  Normale\r\n3M\r\nat T inc\r\nFord\r\n".encode())
+    lower = gazetteer_of(Tokenizer(phrases_file=str(path)))
+    assert (lower.words, lower.n_single) == (["at_t_inc", "école_normale"], 2)
+    exact = gazetteer_of(Tokenizer(phrases_file=str(path), lowercase=False))
+    assert exact.words == ["AT_T_Inc", "École_Normale", "at_T_inc"]
+
+
+def split_words(text: str) -> list[str]:
+    return text.split()
+
+
+def test_a_function_of_the_user_may_give_joined_names_itself(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("new york\n")
+    machine = scanner(Tokenizer(pattern=split_words, phrases_file=str(tmp_path / "names.txt")))
+    assert scanned_in_pieces(machine, "New york and new_york", 5, forget=False).count("new_york") == 2
+    part = next(iter(machine.words()))
+    assert part.words.to_pylist() == ["new_york", "and"]
+    assert part.document_counts.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"names\.txt \(phrases_file\) cannot be read"),
+        (b"Ford\n3M\n", r"names\.txt \(phrases_file\) has no name of several words: write one name per line"),
+        (b"new york\n\xff\xfe x\n", r"names\.txt.*is not UTF-8|names\.txt.*0xff"),
+    ],
+)
+def test_a_file_that_holds_no_names_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "names.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        scanner(Tokenizer(phrases_file=str(path)))
+
+
+def test_a_corpus_counts_names_and_texts_are_encoded_alike(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("New York\nNew York City\n")
+    (tmp_path / "a.txt").write_text("new york city is in new york\n" * 3 + "york is old and new\n")
+    rules = Tokenizer(phrases_file=str(tmp_path / "names.txt"))
+    docs = de.read_corpus(str(tmp_path / "a.txt"), layout="line", tokenizer=rules)
+    vocabulary = de.build_vocabulary(docs)
+    counts = dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True))
+    assert (counts["new_york_city"], counts["new_york"], counts["york"], counts["new"]) == (3, 3, 1, 1)
+    vectors = de.WordVectors(["new_york", "old"], [[1, 0], [0, 1]])
+    encoder = de.TextEncoder(vectors, tokenizer=rules).fit()
+    assert encoder.transform(["NEW york", "york"]).any(axis=1).tolist() == [True, False]

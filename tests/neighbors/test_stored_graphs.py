@@ -1,0 +1,85 @@
+"""Graphs in row blocks: the same bits as in memory."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distembed.linalg.operators import row_blocks
+from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.neighbors.graphs import components, degrees_of, joint_adjacency, laplacian
+from distembed.neighbors.stored_graphs import RowBlocks, joint_rows, row_sizes
+
+
+def graph(n: int, seed: int, density: float = 0.04) -> sp.csr_array:
+    half = sp.random_array((n, n), density=density, format="csr", rng=np.random.default_rng(seed))
+    half.setdiag(0)
+    both = sp.csr_array(half + half.T)
+    both.eliminate_zeros()
+    return both
+
+
+@pytest.fixture(scope="module")
+def joint() -> tuple[sp.csr_array, da.Array]:
+    """Return a joint graph of two sets in memory, and in row blocks; one vertex has no edge, parts are several."""
+    first, second = graph(60, 0, 0.02), graph(47, 1)
+    links = sp.random_array((60, 47), density=0.004, format="csr", rng=np.random.default_rng(2))
+    whole = joint_adjacency([first, second], {(0, 1): links}, weight=0.3)
+    parts = [row_blocks(each, values_per_block=40) for each in (first, second, links)]
+    stored = joint_rows(parts[:2], parts[2], weight=0.3)
+    return whole, stored.rechunk(((20, 50, 1, 36), -1)).persist()
+
+
+def equal(stored: da.Array, whole: sp.csr_array) -> bool:
+    return (sp.csr_array(stored.compute()) != whole).nnz == 0
+
+
+def test_the_joint_graph_and_what_it_gives_are_those_in_memory(joint: tuple[sp.csr_array, da.Array]) -> None:
+    whole, stored = joint
+    assert equal(stored, whole)
+    np.testing.assert_array_equal(row_sizes(stored), np.diff(whole.indptr))
+    np.testing.assert_array_equal(degrees_of(stored), degrees_of(whole))
+    assert components(whole).max() > 1
+    np.testing.assert_array_equal(components(stored), components(whole))
+    vectors = np.random.default_rng(3).standard_normal((107, 3))
+    for normalization in ("none", "symmetric"):
+        expected = laplacian(whole, normalization=normalization)
+        found = laplacian(stored, normalization=normalization)
+        assert equal(found, expected)
+        np.testing.assert_array_equal(RowBlocks.of(found) @ vectors, expected @ vectors)
+        np.testing.assert_array_equal(RowBlocks.of(found).diagonal(), expected.diagonal())
+
+
+def test_one_graph_alone_is_its_own_joint_graph() -> None:
+    whole = graph(60, 0)
+    assert equal(joint_rows([row_blocks(whole, values_per_block=40)], None), whole)
+
+
+@pytest.mark.filterwarnings("ignore:the systems of round", "ignore:.* joined to no known value")
+@pytest.mark.parametrize("normalization", ["none", "symmetric"])
+def test_an_embedding_of_a_stored_graph_has_the_same_bits(
+    joint: tuple[sp.csr_array, da.Array], normalization: str
+) -> None:
+    whole, stored = joint
+    V = np.random.default_rng(4).standard_normal((107, 5))
+    V[40:] = np.nan
+    models = [
+        FeaturePreservingEmbedding(
+            3, normalization=normalization, max_iter=2, tol=0, solver_max_iter=20
+        ).fit_graph(each, V)
+        for each in (whole, stored)
+    ]
+    np.testing.assert_array_equal(models[0].features_, models[1].features_)
+    np.testing.assert_array_equal(models[0].objective_, models[1].objective_)
+
+
+def test_eigenvectors_of_a_stored_graph_too_large_for_a_dense_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distembed.manifold.eigenmaps.DENSE_ROWS", 10)
+    whole = graph(400, 5, 0.02)
+    stored = row_blocks(whole)
+    expected, found = (smallest_eigenpairs(each, 4) for each in (whole, stored))
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
