@@ -25,6 +25,7 @@ from distembed.execution import (
     one_blas_thread,
     persist,
     reduction,
+    single_tasks,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
@@ -113,6 +114,7 @@ def nearest_neighbors(
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
+    reread: bool = False,
 ) -> Neighbors:
     """Find the k nearest other rows of every row of X, exactly.
 
@@ -128,6 +130,8 @@ def nearest_neighbors(
     block_memory : int
         The memory of one task in bytes.
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
+    reread : each task reads its blocks of dense rows again, so that memory never holds all rows: for a Dask array
+        that is cheap to read
 
     Raises
     ------
@@ -135,10 +139,11 @@ def nearest_neighbors(
         If k is not in 1 … n - 1, or `domain_rows` refuses X.
     """
     rows = domain_rows(X, metric=row_metric(metric), block_memory=block_memory)
+    options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint}
+    if reread and not sp.issparse(rows._meta):
+        rows, options = single_tasks(rows), {**options, "reread": True, "single": X.dtype == np.float32}
     kept = None if metric == "inner_product" else as_euclidean(distances, metric)
-    return nearest_rows(
-        rows, k, metric=metric, distances=kept, block_memory=block_memory, checkpoint=checkpoint
-    )
+    return nearest_rows(rows, k, metric=metric, distances=kept, **options)
 
 
 class Products(NamedTuple):
