@@ -19,7 +19,7 @@ from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import directions
+from distembed.linalg.blocks import directions, row_cosines
 
 Floats: TypeAlias = NDArray[np.float64]
 Method: TypeAlias = Callable[[Floats, Floats], Any]
@@ -132,28 +132,6 @@ LABEL_NEIGHBORS = 10
 """Nearest known names whose label is compared with that of a hidden one."""
 
 
-def hold_out_folds(known: ArrayLike, *, n_folds: int, max_names: int, seed: int) -> list[NDArray[np.int64]]:
-    """Return the rows to hide in each fold: known rows in random order, each in at most one fold.
-
-    Parameters
-    ----------
-    known : row numbers of the known names
-    n_folds : at most so many folds; one name is hidden in each where there are fewer names
-    max_names : names hidden in all folds together
-    seed : of the order
-
-    Returns
-    -------
-    Sorted row numbers, int64, one array per fold; no fold where fewer than two names are known, since one of
-    them has to stay.
-    """
-    rows = np.asarray(known, dtype=np.int64)
-    if rows.size < 2:
-        return []
-    order = np.random.default_rng(seed).permutation(rows)[:max_names]
-    return [np.sort(fold) for fold in np.array_split(order, min(n_folds, order.size))]
-
-
 class Recovery(NamedTuple):
     """How near a vector that was found for each hidden name is to its true one.
 
@@ -163,15 +141,22 @@ class Recovery(NamedTuple):
     rank : (h,), of the true vector among all known ones by cosine with what was found; 1 is best, ties count half
     label_share : (h,), share of the `LABEL_NEIGHBORS` nearest known names that have the hidden name's label; NaN where
         it has none
+    centered_cosine : (h,), with the true vector, after the mean of the known vectors is taken off both
     """
 
     cosine: Floats
     rank: Floats
     label_share: Floats
+    centered_cosine: Floats
 
 
 def recovery(
-    found: ArrayLike, hidden: ArrayLike, known: ArrayLike, *, labels: Sequence[str] | None = None
+    found: ArrayLike,
+    hidden: ArrayLike,
+    known: ArrayLike,
+    *,
+    labels: Sequence[str] | None = None,
+    centers: ArrayLike | None = None,
 ) -> Recovery:
     """Compare the vectors that were found for hidden names with all known vectors.
 
@@ -181,16 +166,19 @@ def recovery(
     hidden : row of `known` of each hidden name, (h,)
     known : true vectors of all known names, hidden or not, shape (p, s)
     labels : p labels, "" where there is none
+    centers : the mean of the known vectors when each name was hidden, (h, s); by default that of all known vectors
     """
     rows, vectors = np.asarray(hidden, dtype=np.int64), np.asarray(known)
-    answers = np.asarray(found, dtype=np.float64)
+    answers, truth = np.asarray(found, dtype=np.float64), vectors[rows].astype(np.float64)
+    mean = np.asarray(vectors.mean(axis=0, dtype=np.float64) if centers is None else centers)
+    centered = row_cosines(answers - mean, truth - mean)
     ranks = score_retrieval(vectors, answers, rows).ranks
     answers = directions(answers)
-    cosine = np.einsum("ij,ij->i", answers, directions(vectors[rows].astype(np.float64)))
+    cosine = np.einsum("ij,ij->i", answers, directions(truth))
     shares = np.full(rows.size, np.nan)
     if labels is not None and any(labels) and len(vectors) > 1:
         shares = _label_shares(answers, rows, vectors, np.asarray(labels))
-    return Recovery(cosine, ranks, shares)
+    return Recovery(cosine, ranks, shares, centered)
 
 
 def _label_shares(
@@ -216,6 +204,9 @@ class MethodRecovery(NamedTuple):
     method : its name
     names : hidden names
     cosine, cosine_low, cosine_high : mean cosine with the truth
+    centered_cosine, centered_low, centered_high : the same after the mean of the known vectors is taken off both, by
+        which a method is chosen: what is nearly the mean of all vectors is near each of them, and tells none from
+        another
     median_rank, rank_low, rank_high : median rank of the truth among the known vectors
     reciprocal_rank : mean of 1 / rank
     label_share : mean share of nearest known names of the same label, NaN without labels
@@ -228,6 +219,9 @@ class MethodRecovery(NamedTuple):
     cosine: float
     cosine_low: float
     cosine_high: float
+    centered_cosine: float
+    centered_low: float
+    centered_high: float
     median_rank: float
     rank_low: float
     rank_high: float
@@ -258,6 +252,7 @@ def compare_methods(
             method,
             each.cosine.size,
             *_with_interval(each.cosine, np.mean, seed),
+            *_with_interval(each.centered_cosine, np.mean, seed),
             *_with_interval(each.rank, np.median, seed),
             float((1 / each.rank).mean()),
             float(np.nanmean(each.label_share)) if np.isfinite(each.label_share).any() else np.nan,

@@ -1,18 +1,21 @@
-"""Files of sentences: pairs with a human similarity, and texts with a label, plain or `.xz`, tab-separated.
+"""Files of sentences: pairs with a human similarity, and texts with a label, plain or `.xz`.
 
-- pairs: ``subset  score  sentence1  sentence2``, four columns without a header, as in the shared tasks on semantic
-  textual similarity (STS)
-- classified texts: ``label  text``, two columns without a header. Of files whose names end in ``-train``, ``-dev``
-  and ``-test`` one set is made; a file alone is for cross-validation.
+- pairs: ``subset  score  sentence1  sentence2``, four columns between tabs without a header, as in the shared tasks on
+  semantic textual similarity (STS)
+- classified texts: ``label  text``, two columns between tabs without a header; or JSON lines with the fields `label`
+  and `text`, to which a field `title` or `subject` is added. Of files whose names end in ``-train``, ``-dev`` and
+  ``-test`` one set is made, and so of a file of JSON lines whose field `split` (`lewissplit` of Reuters-21578) names
+  the part of each text; another file is for cross-validation. Texts without a label, or of no part, are left out.
 """
 
 from __future__ import annotations
 
+import json
 import lzma
 import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,14 @@ from numpy.typing import NDArray
 from distembed.evaluation.wordsets import look_for_word_sets
 
 SUFFIXES = (".tsv", ".tsv.xz")
+JSON_SUFFIXES = (".jsonl", ".jsonl.xz")
 PARTS = ("train", "dev", "test")
+
+SPLIT_FIELDS = ("split", "lewissplit")
+"""The fields of JSON lines that name the part of a text."""
+
+TITLE_FIELDS = ("title", "subject")
+"""The fields of JSON lines that are part of the text."""
 
 LINES_A_LABEL = 5
 """Lines that each label of a file of classified texts has on average, at least: others are no classes."""
@@ -85,7 +95,15 @@ def with_word_sets(paths: Iterable[str | Path], besides: Collection[Path]) -> li
 
 
 def read_sentences(path: Path) -> SentenceSet | None:
-    """Return the sentences of a file, None where it is of another format."""
+    """Return the sentences of a file, None where it is of another format.
+
+    Raises
+    ------
+    ValueError
+        If a line is not like the first.
+    """
+    if path.name.endswith(JSON_SUFFIXES):
+        return _classified_documents(path)
     if not path.name.endswith(SUFFIXES):
         return None
     rows = [line.split("\t") for line in _text(path).splitlines() if line.strip()]
@@ -99,6 +117,42 @@ def read_sentences(path: Path) -> SentenceSet | None:
         _check(path, rows, 2)
         return ClassifiedTexts(name, [row[0] for row in rows], [row[1] for row in rows], None)
     return None
+
+
+def _classified_documents(path: Path) -> ClassifiedTexts | None:
+    """Return the texts of a file of JSON lines that have a label, and a part where the file has parts."""
+    lines = [(number, line) for number, line in enumerate(_text(path).split("\n"), start=1) if line.strip()]
+    if not lines or '"label"' not in lines[0][1]:
+        return None
+    records = [_record(path, number, line) for number, line in lines]
+    field = next((name for name in SPLIT_FIELDS if name in records[0]), "")
+    parts = [str(record.get(field, "")).lower() for record in records]
+    kept = [
+        (record, part)
+        for record, part in zip(records, parts, strict=True)
+        if record.get("label") is not None and (not field or part in PARTS)
+    ]
+    name = path.name.removesuffix(".xz").removesuffix(".jsonl")
+    labels, texts = [str(record["label"]) for record, _ in kept], [_whole_text(record) for record, _ in kept]
+    return ClassifiedTexts(name, labels, texts, [part for _, part in kept] if field else None)
+
+
+def _record(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ValueError(
+            f"{path}, line {number}: {line[:60]!r} is no JSON ({error}); correct the line"
+        ) from error
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise ValueError(  # noqa: TRY004 - what is wrong is a line, not an argument
+            f"{path}, line {number}: {line[:60]!r} has no field 'text' that is a string; give every line one"
+        )
+    return record
+
+
+def _whole_text(record: dict[str, Any]) -> str:
+    return "\n".join(str(record[name]) for name in (*TITLE_FIELDS, "text") if record.get(name))
 
 
 def files_at(path: Path) -> list[Path]:
@@ -140,13 +194,15 @@ def _joined(texts: list[ClassifiedTexts]) -> list[ClassifiedTexts]:
 
 
 def _of_parts(name: str, parts: list[tuple[str, ClassifiedTexts]]) -> ClassifiedTexts:
-    if parts[0][0] == "":
+    if parts[0][0] == "" and parts[0][1].parts is None:
         return parts[0][1]
-    names = [part for part, _ in parts]
-    if not {"train", "test"} <= set(names):
-        raise ValueError(
-            f"the set {name} has the parts {', '.join(names)}: give its files {name}-train.tsv and {name}-test.tsv both"
-        )
     labels = [label for _, each in parts for label in each.labels]
     texts = [text for _, each in parts for text in each.texts]
-    return ClassifiedTexts(name, labels, texts, [part for part, each in parts for _ in each.texts])
+    found = [part for named, each in parts for part in (each.parts or [named] * len(each.texts))]
+    names = sorted(set(found))
+    if not {"train", "test"} <= set(names):
+        raise ValueError(
+            f"the set {name} has the parts {', '.join(names)}: give its files {name}-train and {name}-test both, or "
+            "texts of both parts in one file of JSON lines"
+        )
+    return ClassifiedTexts(name, labels, texts, found)

@@ -9,22 +9,26 @@ Protocol:
   chosen on the development part, or on a tenth of the training part where there is none. Another set is cross-validated
   in ten stratified folds, of which the next fold chooses C for each. The model that is scored is fitted again, to
   everything but the test part. The score is the share of right labels of all tested texts.
+- Classification without vectors, `evaluate_bags`, is the same with a linear support vector machine on tf-idf weights of
+  the words (logarithmic counts, words of two texts at least), fitted to the training part; C is one of `BAG_STRENGTHS`.
 - The counts are tokens: known (or composed) ones of all tokens of the texts that are scored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 from distembed.encoding.blocks import pair_cosines
 from distembed.encoding.encoder import TextEncoder
@@ -41,6 +45,9 @@ from distembed.execution import one_blas_thread, tell
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 """The values of C that are tried: from strong regularization to weak."""
+
+BAG_STRENGTHS = (0.1, 0.3, 1.0, 3.0)
+"""The values of C that are tried for tf-idf weights, whose rows have the length 1."""
 
 N_FOLDS = 10
 MAX_ITERATIONS = 300
@@ -119,14 +126,65 @@ def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:
 def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Score:
     """Return the accuracy of logistic regression on text vectors."""
     encoded = encoder.encode(texts.texts)
+    right = _right_labels(encoded.vectors.astype(np.float64), texts, seed, _regression, STRENGTHS)
+    tested = ~np.isnan(right)
+    counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
+    return mean_score(
+        texts.name,
+        ("classification", "accuracy"),
+        right[tested],
+        counts,
+        Policy(seed=seed),
+    )
+
+
+def evaluate_bags(sets: Iterable[SentenceSet] | str | Path, *, seed: int = 0) -> list[Score]:
+    """Score classification without vectors, by the weights of the words of each text: what vectors are compared with.
+
+    Parameters
+    ----------
+    sets : str, Path, or sequence of ClassifiedTexts
+        The sets, or a file or a folder of them; pairs of sentences are passed over.
+    seed : int
+        The seed of folds and of bootstrap intervals.
+
+    Returns
+    -------
+    list of Score
+        One per set of classified texts; `known` is 0, because no word has a vector, and `total` the number of texts.
+
+    Raises
+    ------
+    ValueError
+        As `evaluate_sentences`.
+    """
+    scores = list[Score]()
+    for each in _sets(sets):
+        if isinstance(each, ClassifiedTexts):
+            right = _right_labels(
+                np.array(each.texts, dtype=object), each, seed, _bag_classifier, BAG_STRENGTHS
+            )
+            points = right[~np.isnan(right)]
+            task = "classification", "accuracy without vectors"
+            found = mean_score(each.name, task, points, (0, points.size), Policy(seed=seed))
+            scores.append(found._replace(policy="tf-idf, linear support vector machine"))
+    return scores
+
+
+def _right_labels(
+    inputs: NDArray[Any],
+    texts: ClassifiedTexts,
+    seed: int,
+    model: Callable[[float], Any],
+    strengths: Sequence[float],
+) -> NDArray[np.float64]:
+    """Return 1 for each tested text that gets its label and 0 for the other ones; NaN for texts that are not tested."""
     classes = np.unique(texts.labels, return_inverse=True)[1]
     right = np.full(len(classes), math.nan)
     with one_blas_thread():
         for split in _splits(texts, classes, seed):
-            right[split.test] = _right(encoded.vectors.astype(np.float64), classes, split)
-    tested = ~np.isnan(right)
-    counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
-    return mean_score(texts.name, ("classification", "accuracy"), right[tested], counts, Policy(seed=seed))
+            right[split.test] = _right(inputs, classes, split, model, strengths)
+    return right
 
 
 def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> Iterator[Split]:
@@ -142,24 +200,35 @@ def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> It
         return
     train, choose, test = (np.flatnonzero(np.array(texts.parts) == part) for part in ("train", "dev", "test"))
     if not choose.size:
+        rare = np.bincount(classes[train]).min(initial=N_FOLDS, where=np.bincount(classes[train]) > 0) < 2
         train, choose = train_test_split(
-            train, test_size=1 / N_FOLDS, random_state=seed, stratify=classes[train]
+            train, test_size=1 / N_FOLDS, random_state=seed, stratify=None if rare else classes[train]
         )
     yield Split(train, choose, test)
 
 
-def _right(vectors: NDArray[np.float64], classes: NDArray[np.int64], split: Split) -> NDArray[np.bool_]:
+def _right(
+    inputs: NDArray[Any],
+    classes: NDArray[np.int64],
+    split: Split,
+    model: Callable[[float], Any],
+    strengths: Sequence[float],
+) -> NDArray[np.bool_]:
     """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
     found = [
-        _model(strength)
-        .fit(vectors[split.train], classes[split.train])
-        .score(vectors[split.choose], classes[split.choose])
-        for strength in STRENGTHS
+        model(strength)
+        .fit(inputs[split.train], classes[split.train])
+        .score(inputs[split.choose], classes[split.choose])
+        for strength in strengths
     ]
     every = np.concatenate([split.train, split.choose])
-    best = _model(STRENGTHS[int(np.argmax(found))]).fit(vectors[every], classes[every])
-    return np.asarray(best.predict(vectors[split.test]) == classes[split.test])
+    best = model(strengths[int(np.argmax(found))]).fit(inputs[every], classes[every])
+    return np.asarray(best.predict(inputs[split.test]) == classes[split.test])
 
 
-def _model(strength: float) -> Any:
+def _regression(strength: float) -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MAX_ITERATIONS))
+
+
+def _bag_classifier(strength: float) -> Any:
+    return make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LinearSVC(C=strength, random_state=0))

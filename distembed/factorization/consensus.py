@@ -9,7 +9,15 @@ import numpy as np
 
 from distembed.execution import compute
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.consensus_blocks import Floats, group_topics, mixed, mixing_of, topic_cosines
+from distembed.factorization.consensus_blocks import (
+    Floats,
+    GroupStability,
+    group_stability,
+    group_topics,
+    mixed,
+    mixing_of,
+    topic_cosines,
+)
 from distembed.factorization.row_lifts import Array, each, total
 
 
@@ -27,9 +35,25 @@ def consensus_words(starts: Sequence[Array]) -> Floats:
     """
     n_topics = starts[0].shape[1]
     pooled = _side_by_side(starts)
-    gram = compute(total(blocks.gram, pooled, shape=(pooled.shape[1], pooled.shape[1])))
+    gram = _gram(pooled)
     mixing = mixing_of(gram, group_topics(topic_cosines(gram), n_topics))
     return np.asarray(compute(each(mixed, pooled, mixing, columns=n_topics)))
+
+
+def topic_stability(starts: Sequence[Array]) -> GroupStability:
+    """Return how well the topics of several starts fall into groups, by the cosines of their words.
+
+    Parameters
+    ----------
+    starts : sequence of arrays (d, k)
+        As of `consensus_words`.
+    """
+    return group_stability(topic_cosines(_gram(_side_by_side(starts))), starts[0].shape[1])
+
+
+def _gram(pooled: Array) -> Floats:
+    width = pooled.shape[1]
+    return np.asarray(compute(total(blocks.gram, pooled, shape=(width, width))))
 
 
 def _side_by_side(starts: Sequence[Array]) -> Array:

@@ -8,6 +8,7 @@ a group is its mean direction in place of its median (docs/papers/semantic_nmf.m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,6 +193,39 @@ def silhouettes(cosines: Floats, labels: Ints) -> Floats:
     gap = np.where(np.isfinite(outside), outside, 0) - inside
     known = (own_size > 1) & np.isfinite(outside) & (largest > 0)
     return np.divide(gap, largest, out=np.zeros(len(labels)), where=known)
+
+
+STABLE = 0.8
+"""The silhouette from which a group of topics is called stable, as by Alexandrov & Vesselinov's programs (NMFk)."""
+
+
+class GroupStability(NamedTuple):
+    """How well the topics of several starts fall into groups.
+
+    Attributes
+    ----------
+    least, mean : float
+        The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group.
+    """
+
+    least: float
+    mean: float
+
+
+def group_stability(cosines: Floats, n_groups: int) -> GroupStability:
+    """Return how well the topics of several starts, `n_groups` of each, fall into groups."""
+    labels = group_topics(cosines, n_groups).labels
+    sizes = np.bincount(labels, minlength=n_groups)
+    sums = np.bincount(labels, silhouettes(cosines, labels), minlength=n_groups)
+    means = np.divide(sums, sizes, out=np.full(n_groups, -1.0), where=sizes > 0)
+    return GroupStability(float(means.min()), float(means.mean()))
+
+
+def largest_stable(n_topics: Sequence[int], least: Sequence[float]) -> int | None:
+    """Return the largest number of topics whose least silhouette is at least `STABLE`, None where there is none."""
+    return max(
+        (n for n, silhouette in zip(n_topics, least, strict=True) if silhouette >= STABLE), default=None
+    )
 
 
 def mixed(block: Any, mixing: Floats) -> Floats:

@@ -155,6 +155,11 @@ def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
 
 
+def row_cosines(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosine of each row with the other's row; 0 where one of them has no direction."""
+    return np.asarray(np.einsum("ij,ij->i", directions(left), directions(right)))
+
+
 def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     """Return T such that the columns of Z T are orthonormal, given ZᵀZ.
 

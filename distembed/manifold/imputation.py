@@ -7,14 +7,13 @@ are those of the paper: the MST-kNN graph (algorithm 1), the weights (equation 2
 
 from __future__ import annotations
 
-import warnings
+from functools import partial
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import (
@@ -27,23 +26,34 @@ from distembed.execution import (
 from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS
 from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
-from distembed.manifold.imputation_systems import filled, in_columns, solve_by_krylov, solve_by_power
+from distembed.manifold.imputation_choice import (
+    LEAST_KNOWN,
+    Candidate,
+    HiddenFold,
+    best_candidate,
+    fold_scores,
+    hold_out_folds,
+    mean_scores,
+)
+from distembed.manifold.imputation_maps import fit_ridge_path, with_departures, with_mapped_rows
+from distembed.manifold.imputation_systems import (
+    Solution,
+    SolverOptions,
+    UnreachedRowsError,
+    filled,
+    imputed_rows,
+    solve,
+)
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
-from distembed.options import PositiveFloat, PositiveInt, check_options
+from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from distembed.validation import training_matrix
 
+CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
+"""In how many turns known rows are hidden for the choice of a method, and how many at most."""
 
-class UnreachedRowsError(ValueError):
-    """An error because some rows without a vector are connected to no row with one."""
-
-    def __init__(self, rows: blocks.Int64s) -> None:
-        self.rows = rows
-        super().__init__(
-            f"{rows.size} rows to impute are joined to no known vector, first rows {rows[:5].tolist()}: "
-            "give one of each such part a vector, or use a connected graph"
-        )
+__all__ = ["LatentSemanticImputation", "UnreachedRowsError"]
 
 
 class LatentSemanticImputation(BaseEstimator):
@@ -79,6 +89,15 @@ class LatentSemanticImputation(BaseEstimator):
         The memory of one task in bytes.
     checkpoint : Checkpoint
         Keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes.
+    method : "graph", "linear_map", "combined" or "auto"
+        "graph" is Latent Semantic Imputation; "linear_map" a ridge regression of the known vectors on their rows of
+        X; "combined" imputes the residuals of that map and adds them to it; "auto" takes whichever finds known rows
+        best when they are hidden, by the cosine after the mean of the known vectors is taken off.
+    ridge : float, optional
+        The ridge of the linear map, in units of the mean squared length of a known row of X less the mean. By
+        default it is chosen on known rows that are hidden.
+    random_state : int
+        The seed of the known rows that are hidden for a choice.
 
     Attributes
     ----------
@@ -93,6 +112,9 @@ class LatentSemanticImputation(BaseEstimator):
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
     recall_ : share of true neighbors in a sample of the approximate lists; 1.0 for exact ones
+    method_, ridge_ : the method and the ridge that were used; the graph has no ridge, which is 0
+    choice_ : the mean score of each `Candidate`, where `method_` or `ridge_` was chosen. The best one's is
+        optimistic, since it was chosen by it
 
     Notes
     -----
@@ -113,6 +135,9 @@ class LatentSemanticImputation(BaseEstimator):
         floor: PositiveFloat = 0.1,
         block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
+        method: Literal["graph", "linear_map", "combined", "auto"] = "graph",
+        ridge: PositiveFloat | None = None,
+        random_state: NonNegativeInt = 0,
     ) -> None:
         self.min_degree = min_degree
         self.solver = solver
@@ -125,6 +150,9 @@ class LatentSemanticImputation(BaseEstimator):
         self.floor = floor
         self.block_memory = block_memory
         self.checkpoint = checkpoint
+        self.method = method
+        self.ridge = ridge
+        self.random_state = random_state
 
     def fit(self, X: Any, Y: Any, *, graph: Any = None) -> LatentSemanticImputation:
         """Learn the vectors of the rows of Y that are all NaN.
@@ -153,7 +181,7 @@ class LatentSemanticImputation(BaseEstimator):
         else:
             self.set_graph(graph)
         self._learn_weights(rows)
-        return self.fit_vectors(Y)
+        return self.fit_vectors(Y, matrix)
 
     def fit_graph(self, X: Any, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
@@ -209,15 +237,37 @@ class LatentSemanticImputation(BaseEstimator):
         self.weights_ = sp.csr_array(weights)
         return self
 
-    def fit_vectors(self, Y: Any) -> LatentSemanticImputation:
-        """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`."""
+    def fit_vectors(self, Y: Any, X: Any = None) -> LatentSemanticImputation:
+        """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`.
+
+        Parameters
+        ----------
+        Y : array (n, s)
+            The vectors, as for `fit`.
+        X : array (n, d), optional
+            The rows that `fit_weights` was given, which every `method` but "graph" reads.
+        """
         check_options(self)
         check_is_fitted(self, "weights_")
         Y = Y if isinstance(Y, da.Array) else np.asarray(Y)
         known = known_rows(Y, self.weights_.shape[0])
+        if self.method != "graph" and X is None:
+            raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
         with one_blas_thread():
-            self._solve(Y, known)
+            if self.method == "graph":
+                self.method_, self.ridge_ = Candidate("graph", 0.0)
+                self._solve(Y, known)
+            else:
+                self._fit_by_choice(Y, known, X)
         return self
+
+    def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
+        rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
+        self.method_, self.ridge_ = self._choose(Y, known, rows)
+        if self.method_ == "graph":
+            self._solve(Y, known)
+        else:
+            self._map(Y, known, rows)
 
     def fit_transform(self, X: Any, Y: Any) -> Any:
         """Fit and return `vectors_`."""
@@ -244,31 +294,96 @@ class LatentSemanticImputation(BaseEstimator):
         tree = spanning_tree_of(rows, near, distances=distances, checkpoint=self.checkpoint)
         return spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 
+    def _solution(self, Y: Any, known: Any, checkpoint: Checkpoint) -> Solution:
+        options = SolverOptions(self.solver, self.tol, self.max_iter, self.lazy, self.block_memory)
+        return solve(self.weights_, Y, known, options, checkpoint=checkpoint)
+
     def _solve(self, Y: Any, known: Any) -> None:
-        unreached = blocks.unreached_rows(self.weights_, known)
-        if unreached.size:
-            raise UnreachedRowsError(unreached)
-        solve = solve_by_krylov if self.solver == "krylov" else solve_by_power
-        options = {"lazy": self.lazy} if self.solver == "power" else {}
-        solved = solve(
-            self.weights_,
-            in_columns(Y, int((~known).sum()), self.block_memory),
-            known,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            checkpoint=self.checkpoint,
-            **options,
-        )
+        solved = self._solution(Y, known, self.checkpoint)
         self.vectors_ = filled(Y, solved.vectors, known)
         self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
         self.history_ = solved.history
-        if not solved.converged:
-            warnings.warn(
-                f"{self.solver} did not reach tol = {self.tol} in {solved.n_iter} steps (residual "
-                f"{solved.residual:.2e}): raise max_iter",
-                ConvergenceWarning,
-                stacklevel=3,
+
+    def _map(self, Y: Any, known: Any, rows: da.Array) -> None:
+        """Learn the vectors by the linear map, or by the map and the graph."""
+        path = fit_ridge_path(rows, Y, known, block_memory=self.block_memory)
+        options: dict[str, Any] = {"block_memory": self.block_memory}
+        if self.method_ == "linear_map":
+            vectors = with_mapped_rows(Y, rows, known, path, self.ridge_, **options)
+            self.n_iter_, self.residual_, self.converged_ = 0, 0.0, True
+            self.history_ = np.empty((0, 2))
+        else:
+            self._solve(Y, known)
+            solved = self._solution(rows, known, _named(self.checkpoint, "table"))
+            mixtures = filled(rows, solved.vectors, known)
+            vectors = with_departures(self.vectors_, rows, mixtures, path, self.ridge_, **options)
+        self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
+
+    def _choose(self, Y: Any, known: Any, rows: da.Array) -> Candidate:
+        """Return the method and ridge to use: those given, or the best on known rows that are hidden."""
+        if self.method == "graph":
+            return Candidate("graph", 0.0)
+        if self.method != "auto" and self.ridge is not None:
+            return Candidate(self.method, self.ridge)
+        if known.sum() < LEAST_KNOWN:
+            raise ValueError(
+                f"method is {self.method!r}, which is chosen on known rows that are hidden, but {known.sum()} rows of "
+                f'Y are known: choose method = "graph", or give at least {LEAST_KNOWN} known rows'
             )
+        folds = hold_out_folds(
+            np.flatnonzero(known), n_folds=CHOICE_FOLDS, max_names=CHOICE_ROWS, seed=self.random_state
+        )
+        scores = [
+            fold_scores(
+                self._hidden_fold(rows, Y, known, hidden, _named(self.checkpoint, f"fold-{number}")),
+                compute(Y[hidden]).astype(np.float64),
+            )
+            for number, hidden in enumerate(folds)
+        ]
+        self.choice_ = mean_scores(scores)
+        return best_candidate(scores, self.method)
+
+    def hidden_fold(self, X: Any, Y: Any, hidden: Any) -> HiddenFold:
+        """Return what every method finds the vectors of known rows from, when they are hidden.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows that `fit_weights` was given.
+        Y : array (n, s)
+            The vectors, as for `fit`.
+        hidden : int array (h,)
+            The rows to hide, sorted, which are known.
+        """
+        check_options(self)
+        check_is_fitted(self, "weights_")
+        rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
+        known = known_rows(Y, rows.shape[0])
+        with one_blas_thread():
+            return self._hidden_fold(rows, Y, known, hidden, self.checkpoint)
+
+    def _hidden_fold(
+        self, rows: da.Array, Y: Any, known: Any, hidden: Any, checkpoint: Checkpoint
+    ) -> HiddenFold:
+        kept = known.copy()
+        kept[hidden] = False
+        found = [
+            checkpoint(f"{name}-hidden", partial(self._imputed, values, kept, hidden))
+            for name, values in (("vectors", Y), ("table", rows))
+        ]
+        vectors, mixtures, of_table = compute((*found, rows[hidden]))
+        path = fit_ridge_path(rows, Y, kept, block_memory=self.block_memory)
+        return HiddenFold(
+            vectors.astype(np.float64), of_table.astype(np.float64), mixtures.astype(np.float64), path
+        )
+
+    def _imputed(self, values: Any, known: Any, rows: Any) -> da.Array:
+        return imputed_rows(self._solution(values, known, persist), known, rows, values.dtype)
+
+
+def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return a checkpoint that keeps arrays under names of its own."""
+    return lambda name, make: checkpoint(f"{prefix}-{name}", make)
 
 
 # --------------------------------------------------------------------------- checks

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, tell
 from distembed.linalg import columns
@@ -17,6 +19,17 @@ from distembed.manifold import imputation_blocks as blocks
 COLUMN_COPIES = 10
 # Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
 SWEEPS_AT_ONCE = 32
+
+
+class UnreachedRowsError(ValueError):
+    """An error because some rows without a vector are connected to no row with one."""
+
+    def __init__(self, rows: blocks.Int64s) -> None:
+        self.rows = rows
+        super().__init__(
+            f"{rows.size} rows to impute are joined to no known vector, first rows {rows[:5].tolist()}: "
+            "give one of each such part a vector, or use a connected graph"
+        )
 
 
 class Solution(NamedTuple):
@@ -36,6 +49,49 @@ class _System(NamedTuple):
     B: da.Array  # (q, s), blocks of columns: W_qp Y_p
     start: da.Array  # (1, s): mean of the known vectors
     n_unknown: int
+
+
+class SolverOptions(NamedTuple):
+    """The options of `LatentSemanticImputation` that its systems of equations need."""
+
+    solver: str
+    tol: float
+    max_iter: int
+    lazy: bool
+    block_memory: int
+
+
+def solve(W: sp.csr_array, Y: Any, known: Any, options: SolverOptions, *, checkpoint: Checkpoint) -> Solution:
+    """Solve for the unknown rows of Y by the solver that is asked for.
+
+    Raises
+    ------
+    UnreachedRowsError
+        If unknown rows are joined to no known one.
+    """
+    unreached = blocks.unreached_rows(W, known)
+    if unreached.size:
+        raise UnreachedRowsError(unreached)
+    of_columns = in_columns(Y, int((~known).sum()), options.block_memory)
+    limits: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "checkpoint": checkpoint}
+    if options.solver == "krylov":
+        solved = solve_by_krylov(W, of_columns, known, **limits)
+    else:
+        solved = solve_by_power(W, of_columns, known, lazy=options.lazy, **limits)
+    if not solved.converged:
+        warnings.warn(
+            f"{options.solver} did not reach tol = {options.tol} in {solved.n_iter} steps (residual "
+            f"{solved.residual:.2e}): raise max_iter",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return solved
+
+
+def imputed_rows(solved: Solution, known: Any, rows: Any, dtype: Any) -> da.Array:
+    """Return some of the unknown rows of a solution, by their numbers among all rows, in one block."""
+    at = np.cumsum(~known)[rows] - 1
+    return solved.vectors[at].rechunk(-1).astype(dtype)
 
 
 def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from distembed.evaluation import imputation as evaluation
+from distembed.manifold.imputation_choice import hold_out_folds
 
 
 def problem(n=40, d=5, s=6, seed=0):
@@ -112,12 +113,12 @@ def test_the_mean_of_nearest_is_a_mean():
 
 def test_every_known_row_is_hidden_once_and_some_stay():
     known = np.arange(3, 50, 2)
-    folds = evaluation.hold_out_folds(known, n_folds=5, max_names=1000, seed=0)
+    folds = hold_out_folds(known, n_folds=5, max_names=1000, seed=0)
     assert sorted(np.concatenate(folds)) == known.tolist()
     assert max(map(len, folds)) - min(map(len, folds)) <= 1
-    assert sum(map(len, evaluation.hold_out_folds(known, n_folds=5, max_names=7, seed=0))) == 7
-    assert [fold.size for fold in evaluation.hold_out_folds([4, 9], n_folds=5, max_names=7, seed=0)] == [1, 1]
-    assert evaluation.hold_out_folds([4], n_folds=5, max_names=7, seed=0) == []
+    assert sum(map(len, hold_out_folds(known, n_folds=5, max_names=7, seed=0))) == 7
+    assert [fold.size for fold in hold_out_folds([4, 9], n_folds=5, max_names=7, seed=0)] == [1, 1]
+    assert hold_out_folds([4], n_folds=5, max_names=7, seed=0) == []
 
 
 def test_recovery_is_that_of_the_hold_out():
@@ -130,6 +131,18 @@ def test_recovery_is_that_of_the_hold_out():
     assert np.isnan(score.label_share).all()
 
 
+def test_the_mean_of_all_has_a_cosine_and_no_centered_one():
+    _, Y = problem()
+    Y = Y + 10
+    mean = Y[5:].mean(axis=0)
+    found = np.tile(mean, (5, 1))
+    score = evaluation.recovery(found, np.arange(5), Y, centers=found)
+    assert score.cosine.min() > 0.9
+    assert not score.centered_cosine.any()
+    truth = evaluation.recovery(Y[:5], np.arange(5), Y, centers=found)
+    np.testing.assert_allclose(truth.centered_cosine, 1)
+
+
 def test_the_hidden_name_is_no_neighbor_of_its_own():
     Y = np.array([[1.0, 0], [1, 0.1], [1, 0.2], [0, 1]])
     score = evaluation.recovery(Y[:1], [0], Y, labels=["a", "a", "b", ""])
@@ -140,9 +153,12 @@ def test_the_hidden_name_is_no_neighbor_of_its_own():
 def test_gains_are_of_the_first_method_over_the_others():
     rng = np.random.default_rng(0)
     good = evaluation.Recovery(
-        rng.uniform(0.5, 0.9, 60), rng.integers(1, 10, 60).astype(float), np.full(60, np.nan)
+        rng.uniform(0.5, 0.9, 60),
+        rng.integers(1, 10, 60).astype(float),
+        np.full(60, np.nan),
+        rng.uniform(0.2, 0.6, 60),
     )
-    poor = evaluation.Recovery(good.cosine - 0.2, good.rank + 30, good.label_share)
+    poor = evaluation.Recovery(good.cosine - 0.2, good.rank + 30, good.label_share, good.cosine)
     first, second = evaluation.compare_methods({"good": good, "poor": poor}, n_known=60)
     assert (first.cosine_gain, second.cosine_gain) == (0, pytest.approx(0.2))
     assert second.rank_gain == pytest.approx(0.5)

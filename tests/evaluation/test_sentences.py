@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_files_of_sentences_are_found_among_others(folder):
         (
             "k-train.tsv",
             "1\tb\n" * 9,
-            "the set k has the parts train: give its files k-train.tsv and k-test.tsv",
+            "the set k has the parts train: give its files k-train and k-test",
         ),
     ],
 )
@@ -135,3 +136,57 @@ def test_a_path_without_sentences_is_refused(folder):
     with pytest.raises(ValueError, match="has no set of sentences"):
         de.evaluate_sentences(ENCODER, folder / "words.txt")
     assert len(de.evaluate_sentences(ENCODER, folder / "sts")) == 1
+
+
+def json_lines(records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def test_json_lines_have_labels_titles_and_parts(tmp_path):
+    records = [
+        {"label": "a", "text": "ak bl", "title": "bk", "split": "TRAIN"},
+        {"label": None, "text": "ak", "split": "train"},
+        {"label": "a", "text": "ak", "split": "not-used"},
+        {"label": 7, "text": "bl", "title": None, "split": "test"},
+    ]
+    (tmp_path / "news.jsonl.xz").write_bytes(lzma.compress(json_lines(records).encode()))
+    (tmp_path / "plain.jsonl").write_text(json_lines([{"text": "no label"}]), encoding="utf-8")
+    for part in ("train", "test"):
+        (tmp_path / f"two-{part}.jsonl").write_text(
+            json_lines([{"label": "a", "text": part}]), encoding="utf-8"
+        )
+    news, two = find_sentence_sets([tmp_path]).sets
+    assert news == ClassifiedTexts("news", ["a", "7"], ["bk\nak bl", "bl"], ["train", "test"])
+    assert two == ClassifiedTexts("two", ["a", "a"], ["test", "train"], ["test", "train"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"label": 1, "text": "a"}\n{"label"\n', r"line 2: '\{\"label\"' is no JSON"),
+        ('{"label": 1, "text": "a"}\n\n{"label": 1}\n', "line 3: .* has no field 'text' that is a string"),
+        ('{"label": 1, "text": "a", "split": "train"}\n', "the set d has the parts train: give its files"),
+    ],
+)
+def test_a_bad_line_of_json_is_named(tmp_path, lines, message):
+    (tmp_path / "d.jsonl").write_text(lines, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        find_sentence_sets([tmp_path])
+
+
+def test_bags_of_words_are_scored_beside_vectors():
+    labels, texts = two_kinds(200)
+    parts = ["train"] * 120 + ["test"] * 80
+    shuffled = np.random.default_rng(0).permutation(labels).tolist()
+    sets = [ClassifiedTexts("a", labels, texts, parts), ClassifiedTexts("b", shuffled, texts, parts)]
+    learned, chance = sentences.evaluate_bags(sets)
+    assert learned.value > 0.9
+    assert 0.3 < chance.value < 0.7
+    assert (learned.metric, learned.known, learned.total) == ("accuracy without vectors", 0, 80)
+
+
+def test_a_label_of_one_training_text_does_not_stop_the_choice():
+    labels, texts = two_kinds(60)
+    parts = ["train"] * 40 + ["test"] * 20
+    (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["alone", *labels[1:]], texts, parts)])
+    assert 0 < score.value < 1

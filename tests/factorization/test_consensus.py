@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, s
 
 from distembed import NMF, SemanticNMF, SphericalKMeans
 from distembed.factorization import consensus_blocks as blocks
-from distembed.factorization.consensus import consensus_words
+from distembed.factorization.consensus import consensus_words, topic_stability
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +138,13 @@ def test_centroids_have_a_consensus(documents: csr_array) -> None:
     model = SphericalKMeans(3).fit_consensus(documents, starts)
     np.testing.assert_allclose(np.linalg.norm(model.centroids_, axis=1), 1)
     np.testing.assert_array_equal(model.labels_, model.predict(documents))
+
+
+def test_topics_that_every_start_finds_are_stable_and_others_are_not(starts: list[np.ndarray]) -> None:
+    found = topic_stability(starts)
+    assert blocks.STABLE < found.least <= found.mean <= 1
+    random = np.random.default_rng(3)
+    shuffled = [random.permuted(start, axis=0) for start in starts]
+    assert topic_stability(shuffled).least < 0.3
+    assert blocks.largest_stable([2, 3, 4], [0.9, 0.8, 0.7]) == 3
+    assert blocks.largest_stable([2, 3], [0.7, 0.1]) is None

@@ -82,7 +82,8 @@ def evaluate(
 
     VECTORS are vector files, workspaces or job files. Where no item of any set is known, the exit code is 1 and the
     message says why. Sentences (pairs with a score, and texts with a label) are encoded as `distembed encode` does.
-    Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them.
+    Files of tagged words (named entities, chunks) train and test a tagger with the vectors, and one without them;
+    classified texts have a row of their words' tf-idf weights without vectors.
     """
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import Policy
@@ -141,12 +142,13 @@ def _of_sentences(
     """Return the scores of each vector file on sentences; unknown words cannot count as wrong there."""
     if not found.sentences:
         return {}
-    from distembed.evaluation.sentences import evaluate_sentences
+    from distembed.evaluation.sentences import evaluate_bags, evaluate_sentences
     from distembed.pipeline.texts import open_encoder
 
     unknown = None if policy.unknown == "zero" else policy.unknown
+    without = evaluate_bags(found.sentences)
     return {
-        path: evaluate_sentences(open_encoder(path, unknown=unknown, **options), found.sentences)
+        path: evaluate_sentences(open_encoder(path, unknown=unknown, **options), found.sentences) + without
         for path in files
     }
 

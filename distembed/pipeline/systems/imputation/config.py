@@ -19,8 +19,10 @@ from distembed.pipeline.sections import (
 )
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 
+KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws the names that are hidden"}
 
-@section_of(LatentSemanticImputation, exclude=KEPT_BY_THE_JOB)
+
+@section_of(LatentSemanticImputation, exclude={**KEPT_BY_THE_JOB, **KEPT_BY_THE_EVALUATION})
 class ImputationSection(Section):
     """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
 
@@ -29,10 +31,19 @@ class ImputationSection(Section):
     tol: float = OPTION
     metric: Metric = OPTION
     neighbors: Literal["exact", "approximate"] = OPTION
+    method: Literal["graph", "linear_map", "combined", "auto"] = OPTION
+    ridge: float | None = OPTION
+
+    @property
+    def is_chosen(self) -> bool:
+        """Return whether the method or its ridge is chosen on known names that are hidden."""
+        return self.method == "auto" or (self.method != "graph" and self.ridge is None)
 
 
 class HoldOutSection(Section):
     """`[evaluation]`: known names are hidden and imputed, to measure what the table says of the vectors.
+
+    A method or a ridge that is not given is chosen by the same names.
 
     Attributes
     ----------

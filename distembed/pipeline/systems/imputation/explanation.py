@@ -54,14 +54,20 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
         raise ValueError(
             f"{plural(len(asked.names), 'name')} given: name one imputed name; blanks stand in quotes"
         )
+    facts = workspace.stages()["vectors"].facts
+    if facts["method"] == "linear_map":
+        raise ValueError(
+            "the vectors of this workspace are those of a linear map of the table, and no mixtures of known ones: "
+            'imputation.method = "graph" or "combined" makes mixtures'
+        )
     names = _Names.of(workspace)
     row = _imputed_row(asked.names[0], names, workspace)
     shares = known_shares(names.weights, names.known, row)
-    vectors = workspace.array("vectors")
+    difference = _difference(workspace.array("vectors"), shares, row)
     return Explanation(
         f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
-        _sentences(shares),
-        {"name": names.words[row], "difference": _difference(vectors, shares, row)},
+        [*_sentences(shares), *_departure(facts["method"], difference)],
+        {"name": names.words[row], "difference": difference},
         [_known_table(names, shares, row, asked.n), _neighbor_table(names, row)],
     )
 
@@ -84,6 +90,16 @@ def _sentences(shares: NDArray[np.float64]) -> list[str]:
     return [
         "The imputed vector is the sum of the known vectors, each times its share. The shares add up to one; "
         f"half of it is reached by {plural(n_half, 'name')}."
+    ]
+
+
+def _departure(method: str, difference: float) -> list[str]:
+    """Return what the linear map adds to the mixture, in a sentence, where it adds something."""
+    if method == "graph":
+        return []
+    return [
+        "To this mixture comes the linear map of what the name's row of the table differs from the same mixture of "
+        f"rows: at most {difference:.1%} of the vector's largest value in a component."
     ]
 
 

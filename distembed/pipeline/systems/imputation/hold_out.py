@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -12,29 +12,77 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.display import plural
 from distembed.evaluation.imputation import (
     Method,
     MethodRecovery,
     Recovery,
     compare_methods,
-    hold_out_folds,
+    kernel_ridge,
     linear_map,
     mean_vector,
+    nearest_mean,
+    nearest_one,
     recovery,
 )
 from distembed.execution import compute, map_blocks, persist
+from distembed.manifold.imputation_choice import (
+    LEAST_KNOWN,
+    Candidate,
+    HiddenFold,
+    best_candidate,
+    fold_scores,
+    found_vectors,
+    hold_out_folds,
+    mean_scores,
+)
+from distembed.manifold.imputation_map_blocks import Float64s
 from distembed.pipeline.context import Context, sections, stored_sparse
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters
-from distembed.pipeline.systems.imputation.solving import SOLVE_OPTIONS, imputation_of, plan_vectors
+from distembed.pipeline.systems.imputation.solving import (
+    SOLVE_OPTIONS,
+    imputation_of,
+    map_bytes,
+    plan_solving,
+)
 from distembed.pipeline.tables.files import Floats
 
-IMPUTATION, SHUFFLED, LINEAR, MEAN = "imputation", "shuffled table", "linear map", "mean of the known vectors"
-"""What fills in the hidden names: the job's own method, and three controls."""
+IMPUTATION, MAPPED, COMBINED, CHOSEN = (
+    "imputation",
+    "linear map",
+    "imputation and linear map",
+    "chosen on the other folds",
+)
+"""The methods that a job can take; each fold's ridge, and what is chosen in it, by the names of the other folds."""
+
+OWN = {"graph": IMPUTATION, "linear_map": MAPPED, "combined": COMBINED, "auto": CHOSEN}
+"""The row of the hold-out that `imputation.method` stands for."""
+
+SHUFFLED, KERNEL, RIDGE, NEAREST_8, NEAREST, MEAN = (
+    "shuffled table",
+    "kernel ridge",
+    "ridge by squared error",
+    "mean of the 8 nearest known",
+    "the nearest known",
+    "mean of the known vectors",
+)
+"""Controls: the graph of the table with its rows shuffled, and methods that know no graph."""
+
+BASELINES: dict[str, Method] = {
+    KERNEL: kernel_ridge,
+    RIDGE: linear_map,
+    NEAREST_8: nearest_mean,
+    NEAREST: nearest_one,
+    MEAN: mean_vector,
+}
+
+KERNEL_NAMES = 2000
+"""Known names, at most, that kernel ridge is fitted to: it holds the kernel of all pairs of them."""
 
 LINEAR_NAMES = 20_000
-"""Known names, at most, that the linear map of a fold is fitted to."""
+"""Known names, at most, that the other baselines of a fold are fitted to."""
 
 LINEAR_COPIES = 6
 """Copies in float64 of the table and vectors of these names that the fit of the linear map holds."""
@@ -42,53 +90,133 @@ LINEAR_COPIES = 6
 
 def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
     """Return the options of the hold-out and of the solver."""
-    return {**options_parameters(SOLVE_OPTIONS)(job), **sections("evaluation")(job)}
+    chosen = {"method", "ridge"} if job.imputation.method != "graph" else set()
+    return {**options_parameters({*SOLVE_OPTIONS, *chosen})(job), **sections("evaluation")(job)}
 
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
-    """Return the plan of imputing hidden names: per fold a system of equations on the graph and a shuffled one."""
-    solving, n_graphs = plan_vectors(job, sizes), 2 * job.evaluation.n_folds
-    n_hidden = min(job.evaluation.max_names, sizes.n_names)
-    fitted = 8 * min(sizes.n_names, LINEAR_NAMES) * (sizes.n_features + sizes.n_components)
-    return solving._replace(
-        tasks=n_graphs * solving.tasks,
-        read_bytes=n_graphs * solving.read_bytes,
-        written_bytes=4 * 8 * n_hidden * sizes.n_components,
-        shared_bytes=solving.shared_bytes + LINEAR_COPIES * fitted,
-        graphs=n_graphs,
+    """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
+    of_vectors, of_table = (
+        plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, sizes.n_features)
+    )
+    n_hidden, n_folds = min(job.evaluation.max_names, sizes.n_names), job.evaluation.n_folds
+    n_fitted = min(sizes.n_names, LINEAR_NAMES)
+    fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
+    kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
+    shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(sizes)
+    return StagePlan(
+        n_folds * (2 * of_vectors.tasks + of_table.tasks),
+        n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
+        4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features),
+        max(of_vectors.task_bytes, of_table.task_bytes),
+        shared + LINEAR_COPIES * fitted + kernel,
+        graphs=3 * n_folds,
     )
 
 
+class _Fold(NamedTuple):
+    """What is found for the names that are hidden in a fold.
+
+    Attributes
+    ----------
+    hidden : what the methods of a job find them from
+    baselines : (h, s) each, by name
+    scores : the centered cosine of each name, by candidate
+    """
+
+    hidden: HiddenFold
+    baselines: dict[str, Floats]
+    scores: dict[Candidate, Float64s]
+
+
 def run_hold_out(ctx: Context) -> dict[str, Any]:
-    """Hide known names in folds, impute them, and compare with their true vectors and with three controls."""
+    """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
     options: HoldOutSection = ctx.job.evaluation
     vocabulary, seed = ctx.workspace.table("vocabulary"), options.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
-    folds = hold_out_folds(known, n_folds=options.n_folds, max_names=options.max_names, seed=seed)
-    found = [_fold_vectors(ctx, number, folds, known) for number in range(len(folds))]
-    labels = vocabulary["label"].take(known).to_pylist()
+    _check_choice(ctx.job, known.size)
+    rows = hold_out_folds(known, n_folds=options.n_folds, max_names=options.max_names, seed=seed)
+    folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
+    hidden = np.concatenate([np.empty(0, np.int64), *rows])
     truth = compute(ctx.workspace.array("known_vectors")[known])
-    hidden = np.concatenate([np.empty(0, np.int64), *folds])
+    centers = [
+        np.tile(fold.hidden.path.target_mean, (len(at), 1)) for fold, at in zip(folds, rows, strict=True)
+    ]
+    found = _found(ctx.job, folds)
     scores = {
         method: recovery(
-            np.concatenate([fold[method] for fold in found]),
+            vectors,
             np.searchsorted(known, hidden),
             truth,
-            labels=labels,
+            labels=vocabulary["label"].take(known).to_pylist(),
+            centers=np.concatenate(centers),
         )
-        for method in (found[0] if found else ())
+        for method, vectors in found.items()
     }
-    ctx.stage.store_table("hold_out_names", _names_table(scores, vocabulary["word"].take(hidden), folds))
+    ctx.stage.store_table("hold_out_names", _names_table(scores, vocabulary["word"].take(hidden), rows))
     summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
     columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
     ctx.stage.store_table("hold_out", pa.table(columns))
-    return {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
+    facts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
+    return facts | _choice(ctx, [fold.scores for fold in folds])
 
 
-def _fold_vectors(
-    ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]
-) -> dict[str, Floats]:
-    """Return the vectors that each method finds for the hidden names of a fold, (h, s) each."""
+def _check_choice(job: ImputationJob, n_known: int) -> None:
+    """Raise ValueError where there are too few known names to choose a method by."""
+    if job.imputation.is_chosen and n_known < LEAST_KNOWN:
+        raise ValueError(
+            f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
+            f'{plural(n_known, "name")} matched a known vector: set imputation.method = "graph", or give at least '
+            f"{LEAST_KNOWN} known names"
+        )
+
+
+def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, Any]:
+    """Store the mean score of every candidate, and return the one to take."""
+    means = mean_scores(scores) if scores else {}
+    options = ctx.job.imputation
+    best = best_candidate(scores, options.method) if scores else Candidate("graph", 0.0)
+    if options.ridge is not None and options.method not in ("auto", "graph"):
+        best = Candidate(options.method, options.ridge)
+    columns = {
+        "method": pa.array([one.method for one in means], pa.string()),
+        "ridge": pa.array([one.ridge for one in means], pa.float64()),
+        "centered_cosine": pa.array(list(means.values()), pa.float64()),
+    }
+    ctx.stage.store_table("choice", pa.table(columns))
+    return {"method": best.method, "ridge": best.ridge}
+
+
+def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
+    """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
+    if not folds:
+        return {}
+    methods = {
+        name: np.concatenate(
+            [
+                found_vectors(fold.hidden, _candidate(job, method, folds, number))
+                for number, fold in enumerate(folds)
+            ]
+        )
+        for method, name in OWN.items()
+    }
+    baselines = {
+        name: np.concatenate([fold.baselines[name] for fold in folds]) for name in folds[0].baselines
+    }
+    own = OWN[job.imputation.method]
+    return {own: methods.pop(own), **methods, **baselines}
+
+
+def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int) -> Candidate:
+    """Return what a method is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
+    options = job.imputation
+    if options.method == method != "auto" and options.ridge is not None:
+        return Candidate(options.method, options.ridge)
+    return best_candidate([fold.scores for other, fold in enumerate(folds) if other != number], method)
+
+
+def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
+    """Return what every method finds for the hidden names of a fold."""
     weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
     # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
@@ -97,14 +225,17 @@ def _fold_vectors(
     shuffled = weights[order][:, order]
     fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
     keep, name = ctx.stage.checkpoint, f"fold-{number}"
-    found = {
-        IMPUTATION: keep(f"{name}-imputed", partial(_imputed_rows, ctx, weights, hidden)),
-        SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden)),
-        LINEAR: keep(f"{name}-mapped", partial(_mapped_rows, ctx, linear_map, fitted, hidden)),
-        MEAN: keep(f"{name}-mean", partial(_mapped_rows, ctx, mean_vector, fitted, hidden)),
-    }
+    X, Y = (ctx.workspace.array(array) for array in ("domain", "known_vectors"))
+    model = imputation_of(ctx).set_params(checkpoint=lambda part, make: keep(f"{name}-{part}", make))
+    found = model.set_weights(weights).hidden_fold(X, Y, hidden)
+    baselines = {SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden))}
+    for place, (baseline, method) in enumerate(BASELINES.items()):
+        of_names = fitted[:KERNEL_NAMES] if baseline == KERNEL else fitted
+        make = partial(_mapped_rows, ctx, method, of_names, hidden)
+        baselines[baseline] = keep(f"{name}-baseline-{place}", make)
     ctx.progress("folds")(number + 1, len(folds))
-    return {method: compute(vectors) for method, vectors in found.items()}
+    scores = fold_scores(found, compute(Y[hidden]).astype(np.float64))
+    return _Fold(found, {method: compute(vectors) for method, vectors in baselines.items()}, scores)
 
 
 def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]) -> da.Array:
@@ -114,7 +245,12 @@ def _imputed_rows(ctx: Context, weights: sp.csr_array, hidden: NDArray[np.int64]
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
     masked = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks)
-    model = imputation_of(ctx).set_params(checkpoint=persist).set_weights(weights).fit_vectors(masked)
+    model = (
+        imputation_of(ctx)
+        .set_params(checkpoint=persist, method="graph")
+        .set_weights(weights)
+        .fit_vectors(masked)
+    )
     return da.from_array(compute(model.vectors_[hidden]), chunks=-1)
 
 

@@ -11,6 +11,7 @@ from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors, stored_sparse
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.systems.imputation.evaluation_report import (
+    chosen_method,
     hold_out,
     hold_out_section,
     label_sections,
@@ -39,7 +40,7 @@ def page(job: ImputationJob, workspace: Workspace) -> str:
     summary = f"{shape[0]:,} words x {shape[1]} dimensions; content digest {workspace.digest()}."
     return report.render_report(
         job.job.title,
-        f"{_counts(workspace)} {verdict(workspace)} {summary}",
+        f"{_counts(workspace)} {chosen_method(workspace)} {verdict(workspace)} {summary}",
         _sections(job, workspace, vectors),
         facts=_facts(workspace) | lacking_facts(job, workspace),
         invitation=report.invitation(workspace),
@@ -56,6 +57,7 @@ def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
     lines = (
         _counts(workspace),
         _convergence(workspace),
+        chosen_method(workspace),
         hold_out(workspace),
         near,
         lacking_line(job, workspace),
@@ -116,6 +118,8 @@ def _replaced(n_names: int) -> str:
 
 def _convergence(workspace: Workspace) -> str:
     facts = workspace.stages()["vectors"].facts
+    if facts["method"] == "linear_map":
+        return "No system of equations was solved."
     recall = workspace.stages()["graph"].facts["recall"]
     end = "converged" if facts["converged"] else "did NOT converge: raise imputation.max_iter"
     found = "" if recall == 1.0 else f" The neighbor lists hold {recall:.1%} of the true neighbors."
@@ -227,7 +231,7 @@ def _convergence_curve(job: ImputationJob, workspace: Workspace) -> report.Secti
     what, ylabel = _MEASURES[job.imputation.solver]
     if not steps.size:
         return report.Section(
-            "Convergence by step", "<p>No name was imputed: there was nothing to solve.</p>"
+            "Convergence by step", "<p>There was nothing to solve: no vector was imputed from the graph.</p>"
         )
     return report.line_chart(
         {what: (steps, measure), "tolerance": ([1, steps[-1]], [job.imputation.tol] * 2)},

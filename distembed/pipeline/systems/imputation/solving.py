@@ -21,7 +21,7 @@ from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
-from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters, vector_bytes
+from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters
 
 GRAPH_OPTIONS = {"min_degree", "metric", "neighbors"}
 WEIGHT_OPTIONS = {"weights", "floor", "metric"}
@@ -125,21 +125,52 @@ def run_weights(ctx: Context) -> dict[str, Any]:
     return {"worst_certificate": float(model.certificate_.max())}
 
 
+def vector_parameters(job: ImputationJob) -> dict[str, Any]:
+    """Return the options of the solver, and the method and its ridge where it is not the graph alone."""
+    names = SOLVE_OPTIONS if job.imputation.method == "graph" else {*SOLVE_OPTIONS, "method", "ridge"}
+    options: dict[str, Any] = options_parameters(names)(job)
+    return options
+
+
 def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     """Return the plan of the systems of equations, in groups of columns."""
-    n, s, block = sizes.n_names, sizes.n_components, job.resources.block_memory
-    vectors, edges = vector_bytes(sizes), _edge_bytes(job, sizes)
-    n_tasks = max(min(COLUMN_BLOCKS, s), -(-COLUMN_COPIES * 8 * n * s // block))
-    task = min(block, COLUMN_COPIES * 8 * n * -(-s // n_tasks))
-    return StagePlan(n_tasks, vectors + edges, vectors, task, VECTOR_COPIES * vectors + 3 * edges)
+    plan = plan_solving(job, sizes, sizes.n_components)
+    if job.imputation.method == "graph":
+        return plan
+    of_table = plan_solving(job, sizes, sizes.n_features)
+    return plan._replace(
+        tasks=plan.tasks + of_table.tasks,
+        read_bytes=plan.read_bytes + of_table.read_bytes,
+        task_bytes=max(plan.task_bytes, of_table.task_bytes),
+        shared_bytes=plan.shared_bytes + of_table.shared_bytes + map_bytes(sizes),
+        graphs=2,
+    )
+
+
+def plan_solving(job: ImputationJob, sizes: TableSizes, n_columns: int) -> StagePlan:
+    """Return the plan of one system of equations for so many columns, which are written once."""
+    n, block = sizes.n_names, job.resources.block_memory
+    solved, edges = 4 * n * n_columns, _edge_bytes(job, sizes)
+    n_tasks = max(min(COLUMN_BLOCKS, n_columns), -(-COLUMN_COPIES * 8 * n * n_columns // block))
+    task = min(block, COLUMN_COPIES * 8 * n * -(-n_columns // n_tasks))
+    return StagePlan(n_tasks, solved + edges, solved, task, VECTOR_COPIES * solved + 3 * edges)
+
+
+def map_bytes(sizes: TableSizes) -> int:
+    """Return the bytes that fitting a linear map holds: its products, or the known rows where they are fewer."""
+    least = min(sizes.n_features, sizes.n_names)
+    return 4 * 8 * least * (sizes.n_features + sizes.n_components)
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
     """Solve for the missing vectors, and put those of words outside the table below."""
     known = ctx.workspace.array("known_vectors")
     model = imputation_of(ctx).set_weights(stored_sparse(ctx.workspace, "weights"))
+    if ctx.job.imputation.is_chosen:
+        chosen = ctx.workspace.stages()["hold_out"].facts
+        model.set_params(method=chosen["method"], ridge=chosen["ridge"] or None)
     try:
-        model.fit_vectors(known)
+        model.fit_vectors(known, ctx.workspace.array("domain"))
     except UnreachedRowsError as error:
         words = ctx.workspace.table("vocabulary")["word"]
         names = ", ".join(words[int(row)].as_py() for row in error.rows[:5])
@@ -159,7 +190,8 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         meaning="Vectors, known ones as they came; row i is word i of vocabulary.parquet.",
         progress=ctx.progress("vectors"),
     )
-    return {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
+    facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
+    return facts | {"method": model.method_, "ridge": model.ridge_}
 
 
 def _store_sparse(ctx: Context, name: str, matrix: sp.csr_array, *, meaning: str) -> None:

@@ -14,7 +14,6 @@ from distembed.pipeline.systems.imputation.join import (
 )
 from distembed.pipeline.systems.imputation.labels import has_labels, label_parameters, plan_labels, run_labels
 from distembed.pipeline.systems.imputation.solving import (
-    SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
     graph_parameters,
     plan_graph,
@@ -23,26 +22,28 @@ from distembed.pipeline.systems.imputation.solving import (
     run_graph,
     run_vectors,
     run_weights,
+    vector_parameters,
 )
 
 
 def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
-    """Return the stages of a job; that of labels only where its tables name labels."""
+    """Return the stages of a job; that of labels only where its tables name labels.
+
+    The vectors wait for the hidden names where these choose the method.
+    """
+    chosen = job.imputation.is_chosen
+    after = ("join", "weights", "hold_out") if chosen else ("join", "weights")
+    vectors = StageSpec("vectors", after, vector_parameters, run_vectors, plan_vectors)
+    hold_out = StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out)
+    labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
     return (
         StageSpec("join", (), join_parameters, run_join, plan_join),
         StageSpec("graph", ("join",), graph_parameters, run_graph, plan_graph),
         StageSpec(
             "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
         ),
-        StageSpec(
-            "vectors", ("join", "weights"), options_parameters(SOLVE_OPTIONS), run_vectors, plan_vectors
-        ),
-        StageSpec("hold_out", ("join", "weights"), hold_out_parameters, run_hold_out, plan_hold_out),
-        *(
-            [StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)]
-            if has_labels(job)
-            else []
-        ),
+        *((hold_out, vectors) if chosen else (vectors, hold_out)),
+        *((labels,) if has_labels(job) else ()),
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from annotated_types import Ge, MinLen
+from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.factorization.nmf import NMF, SemanticNMF, Solver
 from distembed.factorization.nmf_consensus import Choose
 from distembed.factorization.nmf_starts import Init
+from distembed.options import PositiveInt
 from distembed.pipeline.corpus.config import (
     NOT_COUNTED_BY,
     CountingJob,
@@ -103,8 +105,10 @@ class TopicsSection(Section):
         How documents are factorized.
     compare_with : tuple of str
         Other methods, whose topics and scores stand beside.
-    n_topics : int
-        The number of topics.
+    n_topics : int or "auto"
+        The number of topics; "auto": the largest of `n_topics_range` whose topics are found again by every start.
+    n_topics_range : tuple of int
+        The numbers that "auto" tries, each from `n_starts` starts.
     shift : float
         Positive PMI less the logarithm of this is factorized with the documents (the N of the paper).
     solver : "multiplicative" or "hals"
@@ -117,7 +121,8 @@ class TopicsSection(Section):
 
     method: Method = "semantic_nmf"
     compare_with: tuple[Method, ...] = ()
-    n_topics: int = Field(default=10, ge=1)
+    n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
+    n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
     n_starts: int = Field(default=5, ge=1)
     choose: Choose = OPTION
     shift: float = OPTION
@@ -127,6 +132,20 @@ class TopicsSection(Section):
     n_iter: int = OPTION
     tol: float = OPTION
     random_state: int = OPTION
+
+    @model_validator(mode="after")
+    def _starts_to_compare(self) -> Self:
+        if self.n_topics == "auto" and self.n_starts == 1:
+            raise ValueError(
+                'n_topics is "auto" and n_starts is 1: how stable topics are is seen between starts, so give n_starts '
+                "of 2 or more, or a number of topics"
+            )
+        return self
+
+    @property
+    def largest_n_topics(self) -> int:
+        """The number of topics, or the largest one that is tried."""
+        return max(self.n_topics_range) if self.n_topics == "auto" else self.n_topics
 
     @property
     def methods(self) -> tuple[Method, ...]:

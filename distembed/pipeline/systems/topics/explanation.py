@@ -81,7 +81,7 @@ def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
             f"{len(asked.names)} names given: name a document's id and, if you like, the number of a topic"
         )
     document = _document(job, workspace, asked.names[0])
-    topic = _topic(job, document, asked.names[1:])
+    topic = _topic(document, asked.names[1:])
     words = np.asarray(compute(workspace.array(factor_names(job, job.topics.method)[0])), np.float64)
     terms = cosine_terms if job.topics.method == "spherical_kmeans" else weight_terms
     found = terms(document.weights, document.words, document.factors, words, topic)
@@ -132,11 +132,11 @@ def _document(job: TopicsJob, workspace: Workspace, name: str) -> _Document:
     )
 
 
-def _topic(job: TopicsJob, document: _Document, named: tuple[str, ...]) -> int:
+def _topic(document: _Document, named: tuple[str, ...]) -> int:
     if not named:
         return max(document.label, 0)
-    if not named[0].isdecimal() or int(named[0]) >= job.topics.n_topics:
-        raise KeyError(f"there is no topic {named[0]!r}: give a number from 0 to {job.topics.n_topics - 1}")
+    if not named[0].isdecimal() or int(named[0]) >= len(document.factors):
+        raise KeyError(f"there is no topic {named[0]!r}: give a number from 0 to {len(document.factors) - 1}")
     return int(named[0])
 
 

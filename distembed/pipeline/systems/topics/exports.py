@@ -46,7 +46,7 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
 def document_norms(job: TopicsJob, workspace: Workspace) -> NDArray[np.float64]:
     """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
     if job.topics.method == "spherical_kmeans":  # its factors are cosines
-        return np.ones(job.topics.n_topics)
+        return np.ones(workspace.array("vectors").shape[1])
     with one_blas_thread():
         return column_norms(workspace.array(factor_names(job, job.topics.method)[1]))
 

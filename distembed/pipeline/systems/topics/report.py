@@ -26,9 +26,17 @@ from distembed.pipeline.systems.topics.results import (
     factor_names,
     kept_labels,
     kept_row,
+    n_topics_of,
     starts_of,
 )
-from distembed.pipeline.systems.topics.stability import NAMES, kept_name, stability_sentence, stability_table
+from distembed.pipeline.systems.topics.stability import (
+    NAMES,
+    kept_name,
+    number_sections,
+    number_sentence,
+    stability_sentence,
+    stability_table,
+)
 from distembed.pipeline.systems.topics.stages import stages
 from distembed.pipeline.terminal import shown
 from distembed.storage.workspace import Workspace
@@ -84,6 +92,7 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         topics,
         scores,
         coherence,
+        number_sentence(job, workspace),
         stability_sentence(job, workspace),
         report.ways_on(workspace, where, table="documents", suffix="csv"),
     )
@@ -149,7 +158,7 @@ def _facts(job: TopicsJob, workspace: Workspace) -> dict[str, Any]:
     return {
         "documents": done["selection"].facts["n_documents"],
         "words": done["vocabulary"].facts["n_words"],
-        "topics": job.topics.n_topics,
+        "topics": n_topics_of(job, workspace),
         "pairs": done["association"].facts["n_nonzero"],
         **omissions(done["tokens"].facts),
     }
@@ -178,6 +187,7 @@ def _sections(job: TopicsJob, workspace: Workspace, results: list[Result]) -> li
         _topic_section(job, results),
         *_maps(job, workspace, own),
         _document_table(job, workspace, own),
+        *number_sections(job, workspace),
         _score_table(job, workspace),
         stability_table(job, workspace),
         _coherence_section(job, workspace),

@@ -11,6 +11,13 @@ from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.storage.workspace import Workspace
 
 
+def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
+    """Return the number of topics: that of the job, or the one that was chosen for it."""
+    if job.topics.n_topics == "auto":
+        return int(workspace.stages()["n_topics"].facts["n_topics"])
+    return job.topics.n_topics
+
+
 def factor_names(job: TopicsJob, method: Method) -> tuple[str, str]:
     """Return under which names the word factors and the document factors of a method are kept."""
     prefix = "" if method == job.topics.method else f"{method}_"

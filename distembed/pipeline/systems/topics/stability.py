@@ -1,4 +1,4 @@
-"""How far the starts of each method agree, as a report shows it."""
+"""How far the starts of each method agree, and how stable each number of topics is, as a report shows it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from distembed.factorization.consensus_blocks import STABLE
 from distembed.factorization.nmf_stored import StartRow
 from distembed.pipeline import report
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
@@ -78,3 +79,55 @@ def stability_table(job: TopicsJob, workspace: Workspace) -> report.Section | No
     caption = "Mean agreement of the documents' topics between two starts, without labels; 1 is equal."
     said = stability_sentence(job, workspace)
     return report.table("Stability", rows, caption=f"{caption} {said}".strip()) if rows else None
+
+
+def number_sentence(job: TopicsJob, workspace: Workspace) -> str:
+    """Return what number of topics was chosen, and a warning where none is stable."""
+    if job.topics.n_topics != "auto":
+        return ""
+    facts = workspace.stages()["n_topics"].facts
+    if facts["is_stable"]:
+        return (
+            f"{facts['n_topics']} topics: the largest number tried whose topics are found again by every start "
+            f"(least silhouette of a group of {STABLE} or more)."
+        )
+    return (
+        f"No number of topics is stable: for each one tried, a group of topics has a silhouette below {STABLE}. "
+        f"The starts of {facts['n_topics']} agree most, and it was taken; topics may be an accident of the start. Give "
+        "other numbers in topics.n_topics_range, or more text."
+    )
+
+
+def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section]:
+    """Return the picture and the table of how stable each number of topics is, where it was chosen by that."""
+    if job.topics.n_topics != "auto":
+        return []
+    rows = workspace.table("n_topics").to_pylist()
+    numbers = [row["n_topics"] for row in rows]
+    curves = {
+        name: (numbers, [row[key] for row in rows])
+        for name, key in (
+            ("least silhouette", "least_silhouette"),
+            ("mean silhouette", "mean_silhouette"),
+            ("NMI between starts", "nmi"),
+        )
+    }
+    title = "Number of topics"
+    said = number_sentence(job, workspace)
+    picture = report.line_chart(curves, title, xlabel="topics", ylabel="stability", caption=said)
+    shown = [
+        {
+            "topics": row["n_topics"],
+            "least silhouette": f"{row['least_silhouette']:.2f}",
+            "mean silhouette": f"{row['mean_silhouette']:.2f}",
+            "NMI between starts": f"{row['nmi']:.2f}",
+            "ARI between starts": f"{row['ari']:.2f}",
+            "loss": f"{row['loss']:,.1f}",
+            "chosen": "yes" if row["chosen"] else "",
+        }
+        for row in rows
+    ]
+    caption = (
+        f"Means over {job.topics.n_starts} starts; silhouettes of the groups that their topics fall into."
+    )
+    return [report.group(title, [picture, report.table(title, shown, caption=caption)])]

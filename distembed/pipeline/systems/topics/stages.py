@@ -19,6 +19,7 @@ from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import TopicsJob
+from distembed.pipeline.systems.topics.numbers import number_parameters, plan_number, run_number
 from distembed.pipeline.systems.topics.reference import check_coherence, check_semantic, pair_counts
 from distembed.pipeline.systems.topics.scoring import plan_evaluation, run_evaluation
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks, topic_sizes
@@ -185,9 +186,13 @@ def evaluation_parameters(job: TopicsJob) -> dict[str, Any]:
     return {**sections("coherence")(job), "first_topic": 0, "probabilities": "words"}
 
 
-def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
-    """Return the stages of a job."""
+def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job; one more where the number of topics is chosen."""
     selected = ("tokens", "selection", "vocabulary")
+    matrices = ("document_terms", "association")
+    number: tuple[StageSpec, ...] = ()
+    if job.topics.n_topics == "auto":
+        number = (StageSpec("n_topics", matrices, number_parameters, run_number, plan_number),)
     return (
         corpus_stages.TOKENS,
         StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
@@ -203,7 +208,14 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same 
             plan_association,
             check_semantic,
         ),
-        StageSpec("topics", ("document_terms", "association"), topics_parameters, run_topics, plan_topics),
+        *number,
+        StageSpec(
+            "topics",
+            (*matrices, *(spec.name for spec in number)),
+            topics_parameters,
+            run_topics,
+            plan_topics,
+        ),
         StageSpec(
             "evaluation",
             ("topics", "cooccurrence", "selection"),

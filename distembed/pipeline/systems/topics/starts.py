@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, vstack
 
 from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
-from distembed.factorization.consensus_blocks import central_start, label_agreement, mean_agreement
+from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.factorization.nmf_blocks import shifted
 from distembed.factorization.nmf_stored import StartRow
@@ -24,11 +24,29 @@ from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
-from distembed.pipeline.systems.topics.results import factor_names
+from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
 
 POOLED_BYTES = 16
 """Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
+
+
+class Work(NamedTuple):
+    """What all starts of a stage with one number of topics have in common."""
+
+    ctx: Context
+    X: Any
+    M: Any
+    n_topics: int
+    keeps_words: bool
+    prefix: str = ""  # of the names under which what is kept of a start is found again
+
+
+def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
+    """Return tf-idf and, where a method asks for it, shifted positive PMI, as they are held."""
+    n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
+    X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
+    return X, _shifted_pmi(ctx) if "semantic_nmf" in methods else None
 
 
 def _shifted_pmi(ctx: Context) -> Any:
@@ -46,25 +64,26 @@ def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
 
 
-def fitted(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
+def fitted(work: Work, method: Method, number: int) -> Any:
     """Return one start of a method, fitted; what documents hold no word is said once, by the report."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        return _fit(ctx, method, number, X, M)
+        return _fit(work, method, number)
 
 
-def _fit(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Any:
-    used = (X, M) if method == "semantic_nmf" else (X,)
+def _fit(work: Work, method: Method, number: int) -> Any:
+    used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
     by_block = any(isinstance(matrix, da.Array) for matrix in used)
-    checkpoint = _named(ctx, f"{method}-{number:04d}") if by_block else persist
-    return _unfitted(ctx, method, number, checkpoint=checkpoint).fit(*used)
+    checkpoint = _named(work, f"{method}-{number:04d}") if by_block else persist
+    return _unfitted(work, method, number, checkpoint=checkpoint).fit(*used)
 
 
-def _unfitted(ctx: Context, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
+def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
     """Return the estimator of a start of a method."""
-    options, seed = ctx.job.topics, ctx.job.topics.random_state + number
+    options = work.ctx.job.topics
+    seed = options.random_state + number
     if method == "spherical_kmeans":
-        return SphericalKMeans(options.n_topics, n_iter=options.n_iter, random_state=seed)
+        return SphericalKMeans(work.n_topics, n_iter=options.n_iter, random_state=seed)
     common: dict[str, Any] = {
         "init": options.init,
         "n_iter": options.n_iter,
@@ -74,17 +93,17 @@ def _unfitted(ctx: Context, method: Method, number: int, *, checkpoint: Checkpoi
     }
     if method == "semantic_nmf":
         # M is shifted already
-        return SemanticNMF(options.n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
+        return SemanticNMF(work.n_topics, shift=1, semantic_weight=options.semantic_weight, **common)
     if method == "nmf":
-        return NMF(options.n_topics, solver=options.solver, **common)
-    return OrthogonalNMF(options.n_topics, **common)
+        return NMF(work.n_topics, solver=options.solver, **common)
+    return OrthogonalNMF(work.n_topics, **common)
 
 
-def _named(ctx: Context, prefix: str) -> Checkpoint:
+def _named(work: Work, prefix: str) -> Checkpoint:
     """Return a checkpoint of the stage whose names begin with those of a start."""
 
     def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return ctx.stage.checkpoint(f"{prefix}-{name}", make)
+        return work.ctx.stage.checkpoint(f"{work.prefix}{prefix}-{name}", make)
 
     return checkpoint
 
@@ -97,32 +116,34 @@ class Start(NamedTuple):
     words: da.Array | None  # (words, topics) float32 in blocks of words, where a consensus is made of them
 
 
-def _start(ctx: Context, method: Method, number: int, X: Any, M: Any) -> Start:
+def start_of(work: Work, method: Method, number: int) -> Start:
     """Return what is kept of one start: found on disk, or fitted now."""
-    model = cache(partial(fitted, ctx, method, number, X, M))
-    checkpoint = _named(ctx, f"{method}-{number:04d}")
-    with _rounds_of_start(ctx, method, number):
-        words = None
-        if ctx.job.topics.has_consensus:
-            words = checkpoint("words", lambda: _word_blocks(ctx.job, words_of(model())))
+    model = cache(partial(fitted, work, method, number))
+    checkpoint = _named(work, f"{method}-{number:04d}")
+    with _rounds_of_start(work, method, number):
+        words = (
+            checkpoint("words", lambda: _word_blocks(work, words_of(model()))) if work.keeps_words else None
+        )
         labels = checkpoint("labels", lambda: da.from_array(model().labels_, chunks=-1))
         loss = checkpoint("loss", lambda: da.from_array(loss_of(model()), chunks=-1))
         return Start(compute(labels), compute(loss), words)
 
 
-def _word_blocks(job: TopicsJob, words: NDArray[Any]) -> da.Array:
+def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
     """Return word factors in blocks of words, of which those of all starts together are a block of memory."""
-    rows = max(1, job.resources.block_memory // (POOLED_BYTES * job.topics.n_topics * job.topics.n_starts))
+    job = work.ctx.job
+    rows = max(1, job.resources.block_memory // (POOLED_BYTES * work.n_topics * job.topics.n_starts))
     return da.from_array(words.astype(np.float32), chunks=(rows, -1))
 
 
 @contextmanager
-def _rounds_of_start(ctx: Context, method: Method, number: int) -> Iterator[None]:
+def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
     """Report the rounds of a start of a method as some of those of all its starts; the best is fitted once more."""
-    options = ctx.job.topics
+    options = work.ctx.job.topics
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
     n_rounds = (options.n_starts + 1) * options.n_iter
-    show = ctx.progress(method, unit="rounds")
+    name = f"{work.n_topics} topics" if work.prefix else method
+    show = work.ctx.progress(name, unit="rounds")
     with heard_by(lambda _, done, __: show(done, n_rounds)):
         with counted_from(what, number * options.n_iter, n_rounds):
             yield
@@ -144,14 +165,20 @@ def loss_of(model: Any) -> NDArray[np.float64]:
 
 def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     """Return the plan of all starts of a method: in one task each where both matrices are small."""
+    n_pooled = job.topics.largest_n_topics * job.topics.n_starts if job.topics.has_consensus else 0
+    return plan_starts(job, sizes, job.topics.n_starts, n_pooled=n_pooled)
+
+
+def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: int) -> StagePlan:
+    """Return the plan of some starts, of which so many topics are pooled at a time."""
     block, terms, pairs = (
         job.resources.block_memory,
         PAIR_BYTES * sizes.n_terms,
         PAIR_BYTES * sizes.n_associated,
     )
-    rounds = job.topics.n_iter * job.topics.n_starts
-    words = 8 * sizes.corpus.n_words * job.topics.n_topics
-    n_pooled = job.topics.n_topics * job.topics.n_starts if job.topics.has_consensus else 0
+    rounds = job.topics.n_iter * n_starts
+    words = 8 * sizes.corpus.n_words * job.topics.largest_n_topics
+    pooled = sizes.corpus.n_words * n_pooled
     small = terms <= block and pairs <= block
     held = terms + pairs if small else largest_block(job, sizes)
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
@@ -159,9 +186,9 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     return StagePlan(
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
-        words + 4 * sizes.corpus.n_words * n_pooled,
+        words + 4 * pooled + 8 * sizes.corpus.n_documents * n_starts,
         # as it is stored, joined, shifted, and what a round makes; topics of all starts in a block, and their cosines
-        4 * held + 6 * words + min(block, POOLED_BYTES * sizes.corpus.n_words * n_pooled) + 40 * n_pooled**2,
+        4 * held + 6 * words + min(block, POOLED_BYTES * pooled) + 40 * n_pooled**2,
         graphs=rounds,
         exact={"document_terms", "association"} <= sizes.corpus.counted,
     )
@@ -170,17 +197,16 @@ def plan_topics(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
 def run_topics(ctx: Context) -> dict[str, Any]:
     """Factorize from several starts by each method; keep every start's labels, and the factors of what is chosen."""
     job: TopicsJob = ctx.job
-    n_nonzero = ctx.workspace.stages()["document_terms"].facts["n_nonzero"]
-    X = _held(ctx, ctx.workspace.array("tf_idf"), n_nonzero)
-    M = _shifted_pmi(ctx) if "semantic_nmf" in job.topics.methods else None
+    n_topics = n_topics_of(job, ctx.workspace)
+    work = Work(ctx, *matrices(ctx, job.topics.methods), n_topics, keeps_words=job.topics.has_consensus)
     found: dict[Method, list[Start]] = {}
     rows: list[StartRow] = []
     labels: list[NDArray[np.int64]] = []
     for method in job.topics.methods:
-        found[method] = [_start(ctx, method, number, X, M) for number in range(job.topics.n_starts)]
-        with _rounds_of_start(ctx, method, job.topics.n_starts):
-            kept = _kept(ctx, method, found[method], X, M)
-            _store_factors(ctx, method, kept.model, X)
+        found[method] = [start_of(work, method, number) for number in range(job.topics.n_starts)]
+        with _rounds_of_start(work, method, job.topics.n_starts):
+            kept = _kept(work, method, found[method])
+            _store_factors(ctx, method, kept.model, work.X)
         rows += kept.rows
         labels += [*(start.labels for start in found[method]), *kept.further_labels]
     _store_losses(ctx, found)
@@ -191,7 +217,7 @@ def run_topics(ctx: Context) -> dict[str, Any]:
         meaning="Topic of each document by each start, those of a method together; -1: it holds no word.",
     )  # fmt: skip
     own = next(place for place, row in enumerate(rows) if row.kept)
-    sizes = np.bincount(labels[own] + 1, minlength=job.topics.n_topics + 1)
+    sizes = np.bincount(labels[own] + 1, minlength=n_topics + 1)
     return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
 
 
@@ -213,38 +239,41 @@ class Kept(NamedTuple):
     further_labels: list[NDArray[np.int64]]  # those of a consensus
 
 
-def _kept(ctx: Context, method: Method, starts: list[Start], X: Any, M: Any) -> Kept:
+def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
     """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
     losses = np.array([start.loss[-1] for start in starts])
     agreement = label_agreement(np.stack([start.labels for start in starts]))
-    chosen: int | None = int(np.argmin(losses))
-    if ctx.job.topics.choose == "central":
-        chosen = central_start(agreement.nmi, losses)
-    elif ctx.job.topics.has_consensus:
-        chosen = None
+    chosen = _chosen(work.ctx.job, agreement, losses)
     means = zip(mean_agreement(agreement.nmi), mean_agreement(agreement.ari), strict=True)
     rows = [
         StartRow(method, number, float(losses[number]), float(nmi), float(ari), number == chosen)
         for number, (nmi, ari) in enumerate(means)
     ]
     if chosen is not None:
-        return Kept(fitted(ctx, method, chosen, X, M), rows, [])
-    model = _consensus(ctx, method, starts, X, M)
+        return Kept(fitted(work, method, chosen), rows, [])
+    model = _consensus(work, method, starts)
     labels = np.stack([model.labels_, *(start.labels for start in starts)])
-    to_all = label_agreement(labels)
-    nmi, ari = (float(mean_agreement(table)[0]) for table in to_all)
-    return Kept(
-        model, [*rows, StartRow(method, None, float(loss_of(model)[-1]), nmi, ari, True)], [model.labels_]
-    )
+    nmi, ari = (float(mean_agreement(table)[0]) for table in label_agreement(labels))
+    row = StartRow(method, None, float(loss_of(model)[-1]), nmi, ari, kept=True)
+    return Kept(model, [*rows, row], [model.labels_])
 
 
-def _consensus(ctx: Context, method: Method, starts: list[Start], X: Any, M: Any) -> Any:
+def _chosen(job: TopicsJob, agreement: Agreement, losses: NDArray[np.float64]) -> int | None:
+    """Return the number of the start that is kept, None where it is the consensus."""
+    if job.topics.has_consensus:
+        return None
+    if job.topics.choose == "central":
+        return central_start(agreement.nmi, losses)
+    return int(np.argmin(losses))
+
+
+def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
     """Return the consensus of the starts of a method."""
     words = [start.words for start in starts if start.words is not None]
+    used = (work.X, work.M) if method == "semantic_nmf" else (work.X,)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*hold no word")
-        model = _unfitted(ctx, method, 0, checkpoint=_named(ctx, method))
-        return model.fit_consensus(X, M, words) if method == "semantic_nmf" else model.fit_consensus(X, words)
+        return _unfitted(work, method, 0, checkpoint=_named(work, method)).fit_consensus(*used, words)
 
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:

@@ -1,0 +1,114 @@
+"""The linear map is scikit-learn's ridge; the combination imputes its residuals; the choice finds the better one."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from distembed.linalg.blocks import directions
+from distembed.manifold import imputation_map_blocks as blocks
+from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.manifold.imputation_choice import RIDGES, Candidate, best_candidate, candidates_of
+from distembed.manifold.imputation_maps import fit_ridge_path
+from tests.references import imputation as oracle
+
+MEMORY = 2**20
+
+
+def problem(*, n=90, d=4, s=6, n_known=40, seed=0, bend=1.0, slope=1.0):
+    """Return rows, vectors that are a linear and a bent map of them, most of them hidden, and all the vectors."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    truth = 3 + slope * X @ rng.standard_normal((d, s)) + bend * np.sin(2 * X @ rng.standard_normal((d, s)))
+    Y = truth.astype(np.float32)
+    Y[np.sort(rng.permutation(n)[n_known:])] = np.nan
+    return X, Y, truth
+
+
+@pytest.mark.parametrize("d", [4, 70])
+@pytest.mark.parametrize("ridge", [1e-3, 1.0])
+def test_the_map_is_a_ridge_regression_with_an_intercept(d, ridge):
+    X, Y, _ = problem(d=d)
+    known = ~np.isnan(Y[:, 0])
+    rows = da.from_array(X, chunks=(20, -1))
+    path = fit_ridge_path(rows, Y, known, block_memory=MEMORY)
+    centered = X[known] - X[known].mean(axis=0)
+    assert path.unit == pytest.approx((centered**2).sum(axis=1).mean())
+    plain = Ridge(alpha=ridge * path.unit).fit(X[known], Y[known].astype(np.float64))
+    np.testing.assert_allclose(blocks.map_weights(path, ridge), plain.coef_.T, atol=1e-8)
+    found = LatentSemanticImputation(min_degree=4, method="linear_map", ridge=ridge).fit(X, Y).vectors_
+    np.testing.assert_allclose(found[~known], plain.predict(X[~known]), rtol=1e-4)
+    assert found[known].tobytes() == Y[known].tobytes()
+
+
+@pytest.mark.parametrize("d", [4, 70])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_the_combination_is_the_map_plus_its_imputed_residuals(d, metric):
+    X, Y, _ = problem(d=d)
+    known, rows = ~np.isnan(Y[:, 0]), X if metric == "euclidean" else directions(X)
+    model = LatentSemanticImputation(
+        min_degree=4, method="combined", ridge=0.1, metric=metric, tol=1e-10
+    ).fit(X, Y)
+    path = fit_ridge_path(rows, Y, known, block_memory=MEMORY)
+    mapped = blocks.mapped_rows(rows, path, blocks.map_weights(path, 0.1))
+    residuals = oracle.limit(model.weights_.toarray(), np.where(known[:, None], Y - mapped, np.nan))
+    np.testing.assert_allclose(model.vectors_, mapped + residuals, rtol=1e-4, atol=1e-5)
+    assert model.vectors_[known].tobytes() == Y[known].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("bend", "slope", "method"), [(0.0, 1.0, "linear_map"), (1.0, 0.0, "graph"), (0.5, 1.0, "combined")]
+)
+def test_the_choice_is_the_method_that_finds_all_vectors_best(bend, slope, method):
+    X, Y, truth = problem(n=300, n_known=150, d=2, bend=bend, slope=slope)
+    unknown = np.isnan(Y[:, 0])
+    chosen = LatentSemanticImputation(method="auto").fit(X, Y)
+    assert chosen.method_ == method
+    assert max(chosen.choice_, key=chosen.choice_.get) == (chosen.method_, chosen.ridge_)
+    errors = {
+        one: ((LatentSemanticImputation(method=one).fit(X, Y).vectors_ - truth)[unknown] ** 2).mean()
+        for one in ("graph", "linear_map", "combined")
+    }
+    assert ((chosen.vectors_ - truth)[unknown] ** 2).mean() <= min(errors.values()) + 1e-9
+
+
+def test_the_kind_and_the_chunks_of_the_input_change_nothing():
+    X, Y, _ = problem()
+    plain = LatentSemanticImputation(method="auto").fit(X, Y)
+    lazy = LatentSemanticImputation(method="auto").fit(
+        da.from_array(X, chunks=(17, 2)), da.from_array(Y, chunks=(31, 5))
+    )
+    assert isinstance(lazy.vectors_, da.Array)
+    assert (lazy.method_, lazy.ridge_) == (plain.method_, plain.ridge_)
+    np.testing.assert_allclose(lazy.vectors_.compute(), plain.vectors_, rtol=1e-5)
+
+
+def test_a_hidden_row_is_not_seen():
+    """What a fold finds is the same whatever the vectors of its hidden rows are."""
+    X, Y, _ = problem()
+    hidden = np.flatnonzero(~np.isnan(Y[:, 0]))[::4]
+    model = LatentSemanticImputation(min_degree=4).fit_graph(X).fit_weights(X)
+    other = Y.copy()
+    other[hidden] = 77
+    for one, two in zip(
+        model.hidden_fold(X, Y, hidden)[:3], model.hidden_fold(X, other, hidden)[:3], strict=True
+    ):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_too_few_known_rows_cannot_choose_and_a_ridge_needs_no_choice():
+    X, Y, _ = problem(n_known=9)
+    with pytest.raises(ValueError, match='9 rows of Y are known: choose method = "graph"'):
+        LatentSemanticImputation(method="auto").fit(X, Y)
+    model = LatentSemanticImputation(method="combined", ridge=1.0).fit(X, Y)
+    assert not hasattr(model, "choice_")
+    with pytest.raises(ValueError, match="call fit_vectors"):
+        model.fit_vectors(Y)
+
+
+def test_equal_scores_choose_the_graph_and_then_the_smoothest_map():
+    scores = [dict.fromkeys(candidates_of("auto"), np.ones(3))]
+    assert best_candidate(scores, "auto") == Candidate("graph", 0.0)
+    assert best_candidate(scores, "combined") == Candidate("combined", max(RIDGES))
