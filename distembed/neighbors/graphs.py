@@ -105,6 +105,7 @@ def affinity_rows(
 
     Parameters
     ----------
+    X, n_neighbors, affinity, symmetry, metric, block_memory, checkpoint : those of `neighbor_affinity`
     reread : each task of the search reads its blocks of dense rows again, so that memory never holds all rows
     """
     _check_options(affinity, symmetry, metric)
