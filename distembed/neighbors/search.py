@@ -44,6 +44,9 @@ Measure = Metric | Literal["inner_product"]
 # of k alone find 0.74 to 0.94 of 8 true neighbors of word and factor vectors, lists of 30 0.99 (tests/benchmarks,
 # IMPUTATION.md).
 SEARCHED, SEARCHED_SHARE = 30, 3
+SINGLE_FEATURES = 4096
+"""Values of a dense row of unit length up to which pairs are ruled out in float32: the bound of their rounding stays
+under a thousandth, so that few more are measured, and products take half the time."""
 # Lists of one row merged by one task.
 MERGED_AT_ONCE = 8
 LIMITED_BLOCKS = 8
@@ -136,8 +139,15 @@ def nearest_neighbors(
     """
     rows = domain_rows(X, metric=row_metric(metric), block_memory=block_memory)
     kept = None if metric == "inner_product" else as_euclidean(distances, metric)
+    single = metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
     return nearest_rows(
-        rows, k, metric=metric, distances=kept, block_memory=block_memory, checkpoint=checkpoint
+        rows,
+        k,
+        metric=metric,
+        distances=kept,
+        block_memory=block_memory,
+        checkpoint=checkpoint,
+        single=single,
     )
 
 
@@ -181,7 +191,7 @@ def nearest_rows(
     checkpoint : Checkpoint
         Stores the intermediate arrays, so that a job can be resumed.
     reread : each task reads its blocks of dense rows again, so that memory never holds all rows
-    single : dense rows were float32 before they had unit length: pairs are ruled out in that precision
+    single : pairs of dense rows are ruled out in float32: for rows that were float32, or are of unit length and short
     """
     if not 1 <= k < rows.shape[0]:
         raise ValueError(

@@ -31,6 +31,10 @@ FIELD_NAMES = {
 }
 """What fields of records are mostly called."""
 
+NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?")
+DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
+"""A day, whatever the order of its parts; a time may follow."""
+
 Records = Mapping[str, list[Any]]
 """The first values of each field."""
 
@@ -81,7 +85,10 @@ def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
     if "text_field" in known:
         found = text_fields(records) if records else text_layout(sample_of(file))
     elif "name_column" in known and records:
-        found = {"name_column": next((name for name in records if not _are_numbers(records[name])), None)}
+        column = next((name for name in records if not _are_numbers(records[name])), None)
+        # A table whose rows are days is one of prices.
+        dates = column is not None and _are_dates(records[column])
+        found = {"name_column": column, "transform": "return_correlation" if dates else None}
     else:
         found = {}
     return {name: value for name, value in found.items() if name in known and value is not None}
@@ -171,5 +178,12 @@ def _of_csv(lines: list[str], suffix: str) -> Records:
 
 
 def _are_numbers(values: list[Any]) -> bool:
+    """Return whether most values are numbers; those that are not may be marks of missing ones."""
     texts = [str(value).strip() for value in values if value not in (None, "")]
-    return all(re.fullmatch(r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?", text) for text in texts)
+    numbers = [text for text in texts if NUMBER.fullmatch(text) and not DATE.match(text)]
+    return not texts or 2 * len(numbers) > len(texts)
+
+
+def _are_dates(values: list[Any]) -> bool:
+    texts = [str(value).strip() for value in values if value not in (None, "")]
+    return bool(texts) and all(map(DATE.match, texts))

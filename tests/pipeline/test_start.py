@@ -105,6 +105,11 @@ def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     found = {"text_field": "prose", "title_field": "headline", "label_field": "label"}
     assert settings_for(names, str(parquet)) == found
     assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Name"}
+    (tmp_path / "prices.csv").write_text(
+        "Apple;Datum;Ford\n50,1;03.01.2023;n/a\nn/a;04.01.2023;7\n51,2;05.01.2023;8\n"
+    )
+    found = settings_for({"name_column", "transform"}, str(tmp_path / "prices.csv"))
+    assert found == {"name_column": "Datum", "transform": "return_correlation"}
 
 
 def test_the_encoding_and_the_layout_of_a_text_are_found(tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ def test_dates_that_do_not_begin_with_the_year_keep_their_order(tmp_path: Path) 
         read(tmp_path, text, first="2020-01-01")
 
 
+def test_a_column_of_prices_is_not_taken_for_dates(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"has '1,5' where dates are looked for: name the column of dates"):
+        read(tmp_path, "A;day;B\n1,5;2020-01-01;3\n2,5;2020-01-02;4\n2,5;2020-01-03;5\n", name_column="A")
+
+
 def test_the_published_prices_with_gaps(shared: Path) -> None:
     folder = shared / "data" / "lsi"
     section = DomainSection(

@@ -19,6 +19,9 @@ from distembed.pipeline.tables.rows import Domain, LeftOut
 YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")
 """A date whose order as text is its order in time."""
 
+A_PRICE = re.compile(r"[-+]?\d+[.,]\d+")
+"""What stands in a column of prices, and in none of dates."""
+
 
 class Returns(NamedTuple):
     """The returns of the names that are kept, (days, n), none of them missing.
@@ -56,6 +59,11 @@ def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDAr
     """Return the rows of the window from the oldest to the newest, and what to say of their order."""
     chosen = (dates != "") & (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
     other = [date for date in dates[dates != ""].tolist() if not YEAR_FIRST.match(date)]
+    if prices := [date for date in other if A_PRICE.fullmatch(date)]:
+        raise TableError(
+            f"{section.path} has {prices[0]!r} where dates are looked for: name the column of dates with "
+            "domain.name_column"
+        )
     if other and (section.first or section.last):
         raise TableError(
             f"{section.path} has the date {other[0]!r}, and domain.first and domain.last choose dates that begin with "

@@ -98,7 +98,9 @@ ORDERED_METHODS = ("lsa", "lpp", "eigenmaps")
 """Methods whose first components are the space that the method makes of so many."""
 
 
-LATER_OPTIONS = ("threshold", "solver", "svd_components", "constant_column")
+LATER_OPTIONS = (
+    "threshold", "solver", "svd_components", "constant_column", "add_contexts", "negative_samples",
+)  # fmt: skip
 """Options that are no parameter of a stage at their defaults: a space made before there were any stays as it is."""
 
 
