@@ -61,8 +61,8 @@ def test_tables_side_by_side_have_equal_shares(tmp_path: Path, vectors: de.WordV
     ratio = parts[1] / vectors.vectors[[1, 2, 0]]
     np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-5)
     assert [(each.name, each.reason.split("/")[-1]) for each in domain.left_out] == [("Unknown", "v.bin")]
-    assert any("v.bin lacks 1 name of domain.path ('Unknown')" in note for note in domain.notes)
-    assert any("has 3 names more, which are not used" in note for note in domain.notes)
+    assert any("v.bin lacks 1 name of domain.path, left out ('Unknown')" in note for note in domain.notes)
+    assert any("of its own, 3 names more are not used" in note for note in domain.notes)
 
 
 def test_tables_without_a_common_name_are_refused(tmp_path: Path, vectors: de.WordVectors) -> None:
