@@ -93,12 +93,12 @@ def test_rare_names_are_imputed_again(tmp_path: Path, vectors: de.WordVectors) -
     known = known_with_counts(tmp_path, vectors)
     np.testing.assert_array_equal(known.counts, [50, 7, 39, 40, -1, -1])
     table = tmp_path / "t.csv"
-    table.write_text("name,a\nGeneral Motors,1\nFord,2\nShell,3\nTotal,4\nLada,5\n")
+    table.write_text("name,a\nGeneral Motors,1\nFord,2\nShell,3\nTotal,4\nLada,5\nBP,6\n")
     both = join(read_domain(DomainSection(path=str(table))), known, MatchingSection(), min_count=40)
     vocabulary = both.vocabulary(with_others=True).to_pydict()
     assert vocabulary["word"] == ["General_Motors", "Ford", "Shell", "Total", "Lada", "BP", "Fiat"]
-    assert vocabulary["origin"] == ["known", "imputed", "imputed", "known", "imputed", "other", "other"]
-    assert np.isnan(both.targets).all(axis=1).tolist() == [False, True, True, False, True]
+    assert vocabulary["origin"] == ["known", "imputed", "imputed", "known", "imputed", "known", "other"]
+    assert np.isnan(both.targets).all(axis=1).tolist() == [False, True, True, False, True, False]
     assert both.replaced().to_pylist() == [
         {"word": "Ford", "name": "Ford", "count": 7},
         {"word": "Shell", "name": "Shell", "count": 39},
