@@ -82,7 +82,8 @@ def find_tagged_sets(paths: Iterable[str | Path]) -> FoundTags:
     ValueError
         If a line of such a file is not like its first or has no tag, or a set lacks a part.
     """
-    files = [file for path in map(Path, paths) for file in files_at(path) if is_tagged(file)]
+    every = [file for path in map(Path, paths) for file in files_at(path)]
+    files = [file for file in every if is_tagged(file)]
     found: dict[str, dict[str, Path]] = {}
     for file in files:
         name, part = _set_and_part(file)
@@ -91,6 +92,10 @@ def find_tagged_sets(paths: Iterable[str | Path]) -> FoundTags:
                 f"{file} and {found[name][part]} are both the part {part} of {name}: give one of them"
             )
         found[name][part] = file
+    for file in every:  # one that should be a part is read, and its bad line named
+        name, part = _set_and_part(file)
+        if part and name in found:
+            found[name].setdefault(part, file)
     return FoundTags([_set_of(name, parts) for name, parts in found.items()], frozenset(files))
 
 

@@ -67,6 +67,13 @@ def test_a_bad_line_is_named(tmp_path, text, message):
         read_tagged(tmp_path / "f.conll")
 
 
+def test_a_file_that_should_be_a_part_is_read_whatever_it_holds(tmp_path):
+    (tmp_path / "x-train.conll").write_text("a NP\nb O\n", encoding="utf-8")
+    (tmp_path / "x-test.conll").write_text("a B-NP\nb O\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"x-train.conll, line 1: the last column is 'NP', which is no tag"):
+        find_tagged_sets([tmp_path])
+
+
 def test_a_set_without_a_part_or_with_unequal_columns_is_refused(tmp_path):
     (tmp_path / "x-train.conll").write_text("a NN B-X\nb NN O\n", encoding="utf-8")
     with pytest.raises(

@@ -21,7 +21,7 @@ class PSDVecSection(Section):
     ----------
     keep_pmi : bool
         Whether the workspace keeps the smoothed PMI of all pairs of words as the array `pmi`, sparse beside a
-        constant: about as many bytes as the counts. `distembed.read_pmi` opens it.
+        constant, five to six bytes for each pair that was counted. `distembed.read_pmi` opens it.
     """
 
     keep_pmi: bool = False

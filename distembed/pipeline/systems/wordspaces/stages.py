@@ -30,7 +30,14 @@ from distembed.pipeline.context import (
     sections,
 )
 from distembed.pipeline.corpus.config import CountingSection
-from distembed.pipeline.corpus.sizes import CorpusSizes, about, corpus_sizes, counted_pairs, with_source
+from distembed.pipeline.corpus.sizes import (
+    CorpusSizes,
+    about,
+    corpus_sizes,
+    pair_model,
+    run_pairs,
+    with_source,
+)
 from distembed.pipeline.corpus.stages import (
     PAIR_BYTES,
     TOKENS,
@@ -81,7 +88,7 @@ TESTED_SHARE = 1.0
 
 
 class SpaceSizes(NamedTuple):
-    """Sizes of a corpus, its documents, and the stored values of each table of counts.
+    """Sizes of a corpus, its documents, the stored values of each table of counts, and those of the runs added to it.
 
     `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
     made, by the name of their stage.
@@ -90,6 +97,7 @@ class SpaceSizes(NamedTuple):
     corpus: CorpusSizes
     n_documents: int
     values: dict[str, int]
+    in_runs: dict[str, int]
     exact: bool
     edges: dict[str, int]
 
@@ -110,15 +118,16 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     corpus = corpus_sizes(job, counted)
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    values = {"document_terms": corpus.n_terms}
+    values, in_runs = {"document_terms": corpus.n_terms}, {}
     for table in COUNTING:
-        estimate = counted_pairs(job, counting_section(job, table), corpus, counted)
-        values[table] = int(facts.get(table, {}).get("n_nonzero", estimate))
+        model = pair_model(job, counting_section(job, table), corpus, counted)
+        values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
+        in_runs[table] = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
     edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
-    return SpaceSizes(corpus, n_documents, values, exact, edges)
+    return SpaceSizes(corpus, n_documents, values, in_runs, exact, edges)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
@@ -215,7 +224,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of counting the parts of the corpus."""
-    return plan_runs(sizes.corpus, sizes.values[table], job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.in_runs[table], job.resources.block_memory)
 
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -233,7 +242,7 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of adding up the runs of all parts."""
-    return plan_merging(sizes.values[table], job.resources.block_memory)
+    return plan_merging(sizes.corpus, sizes.values[table], sizes.in_runs[table], job.resources.block_memory)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
