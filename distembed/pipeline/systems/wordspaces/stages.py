@@ -81,7 +81,7 @@ SPAN_COPIES = 4
 """Copies of the rows within their singular vectors: themselves, weighted, and as the graph sums them up."""
 
 DENSE_COPIES = 6
-"""Matrices as large as a symmetric one that its eigenvectors need: itself, what is decomposed, LAPACK's and the result."""
+"""Matrices of the size of a symmetric one that its eigenvectors need: itself, its copies, LAPACK's, the result."""
 
 TESTED_SHARE = 1.0
 """Values of a sparse space in the rows that are read: those of tested words hold 0.9, antonyms ask for all."""
@@ -287,10 +287,8 @@ def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSect
     read, width = _read_bytes(job, sizes, recipe), _width(sizes, recipe, job)
     n_vectors = recipe.svd_components or 0
     basis = BASIS_PASSES * 8 * n_vectors * min(width, sizes.n_words)
-    held = (
-        8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width)
-        + DENSE_COPIES * 8 * (BASIS_PASSES * n_vectors) ** 2
-    )
+    projected = DENSE_COPIES * 8 * (BASIS_PASSES * n_vectors) ** 2
+    held = 8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width) + projected
     task = int(SCRATCH_FACTOR * min(job.resources.block_memory // 8 * 2, read))
     written = 4 * sizes.n_words * recipe.n_components
     n_tasks = 4 * BASIS_PASSES * _blocks(read, job.resources.block_memory)
