@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from distembed.linalg.chunks import balanced_chunks
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.joint_graph import prefixed
 from distembed.manifold.propagation import CANDIDATES, propagate_correspondences
-from distembed.neighbors.graphs import neighbor_affinity
+from distembed.neighbors.graphs import affinity_rows
 from distembed.neighbors.search import MERGED_AT_ONCE
+from distembed.neighbors.stored_graphs import row_sizes
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, find_pairs, sides_of
 from distembed.pipeline.plan import StagePlan
-from distembed.pipeline.systems.transfer.arrays import store_memory
+from distembed.pipeline.systems.transfer.arrays import store, store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import (
@@ -87,20 +91,29 @@ def graph_parameters(job: TransferJob) -> dict[str, Any]:
 
 def run_graphs(ctx: Context) -> dict[str, Any]:
     """Join each document with its nearest in its own collection."""
-    options, facts = ctx.job.alignment, {}
+    facts = {}
     for side in sides_of(ctx.job):
-        graph = neighbor_affinity(
-            rows_of(ctx.job, ctx.workspace, side),
-            options.n_neighbors,
-            affinity=options.affinity,
-            symmetry=options.symmetry,
-            block_memory=ctx.job.resources.block_memory,
-            checkpoint=prefixed(ctx.stage.checkpoint, side),
-        )
+        # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
+        found = ctx.stage.checkpoint(f"{side}-graph", partial(_graph_of, ctx, side))
+        sizes = row_sizes(found)
+        graph = found.rechunk((balanced_chunks(sizes), -1))
         meaning = "Affinity of two documents of a collection."
-        store_memory(ctx, f"{side}_graph", graph, ("document", "neighbor"), meaning)
-        facts[f"{side}_n_edges"] = graph.nnz // 2
+        store(ctx, f"{side}_graph", graph, ("document", "neighbor"), meaning)
+        facts[f"{side}_n_edges"] = int(sizes.sum()) // 2
     return facts
+
+
+def _graph_of(ctx: Context, side: str) -> da.Array:
+    options = ctx.job.alignment
+    return affinity_rows(
+        rows_of(ctx.job, ctx.workspace, side),
+        options.n_neighbors,
+        affinity=options.affinity,
+        symmetry=options.symmetry,
+        block_memory=ctx.job.resources.block_memory,
+        checkpoint=prefixed(ctx.stage.checkpoint, side),
+        reread=True,
+    )
 
 
 def plan_links(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
