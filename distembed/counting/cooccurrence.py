@@ -158,7 +158,7 @@ def count_partition(
         The file, and the facts that the merge needs.
     """
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
-    largest = _largest_cell(options, int(known_counts.max(initial=0)), partition)
+    largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     rules = _stream_rules(options, vocabulary, lookup, number)
     rows = token_rows(partition, options.block_memory // 64, storage_options)
     n_words, n_runs = len(vocabulary), 0
@@ -170,11 +170,18 @@ def count_partition(
     return PartialCounts(target, denominator, largest, n_tokens, n_runs)
 
 
-def _largest_cell(options: CooccurrenceOptions, largest_count: int, partition: str) -> int:
-    """Return an upper bound of a cell: each token of the rarer word meets `window` others on either side."""
+def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:
+    """Return an upper bound of a count, in units of the weights, where no word occurs more often than so many times.
+
+    Each token of the rarer word of a pair meets `window` others on either side.
+
+    Raises
+    ------
+    OverflowError
+        If the bound does not fit the exact sums; `what` names the count.
+    """
     sides = 2 if options.direction == "symmetric" else 1
-    bound = sides * int(options.units.weights.sum()) * largest_count
-    return _checked(bound, f"{partition}: a count")
+    return _checked(sides * int(options.units.weights.sum()) * largest_count, what)
 
 
 def _checked(bound: int, what: str) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import posixpath
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -170,11 +171,15 @@ class Stage:
         meaning = f"State {name} of stage {self.name}."
         return self.store(full, array, dims=dims, units="", meaning=meaning, temporary=True)
 
-    def store_table(self, name: str, table: pa.Table) -> None:
-        """Store a table as ``<name>.parquet``."""
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
-        spec = Output(self.name, name, "table", (table.num_rows,), (table.num_rows, table.num_columns))
+    def store_table(self, name: str, table: pa.Table | Iterable[pa.Table]) -> None:
+        """Store a table as ``<name>.parquet``; one that comes in pieces of one schema is held only compressed."""
+        pieces = iter([table] if isinstance(table, pa.Table) else table)
+        first, buffer, n_rows = next(pieces), io.BytesIO(), 0
+        with pq.ParquetWriter(buffer, first.schema, compression="zstd", write_page_checksum=True) as writer:
+            for piece in itertools.chain([first], pieces):
+                writer.write_table(piece)
+                n_rows += piece.num_rows
+        spec = Output(self.name, name, "table", (n_rows,), (n_rows, len(first.schema)))
         self._store_one_file(spec, buffer.getvalue())
 
     def store_bytes(self, name: str, data: bytes) -> None:

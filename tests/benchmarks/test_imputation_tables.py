@@ -15,48 +15,18 @@ import pytest
 import distembed as de
 from distembed.evaluation import imputation as evaluation
 from distembed.evaluation import neighbor_labels
-from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
-from distembed.pipeline.tables.domain import join, read_domain
 from distembed.pipeline.tables.files import read_columns
-from distembed.pipeline.tables.known import read_known
 from distembed.pipeline.tables.rows import Domain
+from tests.benchmarks.company_tables import SPACES, company_vectors, read_prices
 
 pytestmark = pytest.mark.slow
 
-SPACES = {
-    "google": 300,
-    "glove": 300,
-    "fast": 300,
-    "part": 200,
-    "full": 200,
-}  # components; then label, frequency
 MEGABYTES_OF_TEXT = 20
 
 
 @pytest.fixture(scope="module")
 def domain(shared):
-    folder = shared / "data" / "lsi"
-    return read_domain(
-        DomainSection(
-            path=str(folder / "sp500_close_2015_2018.csv.xz"),
-            name_column="date",
-            transform="return_correlation",
-            first="2016-08-24",
-            last="2018-08-27",
-            names=str(folder / "sp500_token.csv"),
-            names_from="Symbol",
-            names_to="nGram",
-            names_label="Sector",
-        )
-    )
-
-
-def company_vectors(shared, domain, space):
-    """Return Y of the 480 names, NaN where the space does not know them."""
-    size = SPACES[space]
-    path = str(shared / "data" / "lsi" / f"{space}Mat.csv.xz")
-    known = read_known(KnownSection(path=path, drop=(str(size), str(size + 1))))
-    return join(domain, known, MatchingSection()).targets.astype(np.float64)
+    return read_prices(shared / "data" / "lsi")
 
 
 def imputed(X, Y, **options):
@@ -88,7 +58,7 @@ def methods(**options):
 
 @pytest.mark.parametrize("space", SPACES)
 def test_table_1(shared, domain, space):
-    Y = company_vectors(shared, domain, space)
+    Y = company_vectors(shared / "data" / "lsi", domain, space)
     known = ~np.isnan(Y[:, 0])
     labels = np.array(domain.labels)
     print(
@@ -103,7 +73,7 @@ def test_table_1(shared, domain, space):
 
 @pytest.mark.parametrize("space", ["google", "glove", "fast"])
 def test_sensitivity(shared, domain, space):
-    Y = company_vectors(shared, domain, space)
+    Y = company_vectors(shared / "data" / "lsi", domain, space)
     for min_degree in (2, 3, 5, 8, 10, 15, 20, 30, 50):
         after = imputed(domain.matrix, Y, min_degree=min_degree)
         print(f"{space} min_degree {min_degree:>3}: {accuracies(after, domain.labels)}")
@@ -115,7 +85,7 @@ def test_sensitivity(shared, domain, space):
 
 @pytest.mark.parametrize("space", SPACES)
 def test_hidden_companies(shared, domain, space):
-    Y = company_vectors(shared, domain, space)
+    Y = company_vectors(shared / "data" / "lsi", domain, space)
     print(f"\n{space}: 20 % of {(~np.isnan(Y[:, 0])).sum()} known names hidden, 10 draws")
     show(evaluation.hold_out(domain.matrix, Y, methods()))
 
@@ -219,7 +189,7 @@ def test_domains_and_metrics(shared, domain):
         "standardized returns": (axes * np.sqrt(np.maximum(values, 0)), "euclidean"),
     }
     for space in ("google", "glove", "fast"):
-        Y = company_vectors(shared, domain, space)
+        Y = company_vectors(shared / "data" / "lsi", domain, space)
         for name, (X, metric) in domains.items():
             found = neighbor_labels.neighbor_label_accuracy(
                 imputed(X, Y, metric=metric), domain.labels, n_neighbors=(1, 5, 10)
@@ -248,7 +218,7 @@ def test_columns_of_different_sizes(shared):
     labels, X = [tokens["Sector"][row] for row in whole], np.array(rows)
     raw = Domain([tokens["nGram"][row] for row in whole], X, [], labels, [], [])
     for name, matrix in {"raw": X, "standardized": (X - X.mean(axis=0)) / X.std(axis=0)}.items():
-        Y = company_vectors(shared, raw, "google")
+        Y = company_vectors(folder, raw, "google")
         known, vectors = np.flatnonzero(~np.isnan(Y[:, 0])), imputed(matrix, Y)
         for what, rest in {"all": np.arange(len(X)), "known": known}.items():
             others = np.setdiff1d(np.arange(len(X)), known)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -46,19 +48,50 @@ def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job
         raise JobError(str(error)) from None
 
 
+def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
+    """Return the settings that plan a corpus of a size from a sample of its text."""
+    given = {
+        "plan.bytes": n_bytes and json.dumps(n_bytes),
+        "plan.tokens": tokens,
+        "corpus.paths": sample and json.dumps([str(Path(file).absolute()) for file in sample]),
+    }
+    return [f"{key}={value}" for key, value in given.items() if value]
+
+
 @click.command()
 @job_options
+@click.option(
+    "--bytes", "n_bytes", metavar="SIZE", help="Plan for files of this size together, such as 2TB or 25GiB."
+)
+@click.option("--tokens", metavar="N", help="Plan for so many tokens, such as 2e12.")
+@click.option(
+    "--sample",
+    multiple=True,
+    metavar="FILE",
+    help="Text like that of the corpus, read in its place where it is not here. May be given again.",
+)
 @one_sentence
-def plan(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+def plan(
+    job_file: str,
+    settings: tuple[str, ...],
+    workspace: str | None,
+    n_bytes: str | None,
+    tokens: str | None,
+    sample: tuple[str, ...],
+) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
 
     The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
+
+    A corpus that is not here, or not yet whole, is planned from a sample of its text and its size:
+
+        distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11
 
     JOB is a job file, or a workspace, whose own job is taken.
     """
     from distembed.pipeline.runner import plan_job, planned_inputs, planned_losses
 
-    job = load(job_file, settings, workspace)
+    job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
     lines = plan_job(job)
     write(lines.table())
     for line in planned_inputs(job):

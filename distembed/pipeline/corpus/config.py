@@ -140,11 +140,30 @@ class LeftCountingSection(CountingSection):
     """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
 
 
+class PlanSection(Section):
+    """`[plan]`: how large a corpus will be of which only a part is there; `distembed plan` alone reads it.
+
+    The files of `corpus.paths` are then a sample of the text. A key that is left out follows from the other by the
+    sample's own bytes per token. A finished stage knows better.
+
+    Attributes
+    ----------
+    bytes : int, optional
+        The size of all files as they are stored.
+    tokens : int, optional
+        The tokens of the whole text.
+    """
+
+    bytes: Bytes | None = None
+    tokens: int | None = Field(default=None, ge=1)
+
+
 class CorpusJob(Job):
     """What every job on a corpus has: the documents, and which words they are told apart by."""
 
     corpus: CorpusSection
     vocabulary: VocabularySection = VocabularySection()
+    plan: PlanSection = Field(default=PlanSection(), exclude=True)
 
 
 class CountingJob(CorpusJob):

@@ -21,17 +21,23 @@ from distembed.corpus.growth_blocks import expected_counts, mean_window, n_types
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.corpus.stop_words import stop_words_of
 from distembed.counting.blocks import keep_probability
+from distembed.counting.cooccurrence import CooccurrenceOptions, check_sums
 from distembed.display import plural
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
     CorpusJob,
     CountingJob,
     CountingSection,
+    PlanSection,
     VocabularySection,
     corpus_of,
 )
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
+from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
+
+RUN_PAIR_BYTES = 8
+"""Bytes of a pair in a sorted run in memory."""
 
 REPETITION = 0.8
 """Distinct pairs of English text over those of independent words.
@@ -78,10 +84,14 @@ class CorpusSizes(NamedTuple):
 
 
 class PairSizes(NamedTuple):
-    """The sizes of a corpus whose pairs of words are counted once."""
+    """The sizes of a corpus whose pairs of words are counted once.
+
+    `n_nonzero` pairs are counted, and the runs of all partitions hold `n_in_runs` before they are added up.
+    """
 
     corpus: CorpusSizes
     n_nonzero: int
+    n_in_runs: int
 
     @property
     def exact(self) -> bool:
@@ -160,12 +170,12 @@ def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
         n_words=n_words,
         n_terms=round(float(most_spread.sum()) * growth),
         counted=frozenset(done),
-        source=_source(sample),
+        source=_source(sample, growth),
     )
 
 
-def _source(sample: CorpusSample) -> str:
-    if sample.is_whole:
+def _source(sample: CorpusSample, growth: float) -> str:
+    if sample.is_whole and growth == 1:
         return "estimated from the whole text"
     if sample.n_bytes:
         return f"estimated from a sample of {format_bytes(sample.n_bytes)}"
@@ -187,8 +197,11 @@ def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInp
         n_partitions = len(manifest.outputs["tokens"].spec.row_blocks)
         return CorpusInput(recorded_bytes(manifest), n_partitions, int(manifest.facts["n_tokens"]))
     partitions = corpus_of(job.corpus).partitions
-    sizes = file_sizes(partition.url for partition in partitions)
-    return CorpusInput(sum(sizes.values()), len(partitions), 0)
+    there = sum(file_sizes(partition.url for partition in partitions).values())
+    if job.plan == PlanSection():
+        return CorpusInput(there, len(partitions), 0)
+    n_bytes = job.plan.bytes or round(there * sampled(job, None).growth)
+    return CorpusInput(n_bytes, max(len(partitions), -(-n_bytes // job.corpus.partition_bytes)), 0)
 
 
 def sampled(job: CorpusJob, counted: Counted | None) -> Sampled:
@@ -201,7 +214,12 @@ def sampled(job: CorpusJob, counted: Counted | None) -> Sampled:
     corpus = corpus_of(job.corpus)
     sizes = file_sizes(partition.url for partition in corpus.partitions)
     sample = _sample_of_text(corpus.partitions, corpus.tokenizer, tuple(sizes.values()))
-    growth = 1.0 if sample.is_whole else sum(sizes.values()) / max(sample.n_bytes, 1)
+    if job.plan.tokens is not None:
+        growth = job.plan.tokens / max(sample.n_tokens, 1)
+    elif sample.is_whole and job.plan.bytes is None:
+        growth = 1.0
+    else:
+        growth = (job.plan.bytes or sum(sizes.values())) / max(sample.n_bytes, 1)
     return Sampled(sample, max(1.0, growth))
 
 
@@ -222,28 +240,67 @@ def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  #
 # --- pairs -----------------------------------------------------------------------------------------------------
 
 
+class PairModel(NamedTuple):
+    """What the distinct pairs of a text are estimated from: the counts of its words and the partners of each token."""
+
+    counts: NDArray[np.float64]
+    window: float
+    n_tokens: int
+
+    def n_pairs(self, share: float = 1.0) -> int:
+        """Return about how many distinct pairs a share of the text holds."""
+        found = expected_pairs(self.counts * share, self.window, n_tokens=self.n_tokens * share)
+        return int(REPETITION * found)
+
+    def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
+        """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
+
+        A pair that is found in several partitions, or several times in a large one, stands in as many runs.
+        """
+        share = 1 / n_partitions
+        while self.n_pairs(share) > run_pairs:
+            share /= 2
+        return int(self.n_pairs(share) / share)
+
+
 def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
     """Return the sizes of a corpus and of the pairs counted of it; what the committed stages know is exact."""
     corpus = corpus_sizes(job, counted)
+    model = pair_model(job, job.counting, corpus, counted)
+    n_in_runs = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
     if counted is not None and "cooccurrence" in counted.stages:
-        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]))
-    return PairSizes(corpus, counted_pairs(job, job.counting, corpus, counted))
+        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), n_in_runs)
+    return PairSizes(corpus, model.n_pairs(), n_in_runs)
 
 
-def counted_pairs(
+def run_pairs(block_memory: int) -> int:
+    """Return about how many pairs a run of a partition holds when it is written: a quarter of the memory of a block."""
+    return block_memory // 4 // RUN_PAIR_BYTES
+
+
+def pair_model(
     job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
-) -> int:
-    """Return about how many pairs of words of a corpus are counted as a section says."""
+) -> PairModel:
+    """Return what the pairs of words that a section counts are estimated from."""
     sample, growth = found = sampled(job, counted)
     if counted is not None and "vocabulary" in counted.stages:
         counts = counted.workspace.table("vocabulary")["count"].to_numpy().astype(float)
     else:
         counts = expected_counts(found.wanted(job.vocabulary).counts, corpus.n_words, growth)
+    _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
     sides = 2 if counting.direction == "symmetric" else 1
     if counting.subsample is not None:
         counts = counts * keep_probability(counts, counting.subsample)
-    window = sides * mean_window(sample.lengths, counting.window)
-    return int(REPETITION * expected_pairs(counts, window, n_tokens=corpus.n_tokens))
+    return PairModel(counts, sides * mean_window(sample.lengths, counting.window), corpus.n_tokens)
+
+
+def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
+    """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
+    options = CooccurrenceOptions(**counting.model_dump())
+    try:
+        check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")
+    except OverflowError as error:
+        raise JobError(str(error)) from None
 
 
 def expected_pairs(

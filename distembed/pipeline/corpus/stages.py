@@ -65,8 +65,8 @@ Measured 310 to 370; the hash table doubles.
 DICTIONARY_SHARE = 60
 """Bytes of a dictionary a byte of a partition may need: texts of nothing but new words, compressed four times."""
 
-DOCUMENT_BYTES = 200
-"""Bytes a document takes in the stage of the vocabulary, which joins the tables of documents of all partitions."""
+DOCUMENT_BYTES, COMPRESSED_DOCUMENT_BYTES = 200, 40
+"""Bytes a document takes in the table of the documents of its partition, and in the compressed table of all."""
 
 PHRASE_COPIES = 110
 """Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
@@ -76,6 +76,9 @@ TOKEN_BYTES = 2.2
 
 PAIR_BYTES = 8
 """Bytes of a stored pair: a value of four bytes and its column."""
+
+RUN_FILE_BYTES = 5.5
+"""Bytes of a pair in a run on disk: 5.0 in a window of 3 and 5.8 in one of 10, of 82 M tokens of English."""
 
 MERGED_FILES = 256
 """Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
@@ -101,6 +104,10 @@ class PairBased(CorpusBased, Protocol):
     @property
     def n_nonzero(self) -> int:
         """The pairs that are counted."""
+
+    @property
+    def n_in_runs(self) -> int:
+        """The pairs that the runs of all partitions hold before they are added up."""
 
 
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
@@ -134,9 +141,8 @@ def phrase_bytes(section: CorpusSection) -> int:
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of the corpus, each with a dictionary of its own."""
     corpus = corpus_of(ctx.job.corpus)
-    if corpus.tokenizer.phrases_file is not None:
-        names = gazetteer_of(corpus.tokenizer)
-        ctx.reporter.note(f"tokens: {names_in_words(names)} of {corpus.tokenizer.phrases_file}")
+    if path := corpus.tokenizer.phrases_file:
+        ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
     make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
     partitions = ctx.stage.store_files(
         "tokens", len(corpus.partitions), make, progress=ctx.progress("tokens")
@@ -209,7 +215,9 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
-    held = VOCABULARY_BYTES * corpus.n_candidates + DOCUMENT_BYTES * corpus.n_documents
+    in_partition = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
+    documents = in_partition + COMPRESSED_DOCUMENT_BYTES * corpus.n_documents
+    held = VOCABULARY_BYTES * corpus.n_candidates + documents
     return StagePlan(
         1,
         int(TOKEN_BYTES * corpus.n_tokens) // 8,
@@ -244,7 +252,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.stage.store_table("vocabulary", pa.table(table))
-    ctx.stage.store_table("documents", documents_of(tokens))
+    ctx.stage.store_table("documents", document_tables(tokens))
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
@@ -271,13 +279,16 @@ def words_in_memory(block_memory: int) -> int:
     return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
 
 
-def documents_of(tokens: Tokens) -> pa.Table:
-    """Return id, title, label and tokens of every document."""
-    tables = []
+def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
+    """Yield id, title, label and tokens of every document, a partition at a time."""
     for prefix in tokens.partitions:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
-        tables.append(pq.read_table(path, filesystem=fs, page_checksum_verification=True))
-    return pa.concat_tables(tables)
+        yield pq.read_table(path, filesystem=fs, page_checksum_verification=True)
+
+
+def documents_of(tokens: Tokens) -> pa.Table:
+    """Return id, title, label and tokens of every document."""
+    return pa.concat_tables(document_tables(tokens))
 
 
 def vocabulary_of(workspace: Workspace) -> Vocabulary:
@@ -327,16 +338,20 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_runs(corpus: CorpusSizes, n_pairs: int, block_memory: int) -> StagePlan:
-    """Return the plan of counting so many pairs into the sorted runs of each partition."""
-    written = int(1.5 * PAIR_BYTES * n_pairs)
+def plan_runs(corpus: CorpusSizes, n_in_runs: int, block_memory: int) -> StagePlan:
+    """Return the plan of counting the partitions into sorted runs, which hold so many pairs together."""
+    written = int(RUN_FILE_BYTES * n_in_runs)
     return plan_counting(corpus, corpus.n_partitions, written_bytes=written, block_memory=block_memory)
 
 
-def plan_merging(n_pairs: int, block_memory: int) -> StagePlan:
-    """Return the plan of adding up the sorted runs of so many pairs."""
-    pairs = PAIR_BYTES * n_pairs
-    return StagePlan(count_blocks(n_pairs, block_memory), int(1.5 * pairs), pairs, block_memory)
+def plan_merging(corpus: CorpusSizes, n_pairs: int, n_in_runs: int, block_memory: int) -> StagePlan:
+    """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
+    pairs, runs = PAIR_BYTES * n_pairs, int(RUN_FILE_BYTES * n_in_runs)
+    in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
+    n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
+    return StagePlan(
+        count_blocks(n_pairs, block_memory) + n_groups, runs + in_groups, pairs + in_groups, block_memory
+    )
 
 
 def count_blocks(n_pairs: int, block_memory: int) -> int:
@@ -346,12 +361,12 @@ def count_blocks(n_pairs: int, block_memory: int) -> int:
 
 def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
     """Return the plan of counting the partitions."""
-    return plan_runs(sizes.corpus, sizes.n_nonzero, job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.n_in_runs, job.resources.block_memory)
 
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
     """Return the plan of adding up the runs of all partitions."""
-    return plan_merging(sizes.n_nonzero, job.resources.block_memory)
+    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.n_in_runs, job.resources.block_memory)
 
 
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:

@@ -28,6 +28,11 @@ class TopicSizes(NamedTuple):
         return self.pairs.n_nonzero
 
     @property
+    def n_in_runs(self) -> int:
+        """The pairs that the runs of all partitions hold before they are added up."""
+        return self.pairs.n_in_runs
+
+    @property
     def sentence(self) -> str:
         """The sizes in words."""
         corpus = self.corpus

@@ -16,7 +16,7 @@ from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
-from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
 from distembed.manifold.projection import MAX_EDGES
 from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
@@ -30,7 +30,14 @@ from distembed.pipeline.context import (
     sections,
 )
 from distembed.pipeline.corpus.config import CountingSection
-from distembed.pipeline.corpus.sizes import CorpusSizes, about, corpus_sizes, counted_pairs, with_source
+from distembed.pipeline.corpus.sizes import (
+    CorpusSizes,
+    about,
+    corpus_sizes,
+    pair_model,
+    run_pairs,
+    with_source,
+)
 from distembed.pipeline.corpus.stages import (
     PAIR_BYTES,
     TOKENS,
@@ -73,12 +80,15 @@ BASIS_PASSES = 6
 SPAN_COPIES = 4
 """Copies of the rows within their singular vectors: themselves, weighted, and as the graph sums them up."""
 
+DENSE_COPIES = 6
+"""Matrices of the size of a symmetric one that its eigenvectors need: itself, its copies, LAPACK's, the result."""
+
 TESTED_SHARE = 1.0
 """Values of a sparse space in the rows that are read: those of tested words hold 0.9, antonyms ask for all."""
 
 
 class SpaceSizes(NamedTuple):
-    """Sizes of a corpus, its documents, and the stored values of each table of counts.
+    """Sizes of a corpus, its documents, the stored values of each table of counts, and those of the runs added to it.
 
     `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
     made, by the name of their stage.
@@ -87,6 +97,7 @@ class SpaceSizes(NamedTuple):
     corpus: CorpusSizes
     n_documents: int
     values: dict[str, int]
+    in_runs: dict[str, int]
     exact: bool
     edges: dict[str, int]
 
@@ -107,15 +118,16 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     corpus = corpus_sizes(job, counted)
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    values = {"document_terms": corpus.n_terms}
+    values, in_runs = {"document_terms": corpus.n_terms}, {}
     for table in COUNTING:
-        estimate = counted_pairs(job, counting_section(job, table), corpus, counted)
-        values[table] = int(facts.get(table, {}).get("n_nonzero", estimate))
+        model = pair_model(job, counting_section(job, table), corpus, counted)
+        values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
+        in_runs[table] = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
     edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
-    return SpaceSizes(corpus, n_documents, values, exact, edges)
+    return SpaceSizes(corpus, n_documents, values, in_runs, exact, edges)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
@@ -212,7 +224,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of counting the parts of the corpus."""
-    return plan_runs(sizes.corpus, sizes.values[table], job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.in_runs[table], job.resources.block_memory)
 
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -230,7 +242,7 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of adding up the runs of all parts."""
-    return plan_merging(sizes.values[table], job.resources.block_memory)
+    return plan_merging(sizes.corpus, sizes.values[table], sizes.in_runs[table], job.resources.block_memory)
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -275,7 +287,8 @@ def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSect
     read, width = _read_bytes(job, sizes, recipe), _width(sizes, recipe, job)
     n_vectors = recipe.svd_components or 0
     basis = BASIS_PASSES * 8 * n_vectors * min(width, sizes.n_words)
-    held = 8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width) + 8 * (BASIS_PASSES * n_vectors) ** 2
+    projected = DENSE_COPIES * 8 * (BASIS_PASSES * n_vectors) ** 2
+    held = 8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width) + projected
     task = int(SCRATCH_FACTOR * min(job.resources.block_memory // 8 * 2, read))
     written = 4 * sizes.n_words * recipe.n_components
     n_tasks = 4 * BASIS_PASSES * _blocks(read, job.resources.block_memory)
@@ -341,7 +354,9 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
     recipe = job.recipes[name]
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
-    return StagePlan(1, read + lists, maps, 3 * maps + 3 * lists, exact=sizes.exact)
+    is_dense = sizes.n_words <= max(DENSE_ROWS, 3 * recipe.n_components)  # as in `laplacian_eigenmaps`
+    dense = DENSE_COPIES * 8 * sizes.n_words**2 if is_dense else 0
+    return StagePlan(1, read + lists, maps, 3 * maps + 3 * lists + dense, exact=sizes.exact)
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Plans of corpora that are not here: a sample of the text and the size of all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distembed.pipeline.config import load_job
+from distembed.pipeline.corpus.sizes import PairModel, run_pairs
+from distembed.pipeline.corpus.stages import MERGED_FILES
+from distembed.pipeline.runner import plan_job
+
+from .conftest import run
+
+TERABYTES = 2_000_000_000_000
+
+
+@pytest.fixture
+def missing(tmp_path: Path) -> Path:
+    """Return a job on a dump that is not here."""
+    place = tmp_path / "job.toml"
+    place.write_text(
+        '[job]\nworkspace = "w"\n[corpus]\npaths = ["dump.xml.bz2"]\n[psdvec]\nn_components = 5\nn_core = 50\n'
+        '[resources]\nblock_memory = "64MiB"\nworkers = 1\n'
+    )
+    return place
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """Return a text of 40,000 tokens, the words of which follow Zipf's law."""
+    ranks = np.random.default_rng(0).zipf(1.4, 40_000) % 5000
+    words = ["".join(chr(97 + int(digit)) for digit in str(rank)) for rank in ranks]
+    place = tmp_path / "part.txt"
+    place.write_text("\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)))
+    return place
+
+
+def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing: Path, sample: Path) -> None:
+    done = run("plan", missing, "--sample", sample, "--tokens", "4e8")
+    assert done.exit_code == 0, done.output
+    assert "about 400,000,000 tokens" in done.output
+    assert "estimated from a sample" in done.output
+    grown = f"{10_000 * sample.stat().st_size / 2**30:.2f} GiB of input"
+    assert grown in done.output
+
+
+def test_its_size_gives_its_partitions(missing: Path, sample: Path) -> None:
+    settings = (f'corpus.paths=["{sample}"]', 'plan.bytes="2TB"', "plan.tokens=340_000_000_000")
+    plan = plan_job(load_job(missing, settings=settings))
+    assert "about 340,000,000,000 tokens" in plan.sizes
+    n_partitions = -(-TERABYTES // 2**25)
+    assert plan.stages["tokens"].tasks == plan.stages["partial_counts"].tasks == n_partitions
+    assert plan.stages["tokens"].read_bytes == TERABYTES
+
+
+def test_the_same_without_a_sample_names_the_files_that_are_missing(missing: Path) -> None:
+    done = run("plan", missing, "--bytes", "2TB")
+    assert done.exit_code != 0
+    assert "dump.xml.bz2 matches no file" in done.output
+
+
+def test_every_partition_holds_its_own_pairs(missing: Path, sample: Path) -> None:
+    """Two terabytes have few distinct pairs beside those that their partitions hold one by one."""
+    settings = (f'corpus.paths=["{sample}"]', 'plan.bytes="2TB"')
+    stages = plan_job(load_job(missing, settings=settings)).stages
+    partial, merged = stages["partial_counts"], stages["cooccurrence"]
+    assert partial.written_bytes > 30 * (merged.written_bytes - partial.written_bytes)
+    # more files than one task reads are added in groups, and read twice
+    assert partial.tasks > MERGED_FILES
+    assert merged.read_bytes == 2 * partial.written_bytes
+
+
+def test_the_pairs_of_runs_are_those_of_the_partitions() -> None:
+    """Beside words drawn independently, counted partition by partition and a run at a time."""
+    rng, n, n_partitions = np.random.default_rng(0), 60_000, 6
+    counts = np.sort(rng.multinomial(n, 1 / np.arange(1, 301) / (1 / np.arange(1, 301)).sum()))[::-1]
+    tokens = rng.permutation(np.repeat(np.arange(300), counts))
+    model = PairModel(counts.astype(float), 1.0, n)
+
+    def distinct(piece: np.ndarray) -> int:
+        return len(np.unique(piece[:-1] * 300 + piece[1:]))
+
+    parts = np.array_split(tokens, n_partitions)
+    whole = sum(distinct(part) for part in parts)
+    # PairModel counts a share of the pairs, because real text repeats itself; these words do not
+    assert model.n_in_runs(n_partitions, 10**9) / 0.8 == pytest.approx(whole, rel=0.05)
+    halves = sum(distinct(half) for part in parts for half in np.array_split(part, 2))
+    limit = int(0.8 * distinct(parts[0])) - 100
+    assert model.n_in_runs(n_partitions, limit) / 0.8 == pytest.approx(halves, rel=0.05)
+    assert run_pairs(2**20) == 2**20 // 4 // 8
+
+
+def test_weights_whose_sums_are_too_large_are_refused_before_counting(missing: Path, sample: Path) -> None:
+    harmonic = ("--set", "counting.window=40", "--set", "counting.weighting=harmonic")
+    small = run("plan", missing, "--sample", sample, *harmonic)
+    assert small.exit_code == 0, small.output
+    done = run("plan", missing, "--sample", sample, "--tokens", "1e12", *harmonic)
+    assert done.exit_code == 2
+    assert "counting: in about 1,000,000,000,000 tokens a count could reach" in done.output
+    assert 'use weighting="flat" or a smaller window' in done.output
