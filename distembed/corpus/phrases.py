@@ -93,10 +93,10 @@ def gazetteer(data: bytes, words: Scanner, *, path: str) -> Gazetteer:
     return _searchable(several, n_single=len(names) - len(several))
 
 
-def names_in_words(names: Gazetteer) -> str:
-    """Return how many names are joined, in words."""
+def names_in_words(names: Gazetteer, *, path: str) -> str:
+    """Return how many names of a file are joined, in words."""
     single = f"; {plural(names.n_single, 'name')} of one word left as they are" if names.n_single else ""
-    return f"joining {plural(len(names.words), 'name')} of several words{single}"
+    return f"joining {plural(len(names.words), 'name')} of several words from {path}{single}"
 
 
 def _searchable(names: Sequence[tuple[str, ...]], *, n_single: int) -> Gazetteer:

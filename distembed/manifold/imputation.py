@@ -35,7 +35,12 @@ from distembed.manifold.imputation_choice import (
     hold_out_folds,
     mean_scores,
 )
-from distembed.manifold.imputation_maps import fit_ridge_path, with_departures, with_mapped_rows
+from distembed.manifold.imputation_maps import (
+    fit_ridge_path,
+    kernel_features,
+    with_departures,
+    with_mapped_rows,
+)
 from distembed.manifold.imputation_systems import (
     Solution,
     SolverOptions,
@@ -96,8 +101,11 @@ class LatentSemanticImputation(BaseEstimator):
     ridge : float, optional
         The ridge of the linear map, in units of the mean squared length of a known row of X less the mean. By
         default it is chosen on known rows that are hidden.
+    kernel : "linear" or "rbf"
+        What the map is linear in: the rows of X, or features of them whose inner product is
+        exp(-‖x - z‖² / median), so that the map is a kernel ridge regression.
     random_state : int
-        The seed of the known rows that are hidden for a choice.
+        The seed of the known rows that are hidden for a choice, and of those that span the kernel's features.
 
     Attributes
     ----------
@@ -137,6 +145,7 @@ class LatentSemanticImputation(BaseEstimator):
         checkpoint: Checkpoint = persist,
         method: Literal["graph", "linear_map", "combined", "auto"] = "graph",
         ridge: PositiveFloat | None = None,
+        kernel: Literal["linear", "rbf"] = "linear",
         random_state: NonNegativeInt = 0,
     ) -> None:
         self.min_degree = min_degree
@@ -152,6 +161,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.checkpoint = checkpoint
         self.method = method
         self.ridge = ridge
+        self.kernel = kernel
         self.random_state = random_state
 
     def fit(self, X: Any, Y: Any, *, graph: Any = None) -> LatentSemanticImputation:
@@ -261,8 +271,16 @@ class LatentSemanticImputation(BaseEstimator):
                 self._fit_by_choice(Y, known, X)
         return self
 
-    def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
+    def _map_rows(self, X: Any, known: Any) -> da.Array:
+        """Return what the map is linear in: the rows of X, or features of them."""
         rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
+        if self.kernel == "linear":
+            return rows
+        make = partial(kernel_features, rows, known, random_state=self.random_state)
+        return self.checkpoint("kernel-features", make)
+
+    def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
+        rows = self._map_rows(X, known)
         self.method_, self.ridge_ = self._choose(Y, known, rows)
         if self.method_ == "graph":
             self._solve(Y, known)
@@ -357,10 +375,9 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_options(self)
         check_is_fitted(self, "weights_")
-        rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
-        known = known_rows(Y, rows.shape[0])
+        known = known_rows(Y, self.weights_.shape[0])
         with one_blas_thread():
-            return self._hidden_fold(rows, Y, known, hidden, self.checkpoint)
+            return self._hidden_fold(self._map_rows(X, known), Y, known, hidden, self.checkpoint)
 
     def _hidden_fold(
         self, rows: da.Array, Y: Any, known: Any, hidden: Any, checkpoint: Checkpoint

@@ -23,6 +23,10 @@ LEAST_VALUE = 1e-12
 """Share of the largest squared singular value of the table under which one is rounding."""
 
 
+LEAST_KERNEL_VALUE = 1e-10
+"""Share of the largest eigenvalue of the landmarks' kernel under which one is rounding."""
+
+
 class RidgePath(NamedTuple):
     """The ridge regressions of the known vectors on their rows of the table, for every ridge.
 
@@ -48,6 +52,45 @@ class RidgePath(NamedTuple):
     values: Float64s
     products: Float64s
     unit: float
+
+
+class KernelFeatures(NamedTuple):
+    """Coordinates in which the inner product is the kernel exp(-|x - z|² / scale), by landmarks (Nyström).
+
+    Attributes
+    ----------
+    landmarks : (m, d)
+        Rows of the table.
+    scale : float
+        The median of the squared distances between landmarks.
+    roots : (m, k)
+        The inverse square root of the kernel of the landmarks, less directions that are rounding.
+    """
+
+    landmarks: Float64s
+    scale: float
+    roots: Float64s
+
+
+def fit_kernel_features(landmarks: Float64s) -> KernelFeatures:
+    """Return the features of some rows of the table."""
+    squares = squared_distances(landmarks, landmarks)
+    scale = max(float(np.median(squares)), np.finfo(float).tiny)
+    values, basis = np.linalg.eigh(np.exp(-squares / scale))
+    kept = values > LEAST_KERNEL_VALUE * values[-1]
+    return KernelFeatures(landmarks, scale, basis[:, kept] / np.sqrt(values[kept]))
+
+
+def kernel_rows(X: Any, features: KernelFeatures) -> Float64s:
+    """Return the features of rows of the table, (rows, k)."""
+    squares = squared_distances(np.asarray(X, np.float64), features.landmarks)
+    return np.asarray(np.exp(-squares / features.scale) @ features.roots)
+
+
+def squared_distances(X: Float64s, Z: Float64s) -> Float64s:
+    """Return the squared distances of rows, (rows of X, rows of Z)."""
+    squares = (X**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * X @ Z.T
+    return np.maximum(squares, 0.0)
 
 
 def known_sums(X: Any, Y: Any, known: Bools) -> Float64s:

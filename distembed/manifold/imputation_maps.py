@@ -54,6 +54,28 @@ def fit_ridge_path(X: Any, Y: Any, known: blocks.Bools, *, block_memory: int) ->
     return blocks.path_of_products(compute(sum_over_blocks(products)), means, n_known)
 
 
+LANDMARKS = 1000
+"""Known rows of the table, at most, that span the kernel's features."""
+
+
+def kernel_features(rows: da.Array, known: blocks.Bools, *, random_state: int) -> da.Array:
+    """Return the rows of the table in coordinates whose inner product is a Gaussian kernel, (n, at most LANDMARKS).
+
+    A linear map of them is a kernel ridge regression: exactly, where no more than `LANDMARKS` rows are known.
+
+    Parameters
+    ----------
+    rows : Dask array (n, d), in row blocks of whole rows
+    known : bool array (n,)
+        Landmarks are drawn of these rows. Only their rows of the table are read, never their vectors.
+    random_state : int
+    """
+    order = np.random.default_rng(random_state).permutation(np.flatnonzero(known))[:LANDMARKS]
+    features = blocks.fit_kernel_features(np.asarray(compute(rows[np.sort(order)]), np.float64))
+    chunks = (rows.chunks[0], (features.roots.shape[1],))
+    return map_blocks(blocks.kernel_rows, rows, features=features, chunks=chunks, dtype=np.float64)
+
+
 def in_rows(*arrays: Any, block_memory: int) -> list[da.Array]:
     """Return arrays of the same rows as Dask arrays in the same row blocks of whole rows."""
     n_bytes = 8 * sum(array.shape[1] for array in arrays)

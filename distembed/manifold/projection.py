@@ -31,7 +31,8 @@ from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
-from distembed.neighbors.graphs import LEAST_AFFINITY, Symmetry, components, neighbor_affinity, row_is_used
+from distembed.neighbors.graph_blocks import LEAST_AFFINITY
+from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 

@@ -1,4 +1,4 @@
-"""Mathematics of one row block of a graph: its rows beside others, its Laplacian, the parts that its edges join.
+"""Mathematics of one row block of a graph: its affinity, its rows beside others, its Laplacian, its parts.
 
 Letters
 -------
@@ -7,6 +7,9 @@ d : its row sums, (n,). A *part* is a connected component, named by its smallest
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +20,113 @@ from distembed.linalg.csr import rows_of
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+
+LEAST_AFFINITY = 1e-6
+"""Weight of an edge whose cosine or kernel is smaller: an edge found is never lost."""
+MUTUAL_FLOOR = 3
+"""Nearest neighbors that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
+
+
+class Weighing(NamedTuple):
+    """How the edges of neighbor lists are weighed.
+
+    Attributes
+    ----------
+    affinity : "binary", "cosine", "gaussian" or "local"
+    metric : "cosine" or "euclidean", of the lists
+    scales : float64 (n,)
+        The scale of each row, for "local".
+    width : float
+        The mean squared distance to the neighbors, for "gaussian".
+    """
+
+    affinity: str
+    metric: str
+    scales: Float64s
+    width: float
+
+
+def edge_squares(lists: Float64s, metric: str) -> Float64s:
+    """Return the squared distances of neighbor lists (b, 2, k), (b, k); 2 (1 - cosine) for unit rows."""
+    values: Float64s = np.maximum(lists[:, 0] / 2 if metric == "cosine" else np.sqrt(lists[:, 0]), 0.0)
+    return 2.0 * values if metric == "cosine" else values**2
+
+
+def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
+    """Return the weight of each edge of the lists of a block of rows, (b, k)."""
+    if how.affinity == "binary":
+        return np.ones_like(lists[:, 0])
+    if how.affinity == "cosine":
+        return np.maximum(1.0 - np.maximum(lists[:, 0] / 2, 0.0), LEAST_AFFINITY)
+    squares = edge_squares(lists, how.metric)
+    widths = np.full_like(squares, how.width)
+    if how.affinity == "local":
+        own = how.scales[first : first + len(lists)]
+        widths = own[:, None] * how.scales[lists[:, 1].astype(np.int64)]
+    # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
+    exponent = np.divide(squares, widths, out=np.where(squares > 0, np.inf, 0.0), where=widths > 0)
+    return np.maximum(np.exp(-exponent), LEAST_AFFINITY)
+
+
+class Edges(NamedTuple):
+    """The edges of a block of rows, (b × n), and those of them to the nearest `MUTUAL_FLOOR`."""
+
+    every: sp.csr_array
+    nearest: sp.csr_array
+
+
+def listed_edges(lists: Float64s, first: int, how: Weighing, n_rows: int) -> Edges:
+    """Return the edges that a block of rows lists."""
+    weights, indices = edge_weights(lists, first, how), lists[:, 1].astype(np.int64)
+    near = slice(0, MUTUAL_FLOOR)
+    return Edges(_directed(weights, indices, n_rows), _directed(weights[:, near], indices[:, near], n_rows))
+
+
+def _directed(weights: Float64s, indices: Int64s, n_rows: int) -> sp.csr_array:
+    size, k = weights.shape
+    edges = sp.csr_array(
+        (weights.flatten(), indices.flatten(), np.arange(0, size * k + 1, k)), shape=(size, n_rows)
+    )
+    edges.sort_indices()
+    return edges
+
+
+def symmetric_rows(
+    own: Edges, others: Iterable[Edges], rows: tuple[int, int], *, mutual: bool
+) -> sp.csr_array:
+    """Return a block of rows of the symmetric graph.
+
+    Parameters
+    ----------
+    own : the edges that the block lists
+    others : the edges that each block of the graph lists, in order, this one included
+    rows : the first row of the block, and the one after its last
+    mutual : whether an edge needs both rows to list it, unless it is of the nearest of either
+    """
+    back = [Edges(*(edges[:, slice(*rows)] for edges in block)) for block in others]
+    every, nearest = (sp.csr_array(sp.vstack(blocks, format="csr").T) for blocks in zip(*back, strict=True))
+    if not mutual:
+        return sp.csr_array(own.every.maximum(every))
+    return sp.csr_array(own.every.minimum(every).maximum(own.nearest.maximum(nearest)))
+
+
+def spread_rows(
+    block: sp.csr_array, places: Int64s, first: int, rows: tuple[int, int], n_rows: int
+) -> sp.csr_array:
+    """Return rows of a graph of some vertices as rows of the graph of all, those between them without an edge.
+
+    Parameters
+    ----------
+    block : CSR (b × number of those vertices)
+    places : the numbers of those vertices among all
+    first : the first row of the block
+    rows : the first row of the result among all, and the one after its last
+    n_rows : the number of all vertices
+    """
+    coo = block.tocoo()
+    at = places[first + coo.row] - rows[0], places[coo.col]
+    return sp.csr_array((coo.data, at), shape=(rows[1] - rows[0], n_rows))
 
 
 def beside(*blocks: sp.csr_array, scales: tuple[float, ...]) -> sp.csr_array:

@@ -7,6 +7,8 @@ array of CSR row blocks, which is read by passes (`stored_graphs`); the bits are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import dask.array as da
@@ -17,7 +19,8 @@ from scipy.sparse import csgraph
 
 from distembed.execution import Checkpoint, compute, map_blocks, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.neighbors import stored_graphs
+from distembed.linalg.operators import empty_csr
+from distembed.neighbors import graph_blocks, stored_graphs
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.search import nearest_neighbors
 
@@ -26,12 +29,8 @@ Symmetry = Literal["union", "mutual"]
 Normalization = Literal["symmetric", "none"]
 Float64s = NDArray[np.float64]
 
-LEAST_AFFINITY = 1e-6
-"""Weight of an edge whose cosine or kernel is smaller: an edge found is never lost."""
 LOCAL_NEIGHBOR = 7
 """The neighbor whose distance is a row's own scale (Zelnik-Manor & Perona 2004)."""
-MUTUAL_FLOOR = 3
-"""Nearest neighbors that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
 
 
 def neighbor_affinity(
@@ -81,15 +80,91 @@ def neighbor_affinity(
     ----------
     Zelnik-Manor & Perona 2004, Self-tuning spectral clustering (local scaling).
     """
+    options: dict[str, Any] = {"affinity": affinity, "symmetry": symmetry, "metric": metric}
+    rows = affinity_rows(X, n_neighbors, **options, block_memory=block_memory, checkpoint=checkpoint)
+    graph = sp.csr_array(sp.vstack(compute(rows.to_delayed().ravel().tolist()), format="csr"))
+    graph.sort_indices()
+    return graph
+
+
+def affinity_rows(
+    X: Any,
+    n_neighbors: int,
+    *,
+    affinity: Affinity = "local",
+    symmetry: Symmetry = "union",
+    metric: Metric = "cosine",
+    block_memory: int = BLOCK_MEMORY,
+    checkpoint: Checkpoint = persist,
+    reread: bool = False,
+) -> da.Array:
+    """Return the result of `neighbor_affinity` as a lazy Dask array of CSR row blocks, in those of the search.
+
+    The neighbor lists are kept by the checkpoint. Each block of the graph reads all of them, one block after the
+    other, for the rows that list its own.
+
+    Parameters
+    ----------
+    X, n_neighbors, affinity, symmetry, metric, block_memory, checkpoint : those of `neighbor_affinity`
+    reread : each task of the search reads its blocks of dense rows again, so that memory never holds all rows
+    """
     _check_options(affinity, symmetry, metric)
     rows, kept = _without_zeros(X, metric)
-    found = nearest_neighbors(
-        rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint
+    near = nearest_neighbors(
+        rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint, reread=reread
     )
-    indices, distances = compute((found.indices, found.distances))
-    edges = _directed(indices, _weights(indices, np.maximum(distances, 0.0), affinity, metric))
-    graph = edges.maximum(edges.T) if symmetry == "union" else _mutual(edges, indices)
-    return _spread(sp.csr_array(graph), kept)
+    how = _weighing(near.lists, affinity, metric)
+    bounds = list(pairwise(np.cumsum([0, *near.lists.chunks[0]]).tolist()))
+    parts = tuple(near.lists.to_delayed().ravel())
+    step = partial(
+        _symmetric_block, parts, bounds, how, symmetry == "mutual", np.flatnonzero(kept), kept.size
+    )
+    ends = _spread_bounds(bounds, kept)
+    numbers = da.from_array(np.arange(len(bounds))[:, None], chunks=1)
+    chunks = (tuple(stop - first for first, stop in ends), (kept.size,))
+    return map_blocks(
+        partial(step, ends), numbers, chunks=chunks, dtype=np.float64, meta=empty_csr(np.float64)
+    )
+
+
+def _weighing(lists: da.Array, affinity: Affinity, metric: Metric) -> graph_blocks.Weighing:
+    """Return how edges are weighed, from a pass over the neighbor lists."""
+    scales, total = [np.zeros(0)], 0.0
+    for part in lists.to_delayed().ravel() if affinity in {"gaussian", "local"} else []:
+        squares = graph_blocks.edge_squares(compute(part), metric)
+        scales.append(np.sqrt(squares[:, min(LOCAL_NEIGHBOR, squares.shape[1]) - 1]))
+        total += float(squares.sum())
+    width = total / (lists.shape[0] * lists.shape[2])
+    return graph_blocks.Weighing(affinity, metric, np.concatenate(scales), width)
+
+
+def _spread_bounds(bounds: list[tuple[int, int]], kept: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the rows of all that each block of the rows kept stands for: from its first to before the next one's."""
+    starts = [0, *np.flatnonzero(kept)[[first for first, _ in bounds[1:]]].tolist(), kept.size]
+    return list(pairwise(starts))
+
+
+def _symmetric_block(
+    parts: Sequence[Any],
+    bounds: Sequence[tuple[int, int]],
+    how: graph_blocks.Weighing,
+    mutual: bool,
+    places: NDArray[np.int64],
+    n_rows: int,
+    ends: Sequence[tuple[int, int]],
+    number: Any,
+) -> sp.csr_array:
+    at = int(number[0, 0])
+
+    def edges(block: int) -> graph_blocks.Edges:
+        lists = compute(parts[block], scheduler="synchronous")
+        return graph_blocks.listed_edges(lists, bounds[block][0], how, len(places))
+
+    others = (edges(block) for block in range(len(parts)))
+    graph = graph_blocks.symmetric_rows(edges(at), others, bounds[at], mutual=mutual)
+    if len(places) == n_rows:
+        return graph
+    return graph_blocks.spread_rows(graph, places, bounds[at][0], ends[at], n_rows)
 
 
 def _check_options(affinity: str, symmetry: str, metric: str) -> None:
@@ -126,46 +201,6 @@ def _row_has_value(X: Any) -> NDArray[np.bool_]:
 
 def _row_has_value_column(block: Any) -> NDArray[np.bool_]:
     return _row_has_value(block)[:, None]
-
-
-def _weights(indices: Any, distances: Float64s, affinity: str, metric: str) -> Float64s:
-    """Return the weight of each edge of the neighbor lists, (n × k)."""
-    if affinity == "binary":
-        return np.ones_like(distances)
-    if affinity == "cosine":
-        return np.maximum(1.0 - distances, LEAST_AFFINITY)
-    # 2 (1 - cosine) is the squared distance of unit rows.
-    squares = 2.0 * distances if metric == "cosine" else distances**2
-    widths = np.full_like(squares, squares.mean())
-    if affinity == "local":
-        own = np.sqrt(squares[:, min(LOCAL_NEIGHBOR, squares.shape[1]) - 1])
-        widths = own[:, None] * own[indices]
-    # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
-    exponent = np.divide(squares, widths, out=np.where(squares > 0, np.inf, 0.0), where=widths > 0)
-    return np.maximum(np.exp(-exponent), LEAST_AFFINITY)
-
-
-def _directed(indices: Any, weights: Float64s) -> sp.csr_array:
-    n, k = indices.shape
-    # Sorting is in place: without a copy it would reorder the caller's lists.
-    edges = sp.csr_array((weights.flatten(), indices.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
-    edges.sort_indices()
-    return edges
-
-
-def _mutual(edges: sp.csr_array, indices: Any) -> sp.csr_array:
-    nearest = indices[:, :MUTUAL_FLOOR]
-    floor = edges * _directed(nearest, np.ones(nearest.shape))
-    return edges.minimum(edges.T).maximum(floor.maximum(floor.T))
-
-
-def _spread(graph: sp.csr_array, kept: NDArray[np.bool_]) -> sp.csr_array:
-    """Return the graph of all rows, those not kept without an edge."""
-    if kept.all():
-        graph.sort_indices()
-        return graph
-    place, coo = np.flatnonzero(kept), graph.tocoo()
-    return sp.csr_array((coo.data, (place[coo.row], place[coo.col])), shape=(kept.size, kept.size))
 
 
 def joint_adjacency(

@@ -25,6 +25,7 @@ from distembed.execution import (
     one_blas_thread,
     persist,
     reduction,
+    single_tasks,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
@@ -116,6 +117,7 @@ def nearest_neighbors(
     distances: da.Array | None = None,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
+    reread: bool = False,
 ) -> Neighbors:
     """Find the k nearest other rows of every row of X, exactly.
 
@@ -131,6 +133,8 @@ def nearest_neighbors(
     block_memory : int
         The memory of one task in bytes.
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
+    reread : each task reads its blocks of dense rows again, so that memory never holds all rows: for a Dask array
+        that is cheap to read
 
     Raises
     ------
@@ -138,17 +142,12 @@ def nearest_neighbors(
         If k is not in 1 … n - 1, or `domain_rows` refuses X.
     """
     rows = domain_rows(X, metric=row_metric(metric), block_memory=block_memory)
-    kept = None if metric == "inner_product" else as_euclidean(distances, metric)
     single = metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
-    return nearest_rows(
-        rows,
-        k,
-        metric=metric,
-        distances=kept,
-        block_memory=block_memory,
-        checkpoint=checkpoint,
-        single=single,
-    )
+    options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "single": single}
+    if reread and not sp.issparse(rows._meta):
+        rows, options = single_tasks(rows), {**options, "reread": True}
+    kept = None if metric == "inner_product" else as_euclidean(distances, metric)
+    return nearest_rows(rows, k, metric=metric, distances=kept, **options)
 
 
 class Products(NamedTuple):

@@ -87,6 +87,12 @@ def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], t
     assert np.bincount(found.labels).tolist() == [6, 6, 6]
 
 
+def test_grouping_goes_on_until_it_settles() -> None:
+    words = np.random.default_rng(4).random((30, 24)) ** 4
+    found = blocks.group_topics(cosines_of(words), 4)
+    np.testing.assert_array_equal(found.cosines.argmax(axis=1), found.labels)
+
+
 def test_the_consensus_is_nearer_to_the_truth_than_the_starts(
     starts: list[np.ndarray], topics: np.ndarray
 ) -> None:

@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.metrics import pairwise_distances
 
 from distembed.linalg.blocks import directions
 from distembed.manifold import imputation_map_blocks as blocks
@@ -41,6 +42,20 @@ def test_the_map_is_a_ridge_regression_with_an_intercept(d, ridge):
     found = LatentSemanticImputation(min_degree=4, method="linear_map", ridge=ridge).fit(X, Y).vectors_
     np.testing.assert_allclose(found[~known], plain.predict(X[~known]), rtol=1e-4)
     assert found[known].tobytes() == Y[known].tobytes()
+
+
+def test_the_map_of_kernel_features_is_kernel_ridge():
+    X, Y, _ = problem()
+    known = ~np.isnan(Y[:, 0])
+    model = LatentSemanticImputation(min_degree=4, method="linear_map", kernel="rbf", ridge=0.1).fit(X, Y)
+    squares = pairwise_distances(X, X[known], metric="sqeuclidean")
+    kernel = np.exp(-squares / np.median(squares[known]))
+    centered = kernel - kernel[known].mean(axis=0)
+    centered -= centered.mean(axis=1, keepdims=True)
+    unit = np.trace(centered[known]) / known.sum()
+    mean = Y[known].mean(axis=0, dtype=np.float64)
+    dual = np.linalg.solve(centered[known] + 0.1 * unit * np.eye(known.sum()), Y[known] - mean)
+    np.testing.assert_allclose(model.vectors_[~known], (centered @ dual + mean)[~known], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("d", [4, 70])

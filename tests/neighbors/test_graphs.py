@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
 from distembed.neighbors.graphs import (
+    affinity_rows,
     components,
     joint_adjacency,
     laplacian,
@@ -161,3 +162,18 @@ def test_isolated_vertices_cost_nothing(normalization):
 def test_components_are_numbered():
     graph = sp.csr_array(sp.block_diag([np.ones((2, 2)), np.ones((3, 3))]))
     assert components(graph).tolist() == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("affinity", ["cosine", "local", "gaussian"])
+@pytest.mark.parametrize("symmetry", ["union", "mutual"])
+def test_a_graph_made_by_row_blocks_is_the_same(affinity, symmetry):
+    X = rows(90).astype(np.float32)
+    X[[0, 31, 89]] = 0
+    whole = neighbor_affinity(X, 6, affinity=affinity, symmetry=symmetry)
+    given, block_memory = da.from_array(X, chunks=(40, 3)), 6 * X.shape[1] * 4 * 20
+    options = {"affinity": affinity, "symmetry": symmetry, "block_memory": block_memory, "reread": True}
+    blocks = affinity_rows(given, 6, **options)
+    assert blocks.numblocks[0] == 5
+    assert blocks.shape == (90, 90)
+    difference = sp.csr_array(blocks.compute()) - whole
+    assert abs(difference).max() < (1e-15 if affinity == "gaussian" else 1e-300)

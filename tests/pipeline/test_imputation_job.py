@@ -323,6 +323,21 @@ def test_the_graph_is_the_default_and_its_vectors_are_the_same(
     assert graph.describe("vectors").digest != other.describe("vectors").digest
 
 
+def test_a_map_of_kernel_features_is_that_of_the_estimator(job: Path, chosen: Any, tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    shutil.copytree(chosen[0], workspace)
+    settings = ("--set", "imputation.method=combined", "--set", "imputation.kernel=rbf")
+    done = run("run", job, "--workspace", workspace, "--replace", *settings)
+    assert done.exit_code == 0, done.output
+    arrays = de.Workspace.open(workspace)
+    X, Y = arrays.array("domain").compute(), arrays.array("known_vectors").compute()
+    ridge = arrays.stages()["vectors"].facts["ridge"]
+    model = de.LatentSemanticImputation(min_degree=4, method="combined", ridge=ridge, kernel="rbf").fit(X, Y)
+    np.testing.assert_allclose(
+        arrays.array("vectors").compute()[:N_NAMES], model.vectors_, rtol=1e-3, atol=1e-4
+    )
+
+
 def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
     known = de.WordVectors.load(job.parent / "known.txt")
     de.WordVectors(known.words[:9], known.vectors[:9]).save(tmp_path / "few.txt")

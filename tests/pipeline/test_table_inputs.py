@@ -61,8 +61,8 @@ def test_tables_side_by_side_have_equal_shares(tmp_path: Path, vectors: de.WordV
     ratio = parts[1] / vectors.vectors[[1, 2, 0]]
     np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-5)
     assert [(each.name, each.reason.split("/")[-1]) for each in domain.left_out] == [("Unknown", "v.bin")]
-    assert any("v.bin lacks 1 name of domain.path ('Unknown')" in note for note in domain.notes)
-    assert any("has 3 names more, which are not used" in note for note in domain.notes)
+    assert any("v.bin lacks 1 name of domain.path, left out ('Unknown')" in note for note in domain.notes)
+    assert any("of its own, 3 names more are not used" in note for note in domain.notes)
 
 
 def test_tables_without_a_common_name_are_refused(tmp_path: Path, vectors: de.WordVectors) -> None:
@@ -93,12 +93,12 @@ def test_rare_names_are_imputed_again(tmp_path: Path, vectors: de.WordVectors) -
     known = known_with_counts(tmp_path, vectors)
     np.testing.assert_array_equal(known.counts, [50, 7, 39, 40, -1, -1])
     table = tmp_path / "t.csv"
-    table.write_text("name,a\nGeneral Motors,1\nFord,2\nShell,3\nTotal,4\nLada,5\n")
+    table.write_text("name,a\nGeneral Motors,1\nFord,2\nShell,3\nTotal,4\nLada,5\nBP,6\n")
     both = join(read_domain(DomainSection(path=str(table))), known, MatchingSection(), min_count=40)
     vocabulary = both.vocabulary(with_others=True).to_pydict()
     assert vocabulary["word"] == ["General_Motors", "Ford", "Shell", "Total", "Lada", "BP", "Fiat"]
-    assert vocabulary["origin"] == ["known", "imputed", "imputed", "known", "imputed", "other", "other"]
-    assert np.isnan(both.targets).all(axis=1).tolist() == [False, True, True, False, True]
+    assert vocabulary["origin"] == ["known", "imputed", "imputed", "known", "imputed", "known", "other"]
+    assert np.isnan(both.targets).all(axis=1).tolist() == [False, True, True, False, True, False]
     assert both.replaced().to_pylist() == [
         {"word": "Ford", "name": "Ford", "count": 7},
         {"word": "Shell", "name": "Shell", "count": 39},

@@ -141,9 +141,8 @@ def phrase_bytes(section: CorpusSection) -> int:
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of the corpus, each with a dictionary of its own."""
     corpus = corpus_of(ctx.job.corpus)
-    if corpus.tokenizer.phrases_file is not None:
-        names = gazetteer_of(corpus.tokenizer)
-        ctx.reporter.note(f"tokens: {names_in_words(names)} of {corpus.tokenizer.phrases_file}")
+    if path := corpus.tokenizer.phrases_file:
+        ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
     make = partial(_tokenize_partition, partitions=corpus.partitions, tokenizer=corpus.tokenizer)
     partitions = ctx.stage.store_files(
         "tokens", len(corpus.partitions), make, progress=ctx.progress("tokens")

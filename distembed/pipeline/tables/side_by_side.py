@@ -106,10 +106,8 @@ def _notes(
     for domain, row, path in zip(further, rows, paths, strict=True):
         lacking = [name for name, at in zip(first.names, row.tolist(), strict=True) if at < 0]
         more = len(domain.names) - int((row >= 0).sum())
-        lost = f" ({some(lacking)})" if lacking else ""
+        lost = f"lacks {plural(len(lacking), 'name')} of domain.path, left out ({some(lacking)})"
+        unused = f"; of its own, {plural(more, 'name')} more are not used" if more else ""
         notes += domain.notes
-        notes.append(
-            f"{path} lacks {plural(len(lacking), 'name')} of domain.path{lost}, which are left out, and has "
-            f"{plural(more, 'name')} more, which are not used"
-        )
+        notes.append(f"{path} {lost if lacking else 'has all names of domain.path'}{unused}")
     return notes

@@ -33,6 +33,7 @@ class ImputationSection(Section):
     neighbors: Literal["exact", "approximate"] = OPTION
     method: Literal["graph", "linear_map", "combined", "auto"] = OPTION
     ridge: float | None = OPTION
+    kernel: Literal["linear", "rbf"] = OPTION
 
     @property
     def is_chosen(self) -> bool:

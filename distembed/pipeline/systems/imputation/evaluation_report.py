@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distembed.display import plural
-from distembed.evaluation.imputation import MethodRecovery, is_better
+from distembed.evaluation.imputation import JUDGED_NAMES, MethodRecovery, is_better
 from distembed.evaluation.neighbor_labels import VOTES
 from distembed.pipeline import report
 from distembed.pipeline.quantities import format_number
@@ -75,7 +75,12 @@ def _advice(methods: Mapping[str, MethodRecovery]) -> str:
     tried = {key: methods[name] for key, name in OWN.items() if key != "auto"}
     own = next(iter(methods.values()))
     key, best = max(tried.items(), key=lambda item: item[1].centered_cosine)
-    if own.method == OWN["auto"] or best.method == own.method or best.centered_cosine <= own.centered_cosine:
+    if (
+        own.names < JUDGED_NAMES
+        or own.method == OWN["auto"]
+        or best.method == own.method
+        or best.centered_cosine <= own.centered_cosine
+    ):
         return ""
     return (
         f" {best.method.capitalize()} finds them better ({report.three_decimals(best.centered_cosine)} against "

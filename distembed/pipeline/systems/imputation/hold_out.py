@@ -45,6 +45,8 @@ from distembed.pipeline.systems.imputation.solving import (
     SOLVE_OPTIONS,
     imputation_of,
     map_bytes,
+    map_columns,
+    map_options,
     plan_solving,
 )
 from distembed.pipeline.tables.files import Floats
@@ -90,20 +92,19 @@ LINEAR_COPIES = 6
 
 def hold_out_parameters(job: ImputationJob) -> dict[str, Any]:
     """Return the options of the hold-out and of the solver."""
-    chosen = {"method", "ridge"} if job.imputation.method != "graph" else set()
-    return {**options_parameters({*SOLVE_OPTIONS, *chosen})(job), **sections("evaluation")(job)}
+    return {**options_parameters({*SOLVE_OPTIONS, *map_options(job)})(job), **sections("evaluation")(job)}
 
 
 def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     """Return the plan of imputing hidden names: per fold vectors, table, and vectors on a shuffled graph."""
     of_vectors, of_table = (
-        plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, sizes.n_features)
+        plan_solving(job, sizes, n_columns) for n_columns in (sizes.n_components, map_columns(job, sizes))
     )
     n_hidden, n_folds = min(job.evaluation.max_names, sizes.n_names), job.evaluation.n_folds
     n_fitted = min(sizes.n_names, LINEAR_NAMES)
     fitted = 8 * n_fitted * (sizes.n_features + sizes.n_components)
     kernel = 4 * 8 * min(n_fitted, KERNEL_NAMES) ** 2
-    shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(sizes)
+    shared = max(of_vectors.shared_bytes, of_table.shared_bytes) + map_bytes(job, sizes)
     return StagePlan(
         n_folds * (2 * of_vectors.tasks + of_table.tasks),
         n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),

@@ -15,6 +15,7 @@ from distembed.manifold.imputation import (
     LatentSemanticImputation,
     UnreachedRowsError,
 )
+from distembed.manifold.imputation_maps import LANDMARKS
 from distembed.manifold.imputation_systems import COLUMN_COPIES
 from distembed.neighbors.distances import distance_chunk, distance_rows
 from distembed.neighbors.search import MERGED_AT_ONCE
@@ -125,11 +126,23 @@ def run_weights(ctx: Context) -> dict[str, Any]:
     return {"worst_certificate": float(model.certificate_.max())}
 
 
+def map_options(job: ImputationJob) -> set[str]:
+    """Return the options of the linear map that are not at their defaults: with these a stage is as it was before."""
+    options = job.imputation
+    named = {"method", "ridge"} if options.method != "graph" else set()
+    return named | ({"kernel"} if options.kernel != "linear" else set())
+
+
 def vector_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the solver, and the method and its ridge where it is not the graph alone."""
-    names = SOLVE_OPTIONS if job.imputation.method == "graph" else {*SOLVE_OPTIONS, "method", "ridge"}
-    options: dict[str, Any] = options_parameters(names)(job)
+    """Return the options of the solver, and the method and its map where it is not the graph alone."""
+    names = map_options(job) if job.imputation.method != "graph" else set()
+    options: dict[str, Any] = options_parameters({*SOLVE_OPTIONS, *names})(job)
     return options
+
+
+def map_columns(job: ImputationJob, sizes: TableSizes) -> int:
+    """Return the columns that the map is linear in: those of the table, or of the kernel's features."""
+    return sizes.n_features if job.imputation.kernel == "linear" else min(LANDMARKS, sizes.n_names)
 
 
 def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
@@ -137,12 +150,13 @@ def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     plan = plan_solving(job, sizes, sizes.n_components)
     if job.imputation.method == "graph":
         return plan
-    of_table = plan_solving(job, sizes, sizes.n_features)
+    of_table = plan_solving(job, sizes, map_columns(job, sizes))
     return plan._replace(
         tasks=plan.tasks + of_table.tasks,
         read_bytes=plan.read_bytes + of_table.read_bytes,
+        written_bytes=plan.written_bytes + 2 * of_table.written_bytes,
         task_bytes=max(plan.task_bytes, of_table.task_bytes),
-        shared_bytes=plan.shared_bytes + of_table.shared_bytes + map_bytes(sizes),
+        shared_bytes=plan.shared_bytes + of_table.shared_bytes + map_bytes(job, sizes),
         graphs=2,
     )
 
@@ -156,10 +170,10 @@ def plan_solving(job: ImputationJob, sizes: TableSizes, n_columns: int) -> Stage
     return StagePlan(n_tasks, solved + edges, solved, task, VECTOR_COPIES * solved + 3 * edges)
 
 
-def map_bytes(sizes: TableSizes) -> int:
-    """Return the bytes that fitting a linear map holds: its products, or the known rows where they are fewer."""
-    least = min(sizes.n_features, sizes.n_names)
-    return 4 * 8 * least * (sizes.n_features + sizes.n_components)
+def map_bytes(job: ImputationJob, sizes: TableSizes) -> int:
+    """Return the bytes that fitting a map holds: its products, or the known rows where they are fewer."""
+    n_columns = map_columns(job, sizes)
+    return 4 * 8 * min(n_columns, sizes.n_names) * (n_columns + sizes.n_components)
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:

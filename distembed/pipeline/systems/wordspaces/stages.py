@@ -16,7 +16,7 @@ from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
-from distembed.manifold.eigenmaps import laplacian_eigenmaps
+from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
 from distembed.manifold.projection import MAX_EDGES
 from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
@@ -79,6 +79,9 @@ BASIS_PASSES = 6
 
 SPAN_COPIES = 4
 """Copies of the rows within their singular vectors: themselves, weighted, and as the graph sums them up."""
+
+DENSE_COPIES = 6
+"""Matrices of the size of a symmetric one that its eigenvectors need: itself, its copies, LAPACK's, the result."""
 
 TESTED_SHARE = 1.0
 """Values of a sparse space in the rows that are read: those of tested words hold 0.9, antonyms ask for all."""
@@ -284,7 +287,8 @@ def _plan_eigenproblem(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSect
     read, width = _read_bytes(job, sizes, recipe), _width(sizes, recipe, job)
     n_vectors = recipe.svd_components or 0
     basis = BASIS_PASSES * 8 * n_vectors * min(width, sizes.n_words)
-    held = 8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width) + 8 * (BASIS_PASSES * n_vectors) ** 2
+    projected = DENSE_COPIES * 8 * (BASIS_PASSES * n_vectors) ** 2
+    held = 8 * n_vectors * (SPAN_COPIES * sizes.n_words + 2 * width) + projected
     task = int(SCRATCH_FACTOR * min(job.resources.block_memory // 8 * 2, read))
     written = 4 * sizes.n_words * recipe.n_components
     n_tasks = 4 * BASIS_PASSES * _blocks(read, job.resources.block_memory)
@@ -350,7 +354,9 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
     recipe = job.recipes[name]
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
-    return StagePlan(1, read + lists, maps, 3 * maps + 3 * lists, exact=sizes.exact)
+    is_dense = sizes.n_words <= max(DENSE_ROWS, 3 * recipe.n_components)  # as in `laplacian_eigenmaps`
+    dense = DENSE_COPIES * 8 * sizes.n_words**2 if is_dense else 0
+    return StagePlan(1, read + lists, maps, 3 * maps + 3 * lists + dense, exact=sizes.exact)
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
