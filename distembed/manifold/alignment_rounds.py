@@ -167,7 +167,7 @@ class _Step(NamedTuple):
     def solve(self) -> da.Array:
         """Return Z, (N × k) in one chunk."""
         shifts, basis, right = self.systems()
-        width = _group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
+        width = group_width(right.shape[0], right.shape[1], self.problem.options.block_memory)
         solved = map_blocks(
             _solve_group,
             da.from_array(shifts[None], chunks=(1, width)),
@@ -203,7 +203,7 @@ def _solve_group(
     ).values
 
 
-def _group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
+def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
     """Return the number of systems of one task, from the problem and the memory of a task."""
     fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
     return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)

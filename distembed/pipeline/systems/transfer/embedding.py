@@ -9,8 +9,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.linalg.chunks import STORED_BYTES, VALUES_PER_BLOCK
 from distembed.manifold.alignment import FeaturePreservingEmbedding
-from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS
+from distembed.manifold.alignment_rounds import SYSTEM_COPIES, SYSTEM_GROUPS, group_width
 from distembed.neighbors.stored_graphs import joint_rows, row_sizes
 from distembed.pipeline.context import Context, stored_sparse, whole_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes, sides_of
@@ -28,10 +29,22 @@ ROUNDS = 6
 """Rounds of the alternation that a fit takes, about."""
 
 
+START_COPIES, START_COLUMNS = 9, 20
+"""Blocks of vectors that the search for the starting vectors holds, and columns of each beyond those wanted.
+Measured on 20,000 to 200,000 rows (tests/benchmarks/TRANSFER.md)."""
+
+
 def fit_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
-    """Return the memory of one task of the embedding."""
-    columns = max(1, job.alignment.n_components // SYSTEM_GROUPS)
-    return edge_bytes(job, sizes) + 8 * SYSTEM_COPIES * sizes.n_documents * columns
+    """Return the memory that the embedding shares: the starting vectors, and the graph where it is held."""
+    columns = job.alignment.n_components + max(START_COLUMNS, job.alignment.n_components // 5)
+    held = min(edge_bytes(job, sizes), job.resources.block_memory)
+    return 8 * START_COPIES * sizes.n_documents * columns + 3 * held
+
+
+def system_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
+    """Return the memory of one task of the embedding: some systems, and a block of the graph."""
+    width = group_width(sizes.n_documents, job.alignment.n_components, job.resources.block_memory)
+    return 8 * SYSTEM_COPIES * sizes.n_documents * width + STORED_BYTES * VALUES_PER_BLOCK
 
 
 def n_systems(job: TransferJob) -> int:
@@ -41,10 +54,9 @@ def n_systems(job: TransferJob) -> int:
 
 def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of the embedding: systems of equations, some columns in each task."""
-    written = 8 * sizes.n_documents * job.alignment.n_components
-    return StagePlan(
-        n_systems(job), edge_bytes(job, sizes), written, fit_bytes(job, sizes), exact=sizes.exact
-    )
+    written = 8 * sizes.n_documents * job.alignment.n_components + edge_bytes(job, sizes)
+    task, shared = system_bytes(job, sizes), fit_bytes(job, sizes)
+    return StagePlan(n_systems(job), edge_bytes(job, sizes), written, task, shared, exact=sizes.exact)
 
 
 def embedding_of(ctx: Context) -> FeaturePreservingEmbedding:

@@ -37,13 +37,19 @@ from distembed.storage.workspace import Workspace
 Floats = NDArray[np.float64]
 
 
+HELD_COPIES = 12
+"""Copies of the rows of both collections, in float32, that the compared methods hold."""
+
+
 def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     """Return the plan of an embedding and a search for each draw of known pairs."""
     n_draws = len(job.evaluation.shares) * job.evaluation.n_seeds
     read = row_bytes(job, sizes) + edge_bytes(job, sizes)
     task = matching_bytes(job, sizes) + fit_bytes(job, sizes)
     n_tasks = n_draws * (n_systems(job) + pair_search_tasks(job, sizes))
-    return StagePlan(n_tasks, read, 2**14, task, exact=sizes.exact)
+    # The controls take the rows in memory, which are read even where there is no draw.
+    held = (HELD_COPIES if n_draws else 1) * row_bytes(job, sizes)
+    return StagePlan(n_tasks, read, 2**14, task, held, exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

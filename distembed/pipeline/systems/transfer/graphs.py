@@ -34,7 +34,13 @@ from distembed.storage.workspace import Workspace
 
 SEARCHES = 18
 """Searches for candidates of one search for pairs: 8 rounds and the last, for all pairs and with one fold left out."""
-CANDIDATE_BYTES = 64
+TILES = 2
+"""Memories of a block that a task of a search holds: of two blocks that are read and mapped anew, and the next ones."""
+PAIR_BYTES = 400
+"""Bytes of a document while both collections are joined by their ids."""
+VERTEX_BYTES = 100
+"""Bytes of a document while a block of the graph of its collection is made: its scale, and ends of its edges."""
+CANDIDATE_BYTES = 128
 """Bytes of a candidate while the pairs of one search are compared: its list, and by the rows of both sets."""
 LINK_BYTES = 48
 """Bytes of a link while the links are stored: held, with those that are added, and cut into blocks."""
@@ -56,7 +62,7 @@ def matching_bytes(job: TransferJob, sizes: ParallelSizes) -> int:
 def plan_pairs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:  # noqa: ARG001
     """Return the plan of joining both collections by their ids."""
     n = sizes.n_documents
-    return StagePlan(1, 20 * n, 24 * n, 200 * n, exact=sizes.exact)
+    return StagePlan(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
 
 
 def run_pairs(ctx: Context) -> dict[str, Any]:
@@ -77,7 +83,13 @@ def plan_graphs(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     grids = [n_row_blocks(job, n, STORED_BYTES) for n in (sizes.n_first, sizes.n_second)]
     tasks = sum(grid * grid + grid * -(-grid // MERGED_AT_ONCE) for grid in grids)
     edges, read = edge_bytes(job, sizes), max(grids) * row_bytes(job, sizes)
-    return StagePlan(tasks, read, edges, job.resources.block_memory, 3 * edges, exact=sizes.exact)
+    lists = 2 * VALUE_BYTES * sizes.n_documents * job.alignment.n_neighbors
+    task = (
+        TILES * job.resources.block_memory
+        + 4 * (lists + edges) // max(1, sum(grids))
+        + VERTEX_BYTES * max(sizes.n_first, sizes.n_second)
+    )
+    return StagePlan(tasks, read + lists * max(grids), lists + 2 * edges, task, exact=sizes.exact)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -125,7 +137,7 @@ def plan_links(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
     grid = n_row_blocks(job, sizes.n_first, VALUE_BYTES)
     lists = 2 * VALUE_BYTES * CANDIDATES * n * SEARCHES if grid > 1 else 0
     read = SEARCHES * (grid + 1) * row_bytes(job, sizes) + lists
-    task, shared = job.resources.block_memory, matching_bytes(job, sizes)
+    task, shared = TILES * job.resources.block_memory, matching_bytes(job, sizes)
     return StagePlan(tasks, read, written + lists, task, shared, 2 * SEARCHES, exact=sizes.exact)
 
 
