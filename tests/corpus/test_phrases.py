@@ -18,6 +18,7 @@ from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer
 from distembed.corpus.scanning import Scanned, Scanner
 from distembed.corpus.streams import Batch, CorpusError
 from distembed.corpus.tokenizer import Tokenizer, WordScanner, gazetteer_of, scanner
+from distembed.encoding.static import unreadable_words
 
 
 def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]:
@@ -172,3 +173,4 @@ def test_a_corpus_counts_names_and_texts_are_encoded_alike(tmp_path: Path) -> No
     vectors = de.WordVectors(["new_york", "old"], [[1, 0], [0, 1]])
     encoder = de.TextEncoder(vectors, tokenizer=rules).fit()
     assert encoder.transform(["NEW york", "york"]).any(axis=1).tolist() == [True, False]
+    assert unreadable_words(encoder) == ["new_york"]  # a static model joins no words

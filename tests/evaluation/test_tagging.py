@@ -120,7 +120,7 @@ def test_f1_counts_whole_spans_of_the_right_kind():
 # --- the random field ----------------------------------------------------------------------------------------
 
 
-def small_input(seed, lengths=(4, 1, 3), n_tags=3):
+def small_input(seed, lengths=(6, 1, 5), n_tags=3):
     random = np.random.default_rng(seed)
     starts = np.concatenate([[0], np.cumsum(lengths)])
     n = starts[-1]
@@ -137,7 +137,7 @@ def small_input(seed, lengths=(4, 1, 3), n_tags=3):
 @pytest.mark.parametrize("seed", range(3))
 def test_expectations_and_best_tags_are_those_of_all_sequences(seed):
     inputs, weights, _ = small_input(seed)
-    scores, transitions = 3 * blocks.tag_scores(inputs, weights), 2 * weights.transitions
+    scores, transitions = blocks.tag_scores(inputs, weights), 2 * weights.transitions
     every = [
         enumerated(scores[a:b], transitions) for a, b in zip(inputs.starts, inputs.starts[1:], strict=False)
     ]

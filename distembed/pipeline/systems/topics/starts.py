@@ -138,16 +138,16 @@ def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
 
 @contextmanager
 def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
-    """Report the rounds of a start of a method as some of those of all its starts; the best is fitted once more."""
+    """Report the rounds of a start as some of those of all its starts; one that is kept is fitted once more."""
     options = work.ctx.job.topics
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
-    n_rounds = (options.n_starts + 1) * options.n_iter
+    n_rounds = (options.n_starts + (0 if work.keeps_words else 1)) * options.n_iter
     name = f"{work.n_topics} topics" if work.prefix else method
     show = work.ctx.progress(name, unit="rounds")
     with heard_by(lambda _, done, __: show(done, n_rounds)):
         with counted_from(what, number * options.n_iter, n_rounds):
             yield
-        show((number + 1) * options.n_iter, n_rounds)
+        show(min((number + 1) * options.n_iter, n_rounds), n_rounds)
 
 
 def words_of(model: Any) -> NDArray[Any]:
