@@ -143,3 +143,10 @@ def test_probabilities_say_that_unrelated_sets_have_no_counterparts():
         np.testing.assert_allclose(sums[30:], 1 - found.lost_share, atol=0.02)
     assert related.links[:, 30:].max() > 0.9
     assert unrelated.lost_share > 0.7
+
+
+@pytest.mark.parametrize("chosen", [[0, 3, 12, 13, 29], [11], list(range(30))])
+def test_chosen_rows_are_taken_from_their_blocks(chosen):
+    rows = np.random.default_rng(0).standard_normal((30, 2))
+    taken = propagation._taken(da.from_array(rows, chunks=((10, 4, 7, 9), 2)), np.array(chosen))
+    np.testing.assert_array_equal(compute(taken), rows[chosen])
