@@ -34,11 +34,13 @@ from distembed.manifold.imputation_choice import (
     mean_scores,
 )
 from distembed.manifold.imputation_maps import (
+    fit_kernel,
     fit_ridge_path,
     kernel_features,
     with_departures,
     with_mapped_rows,
 )
+from distembed.manifold.imputation_new_rows import FittedRows, infer_vectors, new_rows
 from distembed.manifold.imputation_systems import (
     Solution,
     SolverOptions,
@@ -275,7 +277,10 @@ class LatentSemanticImputation(BaseEstimator):
         rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
         if self.kernel == "linear":
             return rows
-        make = partial(kernel_features, rows, known, random_state=self.random_state)
+
+        def make() -> da.Array:
+            return kernel_features(rows, fit_kernel(rows, known, random_state=self.random_state))
+
         return self.checkpoint("kernel-features", make)
 
     def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
@@ -289,6 +294,46 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_transform(self, X: Any, Y: Any) -> Any:
         """Fit and return `vectors_`."""
         return self.fit(X, Y).vectors_
+
+    def infer(self, X_new: Any, X: Any, Y: Any) -> Any:
+        """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.
+
+        A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
+        learns them. Its vector is the same mixture of theirs; "combined" adds the linear map of what the row differs
+        from the mixture of rows, and "linear_map" is the map alone.
+
+        Parameters
+        ----------
+        X_new : array (m, d)
+            The new rows, in the columns and units of X.
+        X, Y : arrays (n, d) and (n, s)
+            What `fit` was given.
+
+        Returns
+        -------
+        array (m, s), of the dtype of `vectors_`
+
+        Raises
+        ------
+        ValueError
+            If X_new has other columns than X, or holds NaN or infinity.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [np.nan], [4.0]])
+        >>> model = LatentSemanticImputation(min_degree=2, floor=1e-9).fit(X, Y)
+        >>> model.infer(np.array([[1.5]]), X, Y).round(3).tolist()
+        [[3.0]]
+        """
+        check_is_fitted(self, "vectors_")
+        matrix = self._training_matrix(X)
+        known = known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])
+        options: dict[str, Any] = {"metric": self.metric, "block_memory": self.block_memory}
+        with one_blas_thread():
+            fitted = FittedRows(domain_rows(matrix, **options), self.vectors_, Y, known)
+            new = domain_rows(new_rows(X_new, fitted.rows), **options)
+            return infer_vectors(self, new, fitted)
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
         """Build the MST-kNN graph of rows that `domain_rows` returned, with their Euclidean distances or without."""
