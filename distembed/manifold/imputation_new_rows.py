@@ -107,8 +107,7 @@ def _new_weights(model: FittedModel, new: da.Array, rows: da.Array) -> sp.csr_ar
         search_lists(new, np.full(m, -1), rows, np.arange(n), k=k, block_memory=model.block_memory)
     )
     near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
-    indptr = np.concatenate([k * np.arange(m + 1), np.full(n, k * m)])
-    graph = sp.csr_array((np.ones(k * m), near.ravel(), indptr), shape=(m + n, m + n))
+    graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
     weights, _ = reconstruction_weights(
         da.concatenate([new, rows]),
         graph,
@@ -117,7 +116,7 @@ def _new_weights(model: FittedModel, new: da.Array, rows: da.Array) -> sp.csr_ar
         block_memory=model.block_memory,
         checkpoint=persist,
     )
-    return weights[:m, m:]
+    return weights[:, m:]
 
 
 def _mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> blocks.Float64s:

@@ -27,8 +27,8 @@ def reconstruction_weights(
     Parameters
     ----------
     rows : what `domain_rows` returns, dense
-    graph : sparse (n, n)
-        Row i holds the neighbors of row i.
+    graph : sparse (m, n)
+        Row i holds the neighbors of row i, at least one; m is n, or less where only the first rows are to be rebuilt.
     simplex : weights on the simplex, else non-negative least squares divided by its sum
     floor : float
         The share of the smallest positive weight that is added to all weights of a row.
@@ -38,7 +38,7 @@ def reconstruction_weights(
 
     Returns
     -------
-    csr_array, shape (n, n), float64, and float64 array, shape (n,)
+    csr_array, shape (m, n), float64, and float64 array, shape (m,)
     """
 
     def make() -> da.Array:
