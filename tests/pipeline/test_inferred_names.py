@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import distembed as de
+
 from .conftest import run
 
 JOB = """
