@@ -43,10 +43,10 @@ from distembed.evaluation.wordsets import FORMATS_PAGE
 from distembed.execution import one_blas_thread, tell
 from distembed.vectors import WordVectors
 
-SCALES = (0.03, 0.1, 0.3)
+SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """The standard deviations of the values of vectors that are tried; Turian, Ratinov and Bengio found 0.1 the best."""
 
-PENALTIES = (0.1, 0.3, 1.0)
+PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)
 """The weights of the penalty that are tried."""
 
 HELD_OUT = 10
