@@ -3,7 +3,8 @@
 It guarantees that:
 
 - A run that is killed at any moment leaves only complete files. A local file is written under a temporary
-  name and renamed (`distembed.files`); a remote file is a single PUT, which object stores make atomic.
+  name and renamed (`distembed.files`); a remote file is a single PUT, or an upload in parts that is completed at
+  the end, which object stores make atomic.
 - After a power failure every committed stage is complete. A commit syncs its files, then the folders that
   lead to them, and only then writes, renames and syncs the manifest that names them (`Folder.sync`,
   `Folder.write`). Outputs that were not committed, and temporary outputs, may be damaged: their digests
@@ -16,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import posixpath
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 import zarr
 from fsspec.core import url_to_fs
@@ -126,6 +128,18 @@ class Folder:
         else:
             self.fs.pipe_file(path, data)
         return FileRecord(len(data), new_digest(data).hexdigest())
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[WrittenFile]:
+        """Open a file that comes in pieces; on this machine it appears whole, at the end, as with `write`."""
+        path = self.writable(name)
+        self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
+        if self.is_local:
+            with _failure_told(path), replacing(path) as partial, open(partial, "xb") as file:  # noqa: PTH123
+                yield WrittenFile(file)
+        else:
+            with self.fs.open(path, "wb") as file:
+                yield WrittenFile(file)
 
     def create(self, name: str, data: bytes) -> None:
         """Write a whole file that must not exist yet.
@@ -232,6 +246,34 @@ def _failure_told(path: str) -> Iterator[None]:
     except OSError as error:
         message = f"Cannot write {path}: {error.strerror}. Correct this and run again."
         raise OSError(error.errno, message) from error
+
+
+class WrittenFile(io.RawIOBase):
+    """A file to write to, which takes the size and the digest of what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file, self._size, self._digest = file, 0, new_digest()
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes after those that were written."""
+        self._file.write(data)
+        self._digest.update(data)
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._size
+
+    @property
+    def record(self) -> FileRecord:
+        """The size and the digest of what was written."""
+        return FileRecord(self._size, self._digest.hexdigest())
 
 
 def _write_new(path: str, data: bytes) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 import posixpath
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -171,16 +169,34 @@ class Stage:
         meaning = f"State {name} of stage {self.name}."
         return self.store(full, array, dims=dims, units="", meaning=meaning, temporary=True)
 
-    def store_table(self, name: str, table: pa.Table | Iterable[pa.Table]) -> None:
-        """Store a table as ``<name>.parquet``; one that comes in pieces of one schema is held only compressed."""
-        pieces = iter([table] if isinstance(table, pa.Table) else table)
-        first, buffer, n_rows = next(pieces), io.BytesIO(), 0
-        with pq.ParquetWriter(buffer, first.schema, compression="zstd", write_page_checksum=True) as writer:
-            for piece in itertools.chain([first], pieces):
-                writer.write_table(piece)
-                n_rows += piece.num_rows
-        spec = Output(self.name, name, "table", (n_rows,), (n_rows, len(first.schema)))
-        self._store_one_file(spec, buffer.getvalue())
+    def store_table(self, name: str, table: pa.Table) -> None:
+        """Store a table as ``<name>.parquet``."""
+        self.store_batches(name, table.schema, [table], n_rows=table.num_rows)
+
+    def store_batches(self, name: str, schema: pa.Schema, tables: Iterable[pa.Table], *, n_rows: int) -> None:
+        """Store a table that comes in pieces, one of which is in memory at a time, as ``<name>.parquet``.
+
+        Raises
+        ------
+        ValueError
+            If the pieces do not have `n_rows` rows together.
+        """
+        spec = Output(self.name, name, "table", (n_rows,), (n_rows, len(schema)))
+        if self._keeps(spec):
+            return
+        self._announce(spec)
+        found = 0
+        with (
+            self._folder.writing(spec.location) as file,
+            pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
+        ):
+            for table in tables:
+                writer.write_table(table)
+                found += table.num_rows
+        if found != n_rows:
+            raise ValueError(f"the table {name} was said to have {n_rows} rows, and its pieces have {found}")
+        written = file.record
+        self._recorder(spec, None)(BlockRecord(0, written.digest, {spec.location: written}))
 
     def store_bytes(self, name: str, data: bytes) -> None:
         """Store one plain file, such as a report or vectors in a text format."""

@@ -180,8 +180,13 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "source", "left_out", "otherwise"),
     [
-        (PSDVecSection, de.PSDVec, {"checkpoint"}, {}),
-        (ImputationSection, de.LatentSemanticImputation, {"checkpoint", "block_memory"}, {}),
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"keep_pmi": False}),
+        (
+            ImputationSection,
+            de.LatentSemanticImputation,
+            {"checkpoint", "block_memory", "random_state"},
+            {},
+        ),
         (
             AlignmentSection,
             de.FeaturePreservingEmbedding,

@@ -26,7 +26,7 @@ from distembed.corpus import (
 )
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import SKIPPED_SCHEMA, read_partition
+from distembed.corpus.partitions import DOCUMENTS_SCHEMA, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.counting.cooccurrence import (
@@ -65,8 +65,8 @@ Measured 310 to 370; the hash table doubles.
 DICTIONARY_SHARE = 60
 """Bytes of a dictionary a byte of a partition may need: texts of nothing but new words, compressed four times."""
 
-DOCUMENT_BYTES, COMPRESSED_DOCUMENT_BYTES = 200, 40
-"""Bytes a document takes in the table of the documents of its partition, and in the compressed table of all."""
+DOCUMENT_BYTES = 200
+"""Bytes a document takes in the table of the documents of its partition."""
 
 PHRASE_COPIES = 110
 """Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
@@ -215,8 +215,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
-    in_partition = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
-    documents = in_partition + COMPRESSED_DOCUMENT_BYTES * corpus.n_documents
+    documents = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
     return StagePlan(
         1,
@@ -252,7 +251,8 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
     ctx.stage.store_table("vocabulary", pa.table(table))
-    ctx.stage.store_table("documents", document_tables(tokens))
+    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
+    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, document_tables(tokens), n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
