@@ -108,11 +108,7 @@ def run_with_a_killed_scheduler(
     hosts.kill("scheduler")
     client.wait(RUN_SECONDS)
     print(f"\nthe client, exit code {client.returncode}: {hosts.log('client').read_text().splitlines()[-1]}")
-    for host in WORKERS:
-        hosts.kill(host)
     hosts.start_scheduler()
-    for host in WORKERS:
-        hosts.start_worker(host)
     return run(hosts, job, workspace, words, stage)
 
 
