@@ -212,6 +212,10 @@ def topic_shares(Z: Floats, norms: Floats) -> Floats:
     return np.asarray(relative / np.where(sums > 0, sums, 1.0))
 
 
+FREQUENCY_WEIGHT = 0.5
+"""The power of the share of documents by which the words of Semantic-NMF are listed where nothing else is asked for."""
+
+
 def listed_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> NDArray[np.int64]:
     """Return the words by which a topic is known, (k, n): the largest of ``W ∘ shares ** frequency_weight``, falling.
 

@@ -86,6 +86,7 @@ class StoredTopics(NamedTuple):
     """What is kept of the starts of a method, as it is stored."""
 
     word_factors: NDArray[np.float64]
+    word_shares: NDArray[np.float64]
     document_factors: da.Array
     core: NDArray[np.float64] | None
     labels: NDArray[np.int64]
@@ -116,6 +117,7 @@ def read_topics(store: TopicStore, method: str) -> StoredTopics:
     number = rows[kept].start
     return StoredTopics(
         compute(store.array(f"{prefix}vectors")).astype(np.float64),
+        store.table("vocabulary")["document_count"].to_numpy() / factors.shape[0],
         factors,
         compute(store.array(f"{prefix}core")).astype(np.float64) if method == "semantic_nmf" else None,
         np.asarray(compute(store.array("labels")[kept])),

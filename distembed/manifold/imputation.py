@@ -19,13 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from distembed.execution import (
     Checkpoint,
     compute,
-    map_blocks,
     one_blas_thread,
     persist,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY, COLUMN_BLOCKS
+from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.csr import rows_of
-from distembed.manifold import imputation_blocks as blocks
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
@@ -36,11 +34,13 @@ from distembed.manifold.imputation_choice import (
     mean_scores,
 )
 from distembed.manifold.imputation_maps import (
+    fit_kernel,
     fit_ridge_path,
     kernel_features,
     with_departures,
     with_mapped_rows,
 )
+from distembed.manifold.imputation_new_rows import FittedRows, infer_vectors, new_rows
 from distembed.manifold.imputation_systems import (
     Solution,
     SolverOptions,
@@ -49,6 +49,7 @@ from distembed.manifold.imputation_systems import (
     imputed_rows,
     solve,
 )
+from distembed.manifold.imputation_weights import reconstruction_weights
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
@@ -276,7 +277,10 @@ class LatentSemanticImputation(BaseEstimator):
         rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
         if self.kernel == "linear":
             return rows
-        make = partial(kernel_features, rows, known, random_state=self.random_state)
+
+        def make() -> da.Array:
+            return kernel_features(rows, fit_kernel(rows, known, random_state=self.random_state))
+
         return self.checkpoint("kernel-features", make)
 
     def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
@@ -290,6 +294,46 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_transform(self, X: Any, Y: Any) -> Any:
         """Fit and return `vectors_`."""
         return self.fit(X, Y).vectors_
+
+    def infer(self, X_new: Any, X: Any, Y: Any) -> Any:
+        """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.
+
+        A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
+        learns them. Its vector is the same mixture of theirs; "combined" adds the linear map of what the row differs
+        from the mixture of rows, and "linear_map" is the map alone.
+
+        Parameters
+        ----------
+        X_new : array (m, d)
+            The new rows, in the columns and units of X.
+        X, Y : arrays (n, d) and (n, s)
+            What `fit` was given.
+
+        Returns
+        -------
+        array (m, s), of the dtype of `vectors_`
+
+        Raises
+        ------
+        ValueError
+            If X_new has other columns than X, or holds NaN or infinity.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [np.nan], [4.0]])
+        >>> model = LatentSemanticImputation(min_degree=2, floor=1e-9).fit(X, Y)
+        >>> model.infer(np.array([[1.5]]), X, Y).round(3).tolist()
+        [[3.0]]
+        """
+        check_is_fitted(self, "vectors_")
+        matrix = self._training_matrix(X)
+        known = known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])
+        options: dict[str, Any] = {"metric": self.metric, "block_memory": self.block_memory}
+        with one_blas_thread():
+            fitted = FittedRows(domain_rows(matrix, **options), self.vectors_, Y, known)
+            new = domain_rows(new_rows(X_new, fitted.rows), **options)
+            return infer_vectors(self, new, fitted)
 
     def _build_graph(self, rows: da.Array, distances: da.Array | None) -> sp.csr_array:
         """Build the MST-kNN graph of rows that `domain_rows` returned, with their Euclidean distances or without."""
@@ -442,93 +486,3 @@ def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
         raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
     if graph.nnz and (graph.indices == rows_of(graph)).any():
         raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
-
-
-# --------------------------------------------------------------------------- weights
-
-
-def reconstruction_weights(
-    rows: da.Array,
-    graph: sp.csr_array,
-    *,
-    simplex: bool,
-    floor: float,
-    block_memory: int,
-    checkpoint: Checkpoint,
-) -> tuple[sp.csr_array, blocks.Float64s]:
-    """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
-
-    Parameters
-    ----------
-    rows : what `domain_rows` returns, dense
-    graph : sparse (n, n)
-        Row i holds the neighbors of row i.
-    simplex : weights on the simplex, else non-negative least squares divided by its sum
-    floor : float
-        The share of the smallest positive weight that is added to all weights of a row.
-    block_memory : int
-        The memory of one task in bytes.
-    checkpoint : keeps them under "imputation_weights"
-
-    Returns
-    -------
-    csr_array, shape (n, n), float64, and float64 array, shape (n,)
-    """
-
-    def make() -> da.Array:
-        return da.concatenate(
-            [
-                _batch_weights(rows, graph, start, stop, simplex=simplex, floor=floor)
-                for start, stop in _weight_batches(graph.indptr, rows.shape[1] * 8, block_memory)
-            ],
-            axis=1,
-        )
-
-    values = compute(checkpoint("imputation_weights", make))
-    W = sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape)
-    entries = np.diff(graph.indptr)
-    certificates = np.zeros(graph.shape[0])
-    certificates[entries > 0] = values[1, graph.indptr[:-1][entries > 0]]
-    return W, certificates
-
-
-def _weight_batches(indptr: Any, row_bytes: int, block_memory: int) -> list[tuple[int, int]]:
-    """Divide the rows so that the neighbors of one batch fit the memory of a task."""
-    n = indptr.size - 1
-    entries = max(1, min(block_memory // (2 * row_bytes), -(-int(indptr[-1]) // COLUMN_BLOCKS)))
-    cuts = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], entries)))
-    return [(int(a), int(b)) for a, b in zip(cuts, [*cuts[1:], n], strict=True) if indptr[b] > indptr[a]]
-
-
-def _batch_weights(
-    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
-) -> da.Array:
-    """Return the weights and certificates of the rows start to stop, shape (2, entries), lazily."""
-    indptr = graph.indptr[start : stop + 1].astype(np.int64)
-    neighbors = graph.indices[indptr[0] : indptr[-1]]
-    needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
-    return map_blocks(
-        _weigh,
-        rows[needed].rechunk((-1, -1)),
-        rows=places[: stop - start],
-        indptr=indptr - indptr[0],
-        neighbors=places[stop - start :],
-        floor=floor,
-        simplex=simplex,
-        chunks=((2,), (neighbors.size,)),
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-
-
-def _weigh(
-    X: blocks.Floats,
-    *,
-    rows: blocks.Int64s,
-    indptr: blocks.Int64s,
-    neighbors: blocks.Int64s,
-    floor: float,
-    simplex: bool,
-) -> blocks.Float64s:
-    # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
-    return blocks.reconstruction_weights(X, rows, indptr, neighbors, floor, simplex)

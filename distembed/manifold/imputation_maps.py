@@ -58,10 +58,8 @@ LANDMARKS = 1000
 """Known rows of the table, at most, that span the kernel's features."""
 
 
-def kernel_features(rows: da.Array, known: blocks.Bools, *, random_state: int) -> da.Array:
-    """Return the rows of the table in coordinates whose inner product is a Gaussian kernel, (n, at most LANDMARKS).
-
-    A linear map of them is a kernel ridge regression: exactly, where no more than `LANDMARKS` rows are known.
+def fit_kernel(rows: da.Array, known: blocks.Bools, *, random_state: int) -> blocks.KernelFeatures:
+    """Return the features whose inner product is a Gaussian kernel, spanned by at most `LANDMARKS` known rows.
 
     Parameters
     ----------
@@ -71,7 +69,14 @@ def kernel_features(rows: da.Array, known: blocks.Bools, *, random_state: int) -
     random_state : int
     """
     order = np.random.default_rng(random_state).permutation(np.flatnonzero(known))[:LANDMARKS]
-    features = blocks.fit_kernel_features(np.asarray(compute(rows[np.sort(order)]), np.float64))
+    return blocks.fit_kernel_features(np.asarray(compute(rows[np.sort(order)]), np.float64))
+
+
+def kernel_features(rows: da.Array, features: blocks.KernelFeatures) -> da.Array:
+    """Return rows of the table in coordinates whose inner product is a Gaussian kernel, (n, at most LANDMARKS).
+
+    A linear map of them is a kernel ridge regression: exactly, where no more than `LANDMARKS` rows are known.
+    """
     chunks = (rows.chunks[0], (features.roots.shape[1],))
     return map_blocks(blocks.kernel_rows, rows, features=features, chunks=chunks, dtype=np.float64)
 

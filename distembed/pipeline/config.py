@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -70,7 +74,7 @@ def checked_job(tree: dict[str, Any], *, name: str, folder: Path, workspace: str
     try:
         return model.model_validate(tree, context={"folder": folder.resolve()})
     except ValidationError as error:
-        raise JobError(f"{name}: {_first_fault(error, model)}") from None
+        raise JobError(f"{name}: {_first_fault(error, model, tree)}") from None
 
 
 def _model_of(tree: dict[str, Any], name: str) -> type[Job]:
@@ -98,7 +102,7 @@ def _override(tree: dict[str, Any], setting: str) -> None:
     tree[name] = parsed
 
 
-def _first_fault(error: ValidationError, job: type[Job]) -> str:
+def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -> str:
     """Return the first fault of a job in one sentence, with the nearest key where one is unknown.
 
     An unknown key comes first: where a required one is missing, it is most likely that one misspelt.
@@ -114,4 +118,30 @@ def _first_fault(error: ValidationError, job: type[Job]) -> str:
     if fault["type"] == "value_error":
         shown = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
         return f"{where}{shown}: {fault['ctx']['error']}".removeprefix(": ")
-    return f"{where} = {fault['input']!r} is not allowed: {fault['msg'].lower()}"
+    return _refused_value(faults, tree)
+
+
+def _refused_value(faults: list[ErrorDetails], tree: dict[str, Any]) -> str:
+    """Return what is wrong with a value; where a key takes values of several kinds, what every kind asks for."""
+    places = [_place(tree, fault["loc"]) for fault in faults]
+    same_key = [place for place in places if place[: len(places[0])] == places[0]]
+    deepest = max(same_key, key=len)  # of a list with one bad entry, that entry
+    found = [fault for fault, place in zip(faults, places, strict=True) if place == deepest]
+    first, *others = dict.fromkeys(fault["msg"] for fault in found)
+    wanted = [first.lower(), *(message.removeprefix("Input should be ") for message in others)]
+    where = ".".join(str(part) for part in deepest)
+    return f"{where} = {found[0]['input']!r} is not allowed: {', or '.join(wanted)}"
+
+
+def _place(tree: Any, parts: Sequence[int | str]) -> list[int | str]:
+    """Return the keys and indices of the place of a fault, without the names that pydantic has for kinds of values."""
+    place: list[int | str] = []
+    for part in parts:
+        if isinstance(tree, dict) and part in tree:
+            tree = tree[str(part)]
+        elif isinstance(tree, list) and isinstance(part, int):
+            tree = tree[part]
+        else:
+            continue
+        place.append(part)
+    return place

@@ -86,7 +86,7 @@ class System(NamedTuple):
     module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
     `explorer` names the module whose `items` are what the page to explore shows.
-    `inference` names the module whose `infer` writes what a job says of texts that it has not seen.
+    `inference` names the module whose `infer` writes what a job says of files that it has not seen.
     `explanation` names the module whose `explain` gives the reasons of one result.
     """
 

@@ -198,6 +198,24 @@ def test_planted_topics_are_found(kind, init):
         assert len({word[0] for word in column}) == 1
 
 
+def test_top_words_of_semantic_nmf_are_not_the_rarest_unless_they_are_asked_for():
+    X, M, _ = planted(seed=3)
+    words = [str(row) for row in range(40)]
+    joint, alone = SemanticNMF(3, n_iter=20).fit(X, M), NMF(3, n_iter=20, tol=0).fit(X)
+    np.testing.assert_allclose(joint.word_shares_, (X.toarray() > 0).mean(axis=0))
+
+    def by_weight(model, power):
+        weights = model.word_factors_ * model.word_shares_[:, np.newaxis] ** power
+        return [
+            [words[row] for row in column] for column in np.argsort(-weights, axis=0, kind="stable")[:9].T
+        ]
+
+    assert joint.top_words(9, words) == by_weight(joint, 0.5) != by_weight(joint, 0)
+    assert joint.top_words(9, words, frequency_weight=0) == by_weight(joint, 0)
+    assert alone.top_words(9, words) == by_weight(alone, 0)
+    assert alone.top_words(9, words, frequency_weight=1) == by_weight(alone, 1)
+
+
 @pytest.mark.parametrize("kind", [NMF, SemanticNMF])
 def test_labels_are_the_largest_share_of_columns_of_unit_length(kind):
     """The scale of a topic is shared out between its two factors at will, so that it must not decide."""

@@ -263,6 +263,11 @@ def test_a_model_from_a_workspace_agrees_with_the_job(finished: tuple[Path, str]
         sub = X.blocks[0].compute()[rows]
         np.testing.assert_array_equal(model.predict(sub), model.labels_[rows])
         assert model.transform(sub).tobytes() == stored[rows].tobytes()
+        listed = [
+            row["words"] for row in workspace.table("topics").to_pylist() if row["method"] == kind._method
+        ]
+        words = workspace.table("vocabulary")["word"].to_pylist()
+        assert [column[:5] for column in listed] == model.top_words(5, words)
     assert any((model.labels_ == row).all() for row in workspace.array("labels").compute())
     new = sub.copy()
     new.data *= 1.5  # no row of the job: solved for the fixed words, and of the same topic

@@ -1,4 +1,4 @@
-"""The command for texts that a job has not seen: `distembed infer`."""
+"""The command for texts and rows that a job has not seen: `distembed infer`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from distembed.pipeline.terminal import shown, write
     help="The fewest occurrences of a new word in FILES.  [default: the job's own; 1 with --words]",
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="CORPUS.KEY=VALUE", help="Read FILES otherwise than the job."
+    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Read FILES otherwise than the job."
 )
 @one_sentence
 def infer(
@@ -42,19 +42,22 @@ def infer(
     min_count: int | None,
     settings: tuple[str, ...],
 ) -> None:
-    """Write what a finished job says of new texts: the topics of their documents, or vectors for their words.
+    """Write what a finished job says of new files: the topics of documents, or vectors for words or names.
 
-    WORKSPACE is that of a finished topics or psdvec job, or its job file. FILES are files, globs or folders of any kind
-    that a job reads; they are read with the options of the job's [corpus], which --set corpus.text_field=body changes.
+    WORKSPACE is that of a finished topics, psdvec or imputation job, or its job file. For topics and psdvec FILES are
+    files, globs or folders of texts of any kind that a job reads, which are read with the options of the job's
+    [corpus]: --set corpus.text_field=body changes one. For imputation FILES is one table with the columns of the job's
+    [domain], and --set domain.delimiter=";" changes how it is read.
 
     Of a topics job the file has one row per document of FILES, as `export` writes those of the job. Of a psdvec job it
     has the words of the job with their vectors, and after them the new words of FILES, solved against the core words.
+    Of an imputation job it has the words of the job, and after them the new names of the table.
     """
-    from distembed.pipeline.export.inference import NewTexts, infer_job
+    from distembed.pipeline.export.inference import NewFiles, infer_job
     from distembed.pipeline.runner import open_job
 
-    texts = NewTexts(files, target, words, min_count)
-    write(shown(infer_job(open_job(workspace, settings=settings), texts)))
+    new = NewFiles(files, target, words, min_count)
+    write(shown(infer_job(open_job(workspace, settings=settings), new)))
 
 
 COMMANDS: tuple[click.Command, ...] = (infer,)

@@ -1,4 +1,4 @@
-"""What a finished job says of texts that it has not seen, to one file."""
+"""What a finished job says of texts or rows that it has not seen, to one file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 
 
-class NewTexts(NamedTuple):
-    """Texts that a job has not seen, and what is wanted of them.
+class NewFiles(NamedTuple):
+    """Files that a job has not seen, and what is wanted of them.
 
     Attributes
     ----------
     paths : tuple of str
-        Files, globs, folders or URLs, relative to the current folder.
+        Files, globs, folders or URLs, relative to the current folder; of an imputation job one table.
     target : str
         The file that is written, whole or not at all.
     words : str, optional
@@ -31,10 +31,11 @@ class NewTexts(NamedTuple):
     min_count: int | None = None
 
 
-def infer_job(job: Job, texts: NewTexts) -> str:
-    """Write what a finished job infers of new texts to a file or URL, and return in words what was written.
+def infer_job(job: Job, new: NewFiles) -> str:
+    """Write what a finished job infers of new files to a file or URL, and return in words what was written.
 
-    A topics job infers the topics of documents, a psdvec job the vectors of words.
+    A topics job infers the topics of documents, a psdvec job the vectors of words, and an imputation job those of the
+    names of a table.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def infer_job(job: Job, texts: NewTexts) -> str:
     module = system_of(job).inference
     if module is None:
         raise ValueError(
-            f"a job of the system {job.job.system} infers nothing of new texts; topics and psdvec jobs do"
+            f"a job of the system {job.job.system} infers nothing of new files; topics, psdvec and imputation jobs do"
         )
-    written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), texts)
+    written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), new)
     return written

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from distembed.pipeline.tables.config import DomainSection, MatchingSection
 from distembed.pipeline.tables.features import features_of, key_and_problems
 from distembed.pipeline.tables.files import (
-    Floats,
     Table,
     TableError,
     column_of,
@@ -24,6 +23,7 @@ from distembed.pipeline.tables.known import Known
 from distembed.pipeline.tables.names import match_names
 from distembed.pipeline.tables.returns import from_prices
 from distembed.pipeline.tables.rows import Domain, settled
+from distembed.pipeline.tables.scales import scaled
 from distembed.pipeline.tables.side_by_side import side_by_side
 from distembed.pipeline.tables.vector_files import from_vectors, holds_vectors
 
@@ -53,20 +53,20 @@ def read_domain(section: DomainSection, matching: MatchingSection | None = None)
 def _read_one(section: DomainSection) -> Domain:
     """Return what one table or vector file says of names."""
     if holds_vectors(section.path, section.format):
-        domain = _renamed(from_vectors(section), section)
+        domain = renamed(from_vectors(section), section)
         domain = settled(domain, section, key="domain", problems=[])
-        return domain._replace(matrix=_standardized(domain.matrix)) if section.standardize else domain
+        return scaled(domain, standardize=True) if section.standardize else domain
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     key, problems = key_and_problems(
         table, section, [*section.columns, *filter(None, [section.label_column])]
     )
     make = from_prices if section.transform == "return_correlation" else _from_features
     domain = settled(
-        _renamed(make(section, table, key, problems), section), section, key="domain", problems=problems
+        renamed(make(section, table, key, problems), section), section, key="domain", problems=problems
     )
     features = section.transform == "none"
     standardizes = features if section.standardize is None else section.standardize
-    return domain._replace(matrix=_standardized(domain.matrix)) if standardizes else domain
+    return scaled(domain, standardize=standardizes) if features or standardizes else domain
 
 
 def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
@@ -77,7 +77,7 @@ def _from_features(section: DomainSection, table: Table, key: str, problems: lis
     return features_of(section, table, names, wanted, problems)._replace(labels=labels)
 
 
-def _renamed(domain: Domain, section: DomainSection) -> Domain:
+def renamed(domain: Domain, section: DomainSection) -> Domain:
     """Return the domain under the names of the table of names, where there is one, with its labels."""
     if section.names is None:
         return domain
@@ -102,13 +102,6 @@ def _mapping(table: Table, key: str, value: str) -> dict[str, str]:
                 f"{table.path} has the name {name!r} twice, as {found[name]!r} and {text!r}: keep one"
             )
     return found
-
-
-def _standardized(matrix: Floats) -> Floats:
-    """Return columns of mean 0 and variance 1; a constant column becomes zeros and says nothing."""
-    spread = matrix.std(axis=0, dtype=np.float64)
-    centered = matrix - matrix.mean(axis=0, dtype=np.float64)
-    return (centered / np.where(spread > 0, spread, 1.0)).astype(matrix.dtype)
 
 
 class Joined(NamedTuple):

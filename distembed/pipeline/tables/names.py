@@ -30,7 +30,7 @@ def match_names(
     TableError
         If no name has a word, or two names would take the same.
     """
-    fold = _folding(ignore_case=ignore_case, ignore_underscores=ignore_underscores)
+    fold = folding(ignore_case=ignore_case, ignore_underscores=ignore_underscores)
     exact = {word: row for row, word in enumerate(words)}
     folded = {fold(word): row for row, word in reversed(list(enumerate(words)))}
     rows = [exact.get(name, -1) for name in names]
@@ -55,7 +55,9 @@ def _of_shared_words(shared: list[tuple[str, list[str]]]) -> str:
     return f"the names {'; '.join(pairs[:SHOWN])}{more}: rename or drop one of each"
 
 
-def _folding(*, ignore_case: bool, ignore_underscores: bool) -> Callable[[str], str]:
+def folding(*, ignore_case: bool, ignore_underscores: bool) -> Callable[[str], str]:
+    """Return what makes two names equal that differ in no more than what is ignored."""
+
     def fold(name: str) -> str:
         name = "_".join(name.replace("_", " ").split()) if ignore_underscores else name
         return name.casefold() if ignore_case else name
@@ -147,8 +149,8 @@ def advice_on(misses: Sequence[NearMiss]) -> str:
 
 def _foldings(matching: MatchingSection) -> dict[str, Callable[[str], str]]:
     """Return by difference what makes two spellings equal that differ in no more; the least difference first."""
-    underscores = _folding(ignore_case=matching.ignore_case, ignore_underscores=True)
-    case = _folding(ignore_case=True, ignore_underscores=matching.ignore_underscores)
+    underscores = folding(ignore_case=matching.ignore_case, ignore_underscores=True)
+    case = folding(ignore_case=True, ignore_underscores=matching.ignore_underscores)
     options = {"ignore_underscores": underscores, "ignore_case": case}
     return {name: fold for name, fold in options.items() if not getattr(matching, name)} | {
         "punctuation, accents or legal form": _bare

@@ -22,6 +22,21 @@ class LeftOut(NamedTuple):
     suggestion: str = ""
 
 
+class Scales(NamedTuple):
+    """What the columns of a table are measured by, and what fills a missing cell, (d,) float64 each.
+
+    Attributes
+    ----------
+    means, spreads : the mean and the standard deviation that a column is centered and divided by; 0 and 1 where it is
+        left as it is
+    medians : of the columns as they were read
+    """
+
+    means: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    medians: NDArray[np.float64]
+
+
 class Domain(NamedTuple):
     """What is known of every name.
 
@@ -35,6 +50,7 @@ class Domain(NamedTuple):
     notes : what was done to the table, one sentence each
     unread : by column, a cell that is neither missing nor a number
     holds_vectors : whether rows are vectors of words, which are compared by their directions
+    scales : how the columns came to one scale; None where they are no columns of one table
     """
 
     names: list[str]
@@ -45,6 +61,7 @@ class Domain(NamedTuple):
     notes: list[str]
     unread: Mapping[str, str] = {}
     holds_vectors: bool = False
+    scales: Scales | None = None
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:
@@ -141,20 +158,25 @@ def _without_duplicates(domain: Domain, *, average: bool) -> Domain:
 
 
 def _missing_problems(domain: Domain, *, key: str) -> list[str]:
+    cells = missing_cells(domain)
+    choices = f'{key}.missing = "median", "drop_row" or "drop_column"'
+    return [f"{cells}: fill the cells in, or set {choices}"] if cells else []
+
+
+def missing_cells(domain: Domain) -> str:
+    """Return which columns have cells without a number, "" where none has."""
     missing = np.isnan(domain.matrix)
     columns = np.flatnonzero(missing.any(axis=0))
     if not columns.size:
-        return []
+        return ""
     where = [
-        f"{missing[:, column].sum()} of {len(domain.names)} names in the column {domain.columns[column]!r}, first "
+        f"{missing[:, column].sum()} of {plural(len(domain.names), 'name')} in the column "
+        f"{domain.columns[column]!r}, first "
         f"{domain.names[int(missing[:, column].argmax())]!r}{_holding(domain.unread.get(domain.columns[column]))}"
         for column in columns[:SHOWN]
     ]
     more = [f"{columns.size - SHOWN} more columns"] if columns.size > SHOWN else []
-    return [
-        f"has no finite number for {' and '.join([', '.join(where), *more])}: fill the cells in, or set "
-        f'{key}.missing = "median", "drop_row" or "drop_column"'
-    ]
+    return f"has no finite number for {' and '.join([', '.join(where), *more])}"
 
 
 def _holding(cell: str | None) -> str:
@@ -177,13 +199,18 @@ def _without_missing(domain: Domain, section: TableSection, *, key: str) -> Doma
 
 def _with_medians(domain: Domain, missing: NDArray[np.bool_]) -> Domain:
     columns = np.flatnonzero(missing.any(axis=0))
-    matrix = domain.matrix.copy()
+    medians = np.zeros(len(domain.columns))
     for column in columns.tolist():
-        matrix[missing[:, column], column] = np.median(matrix[~missing[:, column], column])
-    note = (
-        f"{plural(int(missing.sum()), 'cell')} without a number took the median of the column, in "
-        f"{some(domain.columns[column] for column in columns)}"
-    )
+        medians[column] = np.median(domain.matrix[~missing[:, column], column])
+    return filled(domain, medians)
+
+
+def filled(domain: Domain, medians: NDArray[np.float64]) -> Domain:
+    """Return a table with the median of its column in every cell without a number."""
+    missing = np.isnan(domain.matrix)
+    matrix = np.where(missing, medians, domain.matrix).astype(domain.matrix.dtype)
+    columns = (domain.columns[column] for column in np.flatnonzero(missing.any(axis=0)))
+    note = f"{plural(int(missing.sum()), 'cell')} without a number took the median of the column, in {some(columns)}"
     return domain._replace(matrix=matrix, notes=[*domain.notes, note])
 
 

@@ -60,6 +60,7 @@ def side_by_side(
         left_out=[*first.left_out, *_left_out(first, rows, paths)],
         notes=_notes(first, further, rows, paths),
         holds_vectors=first.holds_vectors and all(domain.holds_vectors for domain in further),
+        scales=None,
     )
 
 

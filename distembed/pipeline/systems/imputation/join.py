@@ -20,8 +20,12 @@ from distembed.pipeline.tables.files import is_text
 from distembed.pipeline.tables.known import known_width, read_known
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
 from distembed.pipeline.tables.rows import Domain, LeftOut
+from distembed.pipeline.tables.scales import scales_table
 from distembed.pipeline.tables.shares import warn_of_one_column
 from distembed.pipeline.tables.vector_files import holds_vectors
+
+SCALES = "domain_columns"
+"""The table of the columns that were read and the scale they were brought to, by which later rows are read."""
 
 TABLE_COPIES = 4
 """Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed."""
@@ -135,6 +139,8 @@ def run_join(ctx: Context) -> dict[str, Any]:
     ctx.stage.store_table("reading", pa.table({"note": pa.array(notes, pa.string())}))
     if job.known.min_count is not None:
         ctx.stage.store_table("replaced", both.replaced())
+    if both.domain.scales is not None:
+        ctx.stage.store_table(SCALES, scales_table(both.domain))
     block = job.resources.block_memory
     _store_rows(ctx, "domain", both.domain.matrix, block, meaning="What the table says of each name.")
     _store_rows(

@@ -53,12 +53,12 @@ def _edge_bytes(job: ImputationJob, sizes: TableSizes) -> int:
 
 def imputation_of(ctx: Context) -> LatentSemanticImputation:
     """Return the estimator of a job, which stores its intermediate arrays in the stage."""
-    job: ImputationJob = ctx.job
-    return LatentSemanticImputation(
-        **job.imputation.model_dump(),
-        block_memory=job.resources.block_memory,
-        checkpoint=ctx.stage.checkpoint,
-    )
+    return estimator_of(ctx.job).set_params(checkpoint=ctx.stage.checkpoint)
+
+
+def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
+    """Return the estimator of a job, which keeps its intermediate arrays in memory."""
+    return LatentSemanticImputation(**job.imputation.model_dump(), block_memory=job.resources.block_memory)
 
 
 def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:

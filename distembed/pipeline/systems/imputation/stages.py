@@ -53,6 +53,7 @@ SYSTEM = System(
     table_sizes,
     "distembed.pipeline.systems.imputation.report",
     "distembed.pipeline.systems.imputation.exports",
+    inference="distembed.pipeline.systems.imputation.inference",
     explanation="distembed.pipeline.systems.imputation.explanation",
     explorer="distembed.pipeline.systems.imputation.explorer",
 )

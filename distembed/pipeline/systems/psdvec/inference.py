@@ -20,7 +20,7 @@ from distembed.factorization.subwords import with_spelling
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.stages import vocabulary_of
-from distembed.pipeline.export.inference import NewTexts
+from distembed.pipeline.export.inference import NewFiles
 from distembed.pipeline.export.job import export_vectors
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.words.subwords import read_subwords
@@ -51,7 +51,7 @@ class NewWords(NamedTuple):
     remarks: list[str]
 
 
-def infer(job: PSDVecJob, workspace: Workspace, texts: NewTexts) -> str:
+def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     """Write the vectors of a job and, after them, those of the new words of texts.
 
     The texts are tokenized and counted as the job says, and each new word is solved against the job's core vectors by
@@ -145,7 +145,7 @@ def solved(
     return np.asarray(compute(vectors))
 
 
-def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewTexts) -> NewWords:
+def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFiles) -> NewWords:
     """Return the words of the texts that the job lacks, or those of a list among them."""
     found = build_vocabulary(tokens, min_count=1)
     lacking = known.index(found.words) < 0

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.factorization.nmf import NMF, SemanticNMF, Solver
+from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_consensus import Choose
 from distembed.factorization.nmf_starts import Init
 from distembed.options import PositiveInt
@@ -179,11 +180,12 @@ class CoherenceSection(ReferenceSection):
         How many of the first words of a topic are listed and judged.
     frequency_weight : float
         The words of a topic of `semantic_nmf` are listed by their weight times this power of the share of documents
-        that hold them. 0 lists them by weight alone, as the paper does, which puts rare words first.
+        that hold them, as `SemanticNMF.top_words` does. 0 lists them by weight alone, as the paper does, which puts
+        rare words first.
     """
 
     n_words: int = Field(default=30, ge=2)
-    frequency_weight: float = Field(default=0.5, ge=0, le=1)
+    frequency_weight: float = Field(default=FREQUENCY_WEIGHT, ge=0, le=1)
 
 
 class TopicsReportSection(ReportSection):

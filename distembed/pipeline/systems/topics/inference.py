@@ -22,7 +22,7 @@ from distembed.factorization.nmf_blocks import column_shares, topic_shares
 from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.export.files import table_format, write_table
-from distembed.pipeline.export.inference import NewTexts
+from distembed.pipeline.export.inference import NewFiles
 from distembed.pipeline.export.tables import Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.exports import document_norms, with_topic
@@ -36,7 +36,7 @@ MODELS: dict[str, type[NMF | OrthogonalNMF | SemanticNMF]] = {
 }
 
 
-def infer(job: TopicsJob, workspace: Workspace, texts: NewTexts) -> str:
+def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
     """Write the topics of new documents to a file; see `distembed.pipeline.export.inference.infer_job`."""
     if texts.words is not None or texts.min_count is not None:
         raise ValueError(

@@ -1,0 +1,111 @@
+"""Vectors of names that an imputation job has not seen, from their rows of a table like the job's."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.display import plural
+from distembed.pipeline.context import read_vectors
+from distembed.pipeline.export.inference import NewFiles
+from distembed.pipeline.export.job import export_vectors
+from distembed.pipeline.systems.imputation.config import ImputationJob
+from distembed.pipeline.systems.imputation.join import SCALES
+from distembed.pipeline.systems.imputation.solving import estimator_of
+from distembed.pipeline.tables.files import some
+from distembed.pipeline.tables.names import folding
+from distembed.pipeline.tables.new_rows import read_new_rows
+from distembed.pipeline.tables.rows import Domain, Scales
+from distembed.pipeline.tables.scales import scales_of
+from distembed.pipeline.tables.vector_files import holds_vectors
+from distembed.storage.workspace import Workspace
+from distembed.vectors import WordVectors
+
+
+def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
+    """Write the vectors of a job and, after them, those of the new names of a table.
+
+    A new name is rebuilt from the nearest rows of the job's table by `LatentSemanticImputation.infer`; a name that the
+    job has already keeps its vector.
+
+    Raises
+    ------
+    ValueError
+        If the job's table has not the names in its rows, or the new one lacks a column, a number or a new name.
+    KeyError
+        If the job has no vectors yet.
+    """
+    path = _the_table(job, new)
+    known = read_vectors(workspace)
+    names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
+    domain = read_new_rows(names, *_learned(job, workspace))
+    rows, remarks = _new_names(job, workspace, domain, known, path)
+    vectors = _vectors(job, workspace, domain.matrix[rows])
+    words = [domain.names[row] for row in rows.tolist()]
+    enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
+    written = export_vectors(enlarged, new.target)
+    return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
+
+
+def _the_table(job: ImputationJob, new: NewFiles) -> str:
+    """Return the one table of new names, or refuse what the job cannot infer."""
+    if new.words is not None or new.min_count is not None:
+        raise ValueError(
+            "an imputation job infers the vectors of all new names of a table: leave out --words and --min-count"
+        )
+    if job.domain.transform != "none":
+        raise ValueError(
+            f"domain.transform is {job.domain.transform!r}: the names are compared by prices on the same days, so that "
+            "a new series changes the table. Add it to domain.path and run the job again"
+        )
+    if job.domain.also:
+        raise ValueError(
+            "domain.also names further tables, and infer reads one: add the new names to all tables of the job and run "
+            "it again"
+        )
+    if len(new.paths) != 1:
+        raise ValueError(
+            f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
+        )
+    return new.paths[0]
+
+
+def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scales]:
+    """Return the columns that the job has read, and their scales."""
+    facts, d = workspace.stages()["join"], workspace.array("domain").shape[1]
+    if SCALES in facts.outputs:
+        table = workspace.table(SCALES)
+        return table["column"].to_pylist(), scales_of(table)
+    if holds_vectors(job.domain.path, job.domain.format) and not job.domain.standardize:
+        columns = [f"component {number}" for number in range(d)]
+        return columns, Scales(np.zeros(d), np.ones(d), np.zeros(d))
+    raise ValueError(
+        f"{workspace.url} was made by an earlier version, which has not kept the means and spreads of the columns: run "
+        "the job again with a new --workspace"
+    )
+
+
+def _new_names(
+    job: ImputationJob, workspace: Workspace, domain: Domain, known: WordVectors, path: str
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the rows whose names have no vector in the job, and what is to be said of the others."""
+    fold = folding(ignore_case=job.matching.ignore_case, ignore_underscores=job.matching.ignore_underscores)
+    taken = {fold(name) for name in (*known.words, *workspace.table("vocabulary")["name"].to_pylist())}
+    is_new = np.array([fold(name) not in taken for name in domain.names])
+    own = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if not fresh]
+    if not is_new.any():
+        raise ValueError(
+            f"{path} holds no new name: {plural(len(own), 'name')} ({some(own)}) of it had a vector before"
+        )
+    remarks = [f"{plural(len(own), 'name')} ({some(own)}) had a vector already, which is kept"] if own else []
+    return np.flatnonzero(is_new), remarks
+
+
+def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return the vectors of new rows, (m, s), from those that the job has imputed."""
+    X, Y = workspace.array("domain"), workspace.array("known_vectors")
+    facts = workspace.stages()["vectors"].facts
+    model = estimator_of(job)
+    model.vectors_ = workspace.array("vectors")[: X.shape[0]]
+    model.method_, model.ridge_ = facts["method"], facts["ridge"]
+    return np.asarray(model.infer(rows, X, Y), np.float32)

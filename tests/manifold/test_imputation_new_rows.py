@@ -1,0 +1,100 @@
+"""Rows that come after the fit: the plain method on the fitted vectors, by each method of the estimator."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.metrics import pairwise_distances
+
+from distembed.linalg.blocks import directions, row_cosines
+from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.manifold.imputation_blocks import LEAST_FLOOR
+from tests.references import imputation as oracle
+
+from .test_imputation_maps import problem
+
+K = 4
+
+
+def plain_mixtures(new, X, values):
+    """Return Σ w v over the K nearest rows of X for each new row, by a general-purpose solver."""
+    found = []
+    for row, distances in zip(new, pairwise_distances(new, X), strict=True):
+        near = np.sort(np.argsort(distances, kind="stable")[:K])
+        weights = oracle.with_floor(oracle.simplex_weights(row, X[near]), 0.1, LEAST_FLOOR / K)
+        found.append(weights @ np.asarray(values[near], np.float64))
+    return np.array(found)
+
+
+def fitted(**options):
+    """Return a model fitted to all rows but the last 15, those rows' part of the problem, and the last rows."""
+    X, Y, truth = problem()
+    Y[-15:] = np.nan
+    model = LatentSemanticImputation(min_degree=K, **options).fit(X[:-15], Y[:-15])
+    return model, X[:-15], Y[:-15], X[-15:], truth
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_new_row_is_the_mixture_of_its_nearest_rows_vectors(metric):
+    model, X, Y, new, _ = fitted(metric=metric)
+    of_metric = directions if metric == "cosine" else np.asarray
+    expected = plain_mixtures(of_metric(new), of_metric(X), model.vectors_)
+    found = model.infer(new, X, Y)
+    assert found.dtype == Y.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_combination_adds_the_map_of_what_the_row_differs_from_its_mixture():
+    model, X, Y, new, _ = fitted(method="combined", ridge=0.1)
+    known = ~np.isnan(Y[:, 0])
+    A, T = X[known] - X[known].mean(axis=0), Y[known] - Y[known].mean(axis=0, dtype=np.float64)
+    unit = (A**2).sum(axis=1).mean()
+    slopes = np.linalg.solve(A.T @ A + 0.1 * unit * np.eye(A.shape[1]), A.T @ T)
+    expected = plain_mixtures(new, X, model.vectors_) + (new - plain_mixtures(new, X, X)) @ slopes
+    np.testing.assert_allclose(model.infer(new, X, Y), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_map_gives_a_row_of_the_fit_the_vector_of_the_fit(kernel):
+    model, X, Y, _, _ = fitted(method="linear_map", ridge=0.1, kernel=kernel)
+    unknown = np.isnan(Y[:, 0])
+    np.testing.assert_allclose(model.infer(X[unknown], X, Y), model.vectors_[unknown], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["graph", "combined"])
+def test_a_row_equal_to_one_of_the_fit_has_its_vector(method):
+    model, X, Y, _, _ = fitted(method=method, ridge=0.1, floor=1e-9)
+    np.testing.assert_allclose(model.infer(X, X, Y), model.vectors_, rtol=1e-3, atol=1e-3)
+
+
+def test_a_row_left_out_is_found_about_as_a_fit_with_it_finds_it():
+    """The fit with the row differs by the spanning tree, and by the rows that are rebuilt from it."""
+    model, X, Y, new, _ = fitted()
+    whole = LatentSemanticImputation(min_degree=K)
+    missing = np.full((len(new), Y.shape[1]), np.nan, Y.dtype)
+    whole.fit(np.concatenate([X, new]), np.concatenate([Y, missing]))
+    mean = np.nanmean(Y, axis=0)
+    cosines = row_cosines(model.infer(new, X, Y) - mean, whole.vectors_[-len(new) :] - mean)
+    strangers = row_cosines(model.infer(new[::-1], X, Y) - mean, whole.vectors_[-len(new) :] - mean)
+    assert np.median(cosines) > 0.9
+    assert np.median(strangers) < 0.5
+
+
+def test_the_kind_the_blocks_and_the_memory_change_nothing():
+    model, X, Y, new, _ = fitted(method="combined", ridge=0.1)
+    expected = model.infer(new, X, Y)
+    small = model.set_params(block_memory=2**12)
+    cut = small.infer(da.from_array(new, chunks=(4, 2)), da.from_array(X, chunks=(20, -1)), Y)
+    np.testing.assert_allclose(cut, expected, rtol=1e-6)
+    assert expected[:1].tobytes() == model.infer(new[:1], X, Y).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [(lambda new: new[:, :2], "have 4 columns"), (lambda new: np.where(new > 1, np.nan, new), "NaN")],
+)
+def test_other_columns_and_gaps_are_refused(spoil, message):
+    model, X, Y, new, _ = fitted()
+    with pytest.raises(ValueError, match=message):
+        model.infer(spoil(new), X, Y)
