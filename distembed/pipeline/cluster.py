@@ -21,6 +21,7 @@ from distributed.security import Security
 from fsspec.config import conf
 
 from distembed.execution import one_blas_thread
+from distembed.pipeline.provenance import of_this_process, other_code
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.tls import TLS
@@ -65,6 +66,21 @@ class StorageOptions(WorkerPlugin):
         use_storage_options(self._options)
 
 
+class SameCode(WorkerPlugin):
+    """Closes a worker that joins during a run with other versions than the run's, before it computes a block."""
+
+    name = "distembed-same-code"
+
+    def __init__(self) -> None:
+        self._own = of_this_process()
+
+    def setup(self, worker: Worker) -> None:
+        """Close the worker, and say in its log why, if its versions are not those of the run."""
+        if other := other_code(of_this_process(), self._own):
+            worker.loop.add_callback(worker.close, reason="distembed-other-code")
+            raise ConnectionError(_refused(worker.address, other))
+
+
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
     """Start local worker processes of one thread and return their client; `resources` stops both."""
     # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
@@ -98,7 +114,9 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
             f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
             "start one with: dask scheduler, and workers with: dask worker ADDRESS"
         ) from None
-    return _with_workers(resources.enter_context(client))
+    _with_workers(resources.enter_context(client))
+    _require_same_code(resources, client)
+    return client
 
 
 @contextmanager
@@ -142,6 +160,35 @@ def _with_workers(client: Client) -> Client:
     except ModuleNotFoundError as error:
         raise ConnectionError(f"a worker cannot import {error.name}; install distembed there too") from None
     return client
+
+
+def _require_same_code(resources: ExitStack, client: Client) -> None:
+    """Refuse a cluster one of whose workers has other code than this process, and such workers until the run ends."""
+    try:
+        answers = client.run(of_this_process)
+    except AttributeError as error:  # a distembed from before this question
+        raise ConnectionError(
+            f"a worker has another version of distembed ({error}): install this one"
+        ) from None
+    for address, versions in answers.items():
+        if other := other_code(versions, of_this_process()):
+            raise ConnectionError(_refused(address, other))
+    client.register_plugin(SameCode())
+    resources.callback(_forget, client)
+
+
+def _forget(client: Client) -> None:
+    """Let workers of other versions join again, for the runs to come."""
+    with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
+        if client.status == "running":
+            client.unregister_worker_plugin(SameCode.name)
+
+
+def _refused(address: str, other: str) -> str:
+    return (
+        f"worker {address} has {other}: equal bytes need the same code in every process, so install the same "
+        "versions there, or end that worker (and the scheduler, if the run that asks for them is over)"
+    )
 
 
 @contextmanager

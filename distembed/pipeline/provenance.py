@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn")
 
 
+CODE = ("distembed", "python", *PACKAGES)
+"""What must be the same in every process of a run."""
+
+KIND = ("processor", "blas")
+"""What may differ between processes, at the price of other last bits."""
+
+
 def made_with(client: Client | None = None) -> dict[str, str]:
     """Return the versions of the package and its libraries, the processor and the BLAS kernels.
 
@@ -33,13 +40,14 @@ def made_with(client: Client | None = None) -> dict[str, str]:
         Of a cluster, whose workers are asked; by default this process answers. Where workers differ, every
         answer is listed.
     """
-    answers = [] if client is None else list(client.run(_of_this_process, on_error="ignore").values())
-    every = answers or [_of_this_process()]
+    answers = [] if client is None else list(client.run(of_this_process, on_error="ignore").values())
+    every = answers or [of_this_process()]
     return {key: " | ".join(sorted({answer[key] for answer in every})) for key in every[0]}
 
 
 @cache
-def _of_this_process() -> dict[str, str]:
+def of_this_process() -> dict[str, str]:
+    """Return the versions, the processor and the BLAS kernels of this process."""
     pools = threadpool_info()
     kernels = {
         f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
@@ -70,3 +78,22 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     words = (f"{key} {before.get(key, 'unknown')}, now {now.get(key, 'unknown')}" for key in changed)
     return "; ".join(words)
+
+
+def other_code(worker: Mapping[str, str], own: Mapping[str, str]) -> str:
+    """Return in words which versions of the code a worker has that are not `own`, "" where all are the same."""
+    other = [key for key in CODE if worker.get(key) != own.get(key)]
+    return "; ".join(
+        f"{key} {worker.get(key, 'unknown')} where this run has {own.get(key, 'unknown')}" for key in other
+    )
+
+
+def kinds(made: Mapping[str, str]) -> str:
+    """Return a sentence if workers differ in processor or BLAS kernel, "" if they do not."""
+    mixed = [f"{key} {made[key]}" for key in KIND if " | " in made.get(key, "")]
+    if not mixed:
+        return ""
+    return (
+        f"the workers are of more than one kind ({'; '.join(mixed)}): the last bits of a block depend on which of "
+        "them computes it, so another run may print another digest"
+    )

@@ -232,6 +232,8 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
     made_with = provenance.made_with(run.crew.client)
     every = list(run.standings.values())
     _note_other_versions(run, made_with)
+    if mixed := provenance.kinds(made_with):
+        run.reporter.note(mixed)
     lost = losses(every, run.workspace, made_with)
     for line in loss_lines(lost):
         run.reporter.note(line)

@@ -233,7 +233,7 @@ def test_other_versions_keep_what_is_done_and_repair_it_as_a_whole(
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
     assert made["numpy"]
     assert made["blas"]
-    monkeypatch.setattr(provenance, "_of_this_process", lambda: {**made, "numpy": "9.9"})
+    monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
     done = run("run", tiny / "job.toml")
     assert "kept, though made with other versions" in done.output
     assert "nothing to do" in done.output

@@ -1,0 +1,1 @@
+"""A cluster of hosts that have their own addresses on a network that delays and loses frames."""

@@ -1,0 +1,127 @@
+"""A job on four hosts that have their own addresses, over TLS, on a network that delays and loses frames."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import distembed as de
+from tests.hosts.network import (
+    SCHEDULER,
+    WORKERS,
+    Network,
+    NoNamespacesError,
+    cluster,
+    follow,
+    registrations,
+    wait_until,
+)
+from tests.pipeline.conftest import digest, finished, job
+
+__all__ = ["finished", "job"]
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+Finished = tuple[Path, str, str]
+RUN_SECONDS = 500.0
+CUT_SECONDS = 60.0
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Network]:
+    try:
+        with cluster(tmp_path) as made:
+            wait_until(lambda: all(registrations(made, host) for host in WORKERS), "the start of the workers")
+            yield made
+    except NoNamespacesError as error:
+        pytest.skip(str(error))
+
+
+def started(workspace: Path, stage: str) -> None:
+    wait_until((workspace / "manifest" / stage).exists, f"the start of {stage}", seconds=RUN_SECONDS)
+
+
+def succeeded(hosts: Network, job: Path, workspace: Path) -> str:
+    """Wait for the end of the run on the client's host; return the digest of what it made."""
+    client = hosts.started["client"]
+    follow(hosts, client, workspace, seconds=RUN_SECONDS)
+    assert client.returncode == 0, hosts.log("client").read_text()
+    return digest(job, workspace)
+
+
+def test_four_hosts_give_the_bytes_of_one_process(
+    hosts: Network, job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    client = hosts.run_job(job, workspace)
+    wires = follow(hosts, client, workspace, seconds=RUN_SECONDS)
+    assert client.returncode == 0, hosts.log("client").read_text()
+    assert digest(job, workspace) == finished[1]
+    # Every host has worked, and the results went to the shared folder and not over the network.
+    assert all(sum(wire.sent[host] for wire in wires) > 10_000 for host in WORKERS)
+
+
+def test_a_host_that_is_cut_off_for_a_minute_changes_nothing(
+    hosts: Network, job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    hosts.run_job(job, workspace)
+    started(workspace, "tokens")
+    hosts.tell("cut h2")
+    time.sleep(CUT_SECONDS)
+    hosts.tell("join h2")
+    assert succeeded(hosts, job, workspace) == finished[1]
+    wait_until(lambda: registrations(hosts, "h2") >= 2, "the return of the host", seconds=2 * CUT_SECONDS)
+
+
+def test_a_host_that_is_gone_for_good_changes_nothing(
+    hosts: Network, job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    hosts.run_job(job, workspace)
+    started(workspace, "tokens")
+    hosts.tell("cut h3")  # a host without power does not say farewell to its connections
+    hosts.kill("h3")
+    assert succeeded(hosts, job, workspace) == finished[1]
+
+
+def test_a_rerun_resumes_what_a_dead_scheduler_ended(
+    hosts: Network, job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    client = hosts.run_job(job, workspace)
+    started(workspace, "core")
+    hosts.tell("cut scheduler")
+    hosts.kill("scheduler")
+    assert client.wait(RUN_SECONDS) == 1
+    printed = hosts.log("client").read_text()
+    assert f"the Dask scheduler at {SCHEDULER} is gone" in printed
+    assert "Traceback" not in printed
+    for host in WORKERS:
+        hosts.kill(host)
+    hosts.tell("join scheduler")
+    hosts.start_scheduler()
+    for host in WORKERS:
+        hosts.start_worker(host)
+    hosts.run_job(job, workspace)
+    assert succeeded(hosts, job, workspace) == finished[1]
+
+
+def test_a_host_with_another_source_is_refused(hosts: Network, job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(
+        Path(de.__file__).parent, other / "distembed", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    with (other / "distembed" / "files.py").open("a") as file:
+        file.write("# another version\n")
+    hosts.kill("h4")
+    hosts.start_worker("h4", PYTHONPATH=str(other))
+    wait_until(lambda: registrations(hosts, "h4") == 2, "the start of the other version")
+    assert hosts.run_job(job, tmp_path / "w").wait(RUN_SECONDS) == 1
+    printed = " ".join(hosts.log("client").read_text().split())
+    assert "has distembed" in printed
+    assert "install the same versions there, or end that worker" in printed
