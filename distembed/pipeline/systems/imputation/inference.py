@@ -38,12 +38,13 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     path = _the_table(job, new)
     known = read_vectors(workspace)
     names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
-    domain = read_new_rows(names, *_learned(job, workspace))
+    decimal = workspace.stages()["join"].facts.get("decimal", ".")
+    domain = read_new_rows(names, *_learned(job, workspace), decimal=decimal)
     rows, remarks = _new_names(job, workspace, domain, known, path)
     vectors = _vectors(job, workspace, domain.matrix[rows])
     words = [domain.names[row] for row in rows.tolist()]
     enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
-    written = export_vectors(enlarged, new.target)
+    written = export_vectors(enlarged, new.target, space=new.space)
     return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
 
 
