@@ -84,6 +84,11 @@ def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
     assert found.vectors[: N_NAMES + 1].tobytes() == before.tobytes()
     assert list(found.words[-2:]) == ["first new", "third"]
 
+    assert run("infer", finished, table, "--to", tmp_path / "all.tsv").exit_code == 0
+    lines = (tmp_path / "all.tsv").read_text(encoding="utf-8-sig").splitlines()
+    assert len(lines) == N_NAMES + 4
+    assert lines[-1].replace(chr(34), "").split("\t")[:2] == ["third", "inferred"]
+
     mean, spread = numbers().mean(axis=0), numbers().std(axis=0)
     X, kept = (numbers() - mean) / spread, (new[[0, 2]] - mean) / spread
     Y = workspace.array("known_vectors").compute()

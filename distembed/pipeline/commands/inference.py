@@ -17,7 +17,7 @@ from distembed.pipeline.terminal import shown, write
     required=True,
     metavar="FILE",
     help="The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
-    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz).",
+    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz); for imputation also .csv .tsv .npy.",
 )
 @click.option(
     "--words",
