@@ -211,10 +211,11 @@ def _input(corpus: Corpus, sentences: NDArray[np.int64], found: Vectors | None) 
     starts = np.concatenate([[0], np.diff(corpus.starts)[sentences].cumsum()]).astype(np.int64)
     if found is None:
         return TaggingInput(corpus.features[words], (), np.zeros((0, 0)), starts)
-    window = tuple(
-        _one_hot(neighbors_at(found.rows[words], starts, place), len(found.matrix)) for place in PLACES
-    )
-    return TaggingInput(corpus.features[words], window, found.matrix, starts)
+    rows = found.rows[words]
+    present = np.unique(rows[rows >= 0])
+    places = np.where(rows >= 0, np.searchsorted(present, rows), -1)
+    window = tuple(_one_hot(neighbors_at(places, starts, place), len(present)) for place in PLACES)
+    return TaggingInput(corpus.features[words], window, found.matrix[present], starts)
 
 
 def _words_in(corpus: Corpus, sentences: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -73,8 +73,11 @@ def shaped(values: NDArray[np.float64], like: Weights) -> Weights:
 def tag_scores(given: TaggingInput, weights: Weights) -> Matrix:
     """Return the score S of each tag for each word, (n, q)."""
     scores = given.features @ weights.features
-    for place, of_place in zip(given.window, weights.vectors, strict=True):
-        scores += place @ (given.vectors @ of_place)
+    n_places, n_components, n_tags = weights.vectors.shape
+    beside = weights.vectors.transpose(1, 0, 2).reshape(n_components, n_places * n_tags)
+    of_words = (given.vectors @ beside).reshape(len(given.vectors), n_places, n_tags)
+    for number, place in enumerate(given.window):
+        scores += place @ of_words[:, number]
     return np.ascontiguousarray(scores)
 
 
@@ -113,10 +116,13 @@ def penalized_loss(
 
 def _gradient(given: TaggingInput, residual: Matrix, pairs: Matrix) -> Weights:
     """Return the gradient of the likelihood alone from expected less observed counts of tags and pairs of tags."""
-    n_components, n_tags = given.vectors.shape[1], len(pairs)
-    of_vectors = [given.vectors.T @ (place.T @ residual) for place in given.window]
-    shape = (len(given.window), n_components, n_tags)
-    return Weights(given.features.T @ residual, np.array(of_vectors).reshape(shape), pairs)
+    n_words, n_components = given.vectors.shape
+    of_words = np.zeros((n_words, len(given.window), len(pairs)))
+    for number, place in enumerate(given.window):
+        of_words[:, number] = place.T @ residual
+    beside = given.vectors.T @ of_words.reshape(n_words, len(given.window) * len(pairs))
+    of_vectors = beside.reshape(n_components, len(given.window), len(pairs)).transpose(1, 0, 2)
+    return Weights(given.features.T @ residual, of_vectors, pairs)
 
 
 def expectations(

@@ -197,7 +197,7 @@ def test_the_plan_of_a_billion_non_zeros(tmp_path):
         n_terms=10**9,
         counted=frozenset(),
     )
-    sizes = TopicSizes(PairSizes(corpus, 10**9), 10**9, 10**9)
+    sizes = TopicSizes(PairSizes(corpus, 10**9, 10**9), 10**9, 10**9)
     plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})
     print(f"\n{plan.table()}")
     plan.check()

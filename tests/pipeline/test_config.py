@@ -221,7 +221,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, otherwise) -> None:
     library = {name: one.default for name, one in options_of(source).items() if name not in left_out}
     assert section().model_dump() == library | otherwise
-    assert all(field.description for field in section.model_fields.values())
+    assert all(field.description for name, field in section.model_fields.items() if name in library)
 
 
 @pytest.mark.parametrize(

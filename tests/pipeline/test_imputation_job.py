@@ -17,6 +17,7 @@ from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
+from distembed.pipeline.quantities import format_number
 from distembed.pipeline.runner import open_job, plan_job
 from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
@@ -270,7 +271,12 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
     assert (labels_stage.KNOWN, "uniform", 20) not in found  # 19 others are known
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert "Labels of neighbors" in page
-    assert "labels shuffled, distance votes" in page
+    assert "labels shuffled, distance" not in page
+    curve = [found[labels_stage.ALL, "distance", k]["accuracy"] for k in (2, 30)]
+    assert (
+        f"known and imputed vectors: 7 points, from {format_number(curve[0])} to {format_number(curve[1])}"
+        in page
+    )
 
 
 @pytest.fixture(scope="module")
@@ -299,6 +305,9 @@ def test_the_method_is_chosen_by_hidden_names_and_is_that_of_the_estimator(chose
     known = ~np.isnan(Y[:, 0])
     assert workspace.array("vectors").compute()[:N_NAMES][known].tobytes() == Y[known].tobytes()
     assert "linear map of the table" in chosen[1]
+    curve = [score for (method, _), score in sorted(tried.items()) if method == "linear_map"]
+    page = (chosen[0] / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"linear map: 8 points, from {format_number(curve[0])} to {format_number(curve[-1])}" in page
 
 
 def test_what_is_chosen_is_judged_by_names_that_did_not_choose_it(chosen: tuple[Path, str]) -> None:

@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.pipeline.tables.config import DomainSection
+from distembed.pipeline.tables.domain import read_domain
+from distembed.pipeline.tables.new_rows import read_new_rows
+from distembed.pipeline.tables.rows import Scales
 
 from .conftest import run
 
@@ -80,6 +84,11 @@ def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
     assert found.vectors[: N_NAMES + 1].tobytes() == before.tobytes()
     assert list(found.words[-2:]) == ["first new", "third"]
 
+    assert run("infer", finished, table, "--to", tmp_path / "all.tsv").exit_code == 0
+    lines = (tmp_path / "all.tsv").read_text(encoding="utf-8-sig").splitlines()
+    assert len(lines) == N_NAMES + 4
+    assert lines[-1].replace(chr(34), "").split("\t")[:2] == ["third", "inferred"]
+
     mean, spread = numbers().mean(axis=0), numbers().std(axis=0)
     X, kept = (numbers() - mean) / spread, (new[[0, 2]] - mean) / spread
     Y = workspace.array("known_vectors").compute()
@@ -101,6 +110,16 @@ def test_an_empty_cell_takes_the_median_of_the_job_where_it_is_asked_for(
     table.write_text(f"name,a,b,c\nx,7,{np.median(numbers()[:, 1]):.15g},7.001\ny,8,3,7.0\n")
     output, code, whole = infer(finished, table)
     np.testing.assert_allclose(vectors, de.WordVectors.load(whole).vectors[-2:], rtol=1e-5)
+
+
+def test_a_cell_that_is_a_number_either_way_is_read_as_in_the_table_of_the_job(tmp_path: Path) -> None:
+    table = tmp_path / "neu.csv"
+    table.write_text("Firma;a\nx;1,234\n")
+    section, scales = DomainSection(path=str(table)), Scales(np.zeros(1), np.ones(1), np.zeros(1))
+    assert read_new_rows(section, ["a"], scales, decimal=",").matrix == [[1.234]]
+    assert read_new_rows(section, ["a"], scales).matrix == [[1234]]
+    (tmp_path / "alt.csv").write_text("Firma;a\nx;1,2\n")
+    assert read_domain(DomainSection(path=str(tmp_path / "alt.csv"))).decimal == ","
 
 
 @pytest.mark.parametrize(

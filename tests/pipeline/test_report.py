@@ -344,6 +344,13 @@ def test_a_pair_of_different_lengths_is_refused() -> None:
         report.line_chart({"a": ([1, 2], [1, 2, 3])}, "t", xlabel="x", ylabel="y")
 
 
+def test_a_list_of_two_lists_is_no_pair() -> None:
+    with pytest.raises(
+        ValueError, match=r"curve 'a' has 2 dimensions: give values, or a tuple \(x, values\)"
+    ):
+        report.line_chart({"a": [[1, 2], [3, 4]]}, "t", xlabel="x", ylabel="y")
+
+
 def test_histogram_says_how_many_values_it_cannot_show() -> None:
     html = report.histogram([1.0, 10.0, 0.0, math.nan], "t", xlabel="x", x_scale="log").html
     assert "2 values, median 5.5" in html

@@ -17,7 +17,7 @@ from distembed.pipeline.terminal import shown, write
     required=True,
     metavar="FILE",
     help="The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
-    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz).",
+    ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz); for imputation also .csv .tsv .npy.",
 )
 @click.option(
     "--words",
@@ -31,6 +31,11 @@ from distembed.pipeline.terminal import shown, write
     help="The fewest occurrences of a new word in FILES.  [default: the job's own; 1 with --words]",
 )
 @click.option(
+    "--space",
+    metavar="CHARACTER",
+    help="Write this for blanks inside words, in formats that end a word at a blank.",
+)
+@click.option(
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Read FILES otherwise than the job."
 )
 @one_sentence
@@ -40,6 +45,7 @@ def infer(
     target: str,
     words: str | None,
     min_count: int | None,
+    space: str | None,
     settings: tuple[str, ...],
 ) -> None:
     """Write what a finished job says of new files: the topics of documents, or vectors for words or names.
@@ -56,7 +62,7 @@ def infer(
     from distembed.pipeline.export.inference import NewFiles, infer_job
     from distembed.pipeline.runner import open_job
 
-    new = NewFiles(files, target, words, min_count)
+    new = NewFiles(files, target, words, min_count, space)
     write(shown(infer_job(open_job(workspace, settings=settings), new)))
 
 

@@ -91,8 +91,8 @@ def evaluate(
     from distembed.pipeline.runner import load_vectors
     from distembed.pipeline.sections import locate
 
-    found = _find(tuple(locate(path, Path()) for path in sets))
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
+    found = _find(tuple(locate(path, Path()) for path in sets))
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     policy = Policy(case, unknown, synonym_options=synonym_options)
     if found.with_words:

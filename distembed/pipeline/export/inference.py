@@ -23,12 +23,15 @@ class NewFiles(NamedTuple):
         A file of the words that get a vector, one per line; for jobs of word vectors.
     min_count : int, optional
         The fewest occurrences of such a word; by default the job's own, and 1 for the words of a file.
+    space : str, optional
+        Written in place of blanks inside words, in the formats that end a word at a blank.
     """
 
     paths: tuple[str, ...]
     target: str
     words: str | None = None
     min_count: int | None = None
+    space: str | None = None
 
 
 def infer_job(job: Job, new: NewFiles) -> str:

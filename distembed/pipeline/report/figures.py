@@ -203,6 +203,10 @@ class _Curve(NamedTuple):
 
 def _curve(name: str, values: Any, x_scale: Scale, y_scale: Scale) -> _Curve:
     """Take values, or a pair (x, values); keep what the axes can show, at most `_MAX_POINTS`."""
+    if not isinstance(values, tuple) and np.ndim(values) > 1:
+        raise ValueError(
+            f"curve {name!r} has {np.ndim(values)} dimensions: give values, or a tuple (x, values)"
+        )
     y = np.asarray(values[1] if isinstance(values, tuple) else values, dtype=np.float64).ravel()
     x = (
         np.asarray(values[0], dtype=np.float64).ravel()
@@ -273,7 +277,7 @@ def line_chart(
     Raises
     ------
     ValueError
-        If the two arrays of a pair differ in length.
+        If the two arrays of a pair differ in length, or values that are no pair have more than one dimension.
     """
     curves = [_curve(name, values, x_scale, y_scale) for name, values in series.items()]
     curves = [curve for curve in curves if curve.x.size]

@@ -52,6 +52,9 @@ SIGNS = r"[$€£¥%]"
 """Signs of currency, and percent, that are taken off a number."""
 
 
+DECIMAL_COMMAS = "decimal commas"
+
+
 class Numbers(NamedTuple):
     """The numbers of one column.
 
@@ -70,6 +73,11 @@ class Numbers(NamedTuple):
     reading: str = ""
     example: str = ""
 
+    @property
+    def has_commas(self) -> bool:
+        """Whether cells were read with decimal commas."""
+        return DECIMAL_COMMAS in self.reading
+
 
 class NumberColumns(NamedTuple):
     """The columns of numbers, and the names of those that hold text and of those that hold nothing."""
@@ -79,7 +87,9 @@ class NumberColumns(NamedTuple):
     empty: list[str]
 
 
-def read_numbers(table: Table, wanted: Iterable[str], *, decimal: Decimal | Literal["auto"]) -> NumberColumns:
+def read_numbers(
+    table: Table, wanted: Iterable[str], *, decimal: Decimal | Literal["auto"], ties: Decimal = "."
+) -> NumberColumns:
     """Return the numbers in the wanted columns of a table.
 
     A column of text holds numbers if at least half of its cells that are not missing are numbers.
@@ -90,10 +100,11 @@ def read_numbers(table: Table, wanted: Iterable[str], *, decimal: Decimal | Lite
     wanted : columns of it; those of a matrix are numbered
     decimal : the decimal sign, or "auto": the one with which more cells of a column are numbers, and where both
         serve, the one of the other columns
+    ties : the decimal sign where both serve in all columns
     """
     names = list(wanted)
     cells = {name: _cells(table.columns[name]) for name in names if _is_text(table.columns[name])}
-    signs = _decimal_signs(cells, decimal)
+    signs = _decimal_signs(cells, decimal, ties)
     result = NumberColumns([], [], [])
     for name in names:
         if name in cells and cells[name].null_count == len(cells[name]):
@@ -163,14 +174,14 @@ def _cells(column: Any) -> Any:
 
 
 def _decimal_signs(
-    columns: Mapping[str, Any], decimal: Decimal | Literal["auto"]
+    columns: Mapping[str, Any], decimal: Decimal | Literal["auto"], ties: Decimal
 ) -> dict[str, Decimal | None]:
     """Return the decimal sign of each column of cells, None for one of text."""
     if decimal != "auto":
         return {name: _sign_if_numbers(cells, decimal) for name, cells in columns.items()}
     signs = {name: _likely_sign(cells) for name, cells in columns.items()}
     if "," not in signs.values():
-        return {name: "." if sign == "either" else sign for name, sign in signs.items()}
+        return {name: ties if sign == "either" else sign for name, sign in signs.items()}
     # Other columns of the file have decimal commas: what is a number either way has them too.
     return {
         name: "," if sign == "either" or (sign == "." and _is_grouped_by_points(columns[name])) else sign
@@ -239,7 +250,7 @@ def _read(name: str, cells: Any, sign: Decimal) -> Numbers:
 def _reading(cells: Any, bare: Any, ungrouped: Any, is_number: Any, sign: Decimal) -> dict[str, str]:
     """Return in words what had to be made of cells that are numbers, and one of them."""
     changes = {
-        "decimal commas": pc.match_substring(ungrouped, ",") if sign == "," else None,
+        DECIMAL_COMMAS: pc.match_substring(ungrouped, ",") if sign == "," else None,
         "thousands separators": pc.not_equal(bare, ungrouped),
         "signs beside the digits": pc.not_equal(cells, bare),
     }

@@ -42,7 +42,10 @@ def features_of(
     matrix[~np.isfinite(matrix)] = np.nan
     columns = [column.name for column in read.numbers]
     unread = {column.name: column.unread for column in read.numbers if column.unread}
-    return Domain(names, matrix, columns, [""] * len(names), [], notes, unread)
+    commas = any(column.has_commas for column in read.numbers)
+    return Domain(
+        names, matrix, columns, [""] * len(names), [], notes, unread, decimal="," if commas else "."
+    )
 
 
 def _of_other_columns(section: TableSection, read: NumberColumns, problems: list[str]) -> list[str]:

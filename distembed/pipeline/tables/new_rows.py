@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from distembed.pipeline.tables.cells import NumberColumns, read_numbers, readings
+from distembed.pipeline.tables.cells import Decimal, NumberColumns, read_numbers, readings
 from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.domain import renamed
 from distembed.pipeline.tables.features import key_and_problems
@@ -16,7 +16,9 @@ from distembed.pipeline.tables.scales import on_scales
 from distembed.pipeline.tables.vector_files import from_vectors, holds_vectors
 
 
-def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales) -> Domain:
+def read_new_rows(
+    section: DomainSection, columns: Sequence[str], scales: Scales, *, decimal: Decimal = "."
+) -> Domain:
     """Return new rows in the columns of an earlier table and on its scales; other columns are ignored.
 
     An empty cell takes the median of its column in the earlier table where the section says `missing = "median"`.
@@ -29,6 +31,8 @@ def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales
         The columns of the earlier table.
     scales : Scales
         Of these columns.
+    decimal : "." or ","
+        The decimal sign of the earlier table, for cells such as 1,234 that are numbers with either.
 
     Raises
     ------
@@ -40,7 +44,7 @@ def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales
     if holds_vectors(section.path, section.format):
         domain = _components(section, columns)
     else:
-        domain = _cells(section, columns, problems)
+        domain = _cells(section, columns, decimal, problems)
     if not domain.names:
         raise TableError(f"{section.path} has no row: give one per new name")
     if section.missing == "median" and not problems and np.isnan(domain.matrix).any():
@@ -67,7 +71,7 @@ def _components(section: DomainSection, columns: Sequence[str]) -> Domain:
     return domain
 
 
-def _cells(section: DomainSection, columns: Sequence[str], problems: list[str]) -> Domain:
+def _cells(section: DomainSection, columns: Sequence[str], decimal: Decimal, problems: list[str]) -> Domain:
     """Return the columns of a table that the earlier one had; what is wrong with them is added to the problems."""
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     drop = tuple(name for name in section.drop if name in table.columns)
@@ -80,7 +84,7 @@ def _cells(section: DomainSection, columns: Sequence[str], problems: list[str]) 
     names, wanted = texts_of(table.columns[key]), set(columns)
     # A matrix is a column of the file, and each column of the matrix has its number in brackets.
     held = [name for name in table.columns if name in wanted or f"{name}[0]" in wanted]
-    read = read_numbers(table, held, decimal=section.decimal)
+    read = read_numbers(table, held, decimal=section.decimal, ties=decimal)
     matrix = np.zeros((len(names), len(columns)))
     values = {column.name: column.values for column in read.numbers}
     for place, column in enumerate(columns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ class Domain(NamedTuple):
     notes : what was done to the table, one sentence each
     unread : by column, a cell that is neither missing nor a number
     holds_vectors : whether rows are vectors of words, which are compared by their directions
+    decimal : "," where columns were read with decimal commas
     scales : how the columns came to one scale; None where they are no columns of one table
     """
 
@@ -62,6 +63,7 @@ class Domain(NamedTuple):
     unread: Mapping[str, str] = {}
     holds_vectors: bool = False
     scales: Scales | None = None
+    decimal: Literal[".", ","] = "."
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:

@@ -135,7 +135,7 @@ def _choice_curve(workspace: Workspace) -> report.Section:
     (graph,) = (row["centered_cosine"] for row in tried if row["method"] == "graph")
     ridges = sorted({row["ridge"] for row in tried if row["ridge"] > 0})
     curves = {
-        OWN[method]: [
+        OWN[method]: (
             ridges,
             [
                 row["centered_cosine"]
@@ -143,11 +143,11 @@ def _choice_curve(workspace: Workspace) -> report.Section:
                 for row in tried
                 if (row["method"], row["ridge"]) == (method, ridge)
             ],
-        ]
+        )
         for method in ("linear_map", "combined")
     }
     return report.line_chart(
-        {**curves, OWN["graph"]: [[ridges[0], ridges[-1]], [graph, graph]]},
+        {**curves, OWN["graph"]: ([ridges[0], ridges[-1]], [graph, graph])},
         "Hidden names found again, by the ridge of the linear map",
         xlabel="ridge, in units of the mean squared length of a row of the table",
         ylabel="centered cosine",
@@ -156,6 +156,9 @@ def _choice_curve(workspace: Workspace) -> report.Section:
         caption="What this curve chooses is not judged by it: the table above takes the choice of the other folds.",
     )
 
+
+DRAWN = "distance"
+"""The votes that the picture of labels draws, those of the authors' program; the table has both."""
 
 # --- the labels of neighbors -----------------------------------------------------------------------------------
 
@@ -182,12 +185,11 @@ def label_sections(workspace: Workspace) -> list[report.Section]:
         for votes in VOTES
     ]
     curves = {
-        f"{name}, {votes} votes": [
-            [k for k in counts if (name, votes, k) in shares],
-            [shares[name, votes, k] for k in counts if (name, votes, k) in shares],
-        ]
+        name.removeprefix("known and imputed vectors, "): (
+            [k for k in counts if (name, DRAWN, k) in shares],
+            [shares[name, DRAWN, k] for k in counts if (name, DRAWN, k) in shares],
+        )
         for name in names
-        for votes in VOTES
     }
     facts = workspace.stages()["neighbor_labels"].facts
     caption = (
@@ -199,9 +201,10 @@ def label_sections(workspace: Workspace) -> list[report.Section]:
     picture = report.line_chart(
         curves,
         title,
-        xlabel="neighbors that vote",
-        ylabel="share of names that get their label",
-        dashed=[name for name in curves if name.endswith("distance votes")],
+        xlabel="neighbors that vote, by their distance",
+        ylabel="share of names",
+        dashed=[name for name in curves if name.endswith("shuffled")],
+        caption="The share of names whose label their neighbors vote for.",
     )
     formats = {f"k = {k}": report.three_decimals for k in counts}
     return [report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)])]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.pipeline.context import read_vectors
+from distembed.pipeline.export.files import table_format, write_table
 from distembed.pipeline.export.inference import NewFiles
 from distembed.pipeline.export.job import export_vectors
+from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.systems.imputation.join import SCALES
 from distembed.pipeline.systems.imputation.solving import estimator_of
@@ -20,6 +23,9 @@ from distembed.pipeline.tables.scales import scales_of
 from distembed.pipeline.tables.vector_files import holds_vectors
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+
+NEW = "inferred"
+"""The origin of a new name, beside known, imputed and other ones."""
 
 
 def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
@@ -38,13 +44,35 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     path = _the_table(job, new)
     known = read_vectors(workspace)
     names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
-    domain = read_new_rows(names, *_learned(job, workspace))
+    decimal = workspace.stages()["join"].facts.get("decimal", ".")
+    domain = read_new_rows(names, *_learned(job, workspace), decimal=decimal)
     rows, remarks = _new_names(job, workspace, domain, known, path)
     vectors = _vectors(job, workspace, domain.matrix[rows])
     words = [domain.names[row] for row in rows.tolist()]
     enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
-    written = export_vectors(enlarged, new.target)
+    written = _written(
+        enlarged, [*workspace.table("vocabulary")["origin"].to_pylist(), *[NEW] * len(words)], new
+    )
     return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
+
+
+def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
+    """Write words and vectors, in text and NumPy files as a table of a row per word, and return what was written."""
+    chosen = table_format(new.target)
+    if chosen in (None, "parquet"):
+        return export_vectors(vectors, new.target, space=new.space)
+    if new.space is not None:
+        raise ValueError(f"{new.target} keeps blanks as they are: leave out --space")
+    columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})
+    width = vectors.vectors.shape[1]
+    contents = f"{len(vectors):,} words x {width} dimensions"
+    piece = Piece(columns, vectors.vectors)
+    write_table(
+        new.target,
+        Table(columns.schema, Numbers("vector", width, as_lists=True), len(vectors), [piece], contents),
+        format=chosen,
+    )
+    return f"{contents} in {new.target}"
 
 
 def _the_table(job: ImputationJob, new: NewFiles) -> str:

@@ -158,6 +158,7 @@ def run_join(ctx: Context) -> dict[str, Any]:
         "n_unmatched_words": len(both.others),
         "n_other": len(others),
         "one_column": warning,
+        "decimal": both.domain.decimal,
         "advice": advice_on(misses),
         **({} if job.known.min_count is None else {"n_replaced": int((both.rare >= 0).sum())}),
     }

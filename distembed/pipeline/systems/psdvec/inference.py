@@ -80,7 +80,7 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors[used]]))
     if known.subwords is not None:
         enlarged = WordVectors(enlarged.words, enlarged.vectors, subwords=known.subwords)
-    written = export_vectors(enlarged, texts.target)
+    written = export_vectors(enlarged, texts.target, space=texts.space)
     return "; ".join([f"{plural(len(words), 'new word')}; {written}", *remarks])
 
 

@@ -38,9 +38,9 @@ MODELS: dict[str, type[NMF | OrthogonalNMF | SemanticNMF]] = {
 
 def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
     """Write the topics of new documents to a file; see `distembed.pipeline.export.inference.infer_job`."""
-    if texts.words is not None or texts.min_count is not None:
+    if any(option is not None for option in (texts.words, texts.min_count, texts.space)):
         raise ValueError(
-            "a topics job infers the topics of documents, not words: leave out --words and --min-count"
+            "a topics job infers the topics of documents, not words: leave out --words, --min-count and --space"
         )
     chosen = table_format(texts.target)
     if chosen is None:
