@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.network import (
-    SCHEDULER,
     WORKERS,
     Network,
     NoNamespacesError,
