@@ -257,5 +257,6 @@ def _name_silent_workers(client: Client, note: Callable[[str], None], stop: thre
 def _silent(address: str, worker: dict[str, Any], seconds: float) -> str:
     return (
         f"worker {address} ({worker.get('name')} on {worker.get('host')}) has been silent for {seconds:.0f} s: it is "
-        "stopped, swapping or cut off; the scheduler gives its tasks to others once its worker-ttl has passed"
+        "stopped, swapping or cut off; the scheduler gives its tasks to others once its connection or its worker-ttl "
+        "has timed out"
     )

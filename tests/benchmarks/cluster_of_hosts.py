@@ -1,6 +1,6 @@
 """Run a job on four hosts of a delaying, losing network, whole and with faults, and print the bytes of each stage.
 
-    python -m tests.benchmarks.cluster_of_hosts jobs/quickstart.toml [--faults cut killed scheduler] [--set KEY=VALUE]
+    python -m tests.benchmarks.cluster_of_hosts jobs/quickstart.toml [--faults cut killed] [--set KEY=VALUE]
 
 The hosts are network namespaces (`tests/hosts`): 1 ms from one to another, 0.1 % of the frames lost, TLS, a shared
 folder, two of the four workers on each core of a machine of two. The digest of every line must be that of the first,
@@ -100,22 +100,6 @@ def run_with_a_killed_host(
     return finish(hosts, client, workspace)
 
 
-def run_with_a_killed_scheduler(
-    hosts: Network, job: Path, workspace: Path, words: list[str], stage: str
-) -> list[Wire]:
-    """Kill the scheduler, print what the client says, start the cluster again, and give the command again."""
-    client = start(hosts, job, workspace, words, stage)
-    hosts.kill("scheduler")
-    client.wait(RUN_SECONDS)
-    print(f"\nthe client, exit code {client.returncode}: {hosts.log('client').read_text().splitlines()[-1]}")
-    for host in WORKERS:
-        hosts.kill(host)
-    hosts.start_scheduler()
-    for host in WORKERS:
-        hosts.start_worker(host)
-    return run(hosts, job, workspace, words, stage)
-
-
 def start(
     hosts: Network, job: Path, workspace: Path, words: list[str], stage: str
 ) -> subprocess.Popen[bytes]:
@@ -135,7 +119,6 @@ Scenario = Callable[[Network, Path, Path, list[str], str], list[Wire]]
 FAULTS: dict[str, Scenario] = {
     "cut": run_with_a_cut,
     "killed": run_with_a_killed_host,
-    "scheduler": run_with_a_killed_scheduler,
 }
 NO_FAULT_OR: dict[str, Scenario] = {"none": run, **FAULTS}
 

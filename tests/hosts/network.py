@@ -24,6 +24,7 @@ ADDRESSES = {"scheduler": "10.77.0.1", "client": "10.77.0.2"} | {
 SCHEDULER = f"tls://{ADDRESSES['scheduler']}:8786"
 SWITCH = Path(__file__).with_name("switch.py")
 TOOLS = ("unshare", "nsenter", "ip", "taskset", "mount", "openssl")
+AGAIN_AND_AGAIN = ("bash", "-c", 'while sleep 0.1; do "$@"; done', "manager")
 WAIT = 200.0  # seconds for a process to end or to come up: never reached in good health
 
 
@@ -88,6 +89,7 @@ class Network:
         self.start("scheduler", sys.executable, "-m", "dask", "scheduler", *words, *tls)
 
     def start_worker(self, host: str, **more: str) -> None:
+        """Start the worker of a host under a manager that starts it again: without its scheduler it ends itself."""
         words = (
             "--protocol",
             "tls",
@@ -101,7 +103,8 @@ class Network:
         )
         own = ("--local-directory", str(self.folder / "local" / host))
         tls = tls_options(self._certificates, "worker")
-        self.start(host, sys.executable, "-m", "dask", "worker", SCHEDULER, *words, *own, *tls, **more)
+        program = (sys.executable, "-m", "dask", "worker", SCHEDULER)
+        self.start(host, *AGAIN_AND_AGAIN, *program, *words, *own, *tls, **more)
 
     def run_job(self, job: Path, workspace: Path, *words: str) -> subprocess.Popen[bytes]:
         """Start `distembed run` on the client's host."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import distembed as de
 from tests.hosts.network import (
-    SCHEDULER,
     WORKERS,
     Network,
     NoNamespacesError,
@@ -75,7 +72,7 @@ def test_a_host_that_is_cut_off_for_a_minute_changes_nothing(
     time.sleep(CUT_SECONDS)
     hosts.tell("join h2")
     assert succeeded(hosts, job, workspace) == finished[1]
-    wait_until(lambda: registrations(hosts, "h2") >= 2, "the return of the host", seconds=2 * CUT_SECONDS)
+    wait_until(lambda: registrations(hosts, "h2") >= 2, "the return of the host", seconds=4 * CUT_SECONDS)
 
 
 def test_a_host_that_is_gone_for_good_changes_nothing(
@@ -87,41 +84,3 @@ def test_a_host_that_is_gone_for_good_changes_nothing(
     hosts.tell("cut h3")  # a host without power does not say farewell to its connections
     hosts.kill("h3")
     assert succeeded(hosts, job, workspace) == finished[1]
-
-
-def test_a_rerun_resumes_what_a_dead_scheduler_ended(
-    hosts: Network, job: Path, finished: Finished, tmp_path: Path
-) -> None:
-    workspace = tmp_path / "w"
-    client = hosts.run_job(job, workspace)
-    started(workspace, "core")
-    hosts.tell("cut scheduler")
-    hosts.kill("scheduler")
-    assert client.wait(RUN_SECONDS) == 1
-    printed = hosts.log("client").read_text()
-    assert f"the Dask scheduler at {SCHEDULER} is gone" in printed
-    assert "Traceback" not in printed
-    for host in WORKERS:
-        hosts.kill(host)
-    hosts.tell("join scheduler")
-    hosts.start_scheduler()
-    for host in WORKERS:
-        hosts.start_worker(host)
-    hosts.run_job(job, workspace)
-    assert succeeded(hosts, job, workspace) == finished[1]
-
-
-def test_a_host_with_another_source_is_refused(hosts: Network, job: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(
-        Path(de.__file__).parent, other / "distembed", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    with (other / "distembed" / "files.py").open("a") as file:
-        file.write("# another version\n")
-    hosts.kill("h4")
-    hosts.start_worker("h4", PYTHONPATH=str(other))
-    wait_until(lambda: registrations(hosts, "h4") == 2, "the start of the other version")
-    assert hosts.run_job(job, tmp_path / "w").wait(RUN_SECONDS) == 1
-    printed = " ".join(hosts.log("client").read_text().split())
-    assert "has distembed" in printed
-    assert "install the same versions there, or end that worker" in printed
