@@ -34,6 +34,7 @@ from distembed.manifold.imputation_choice import (
     mean_scores,
 )
 from distembed.manifold.imputation_maps import (
+    KERNEL_FEATURES,
     fit_kernel,
     fit_ridge_path,
     kernel_features,
@@ -281,7 +282,7 @@ class LatentSemanticImputation(BaseEstimator):
         def make() -> da.Array:
             return kernel_features(rows, fit_kernel(rows, known, random_state=self.random_state))
 
-        return self.checkpoint("kernel-features", make)
+        return self.checkpoint(KERNEL_FEATURES, make)
 
     def _fit_by_choice(self, Y: Any, known: Any, X: Any) -> None:
         rows = self._map_rows(X, known)

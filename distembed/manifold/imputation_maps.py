@@ -58,6 +58,10 @@ LANDMARKS = 1000
 """Known rows of the table, at most, that span the kernel's features."""
 
 
+KERNEL_FEATURES = "kernel-features"
+"""The name under which a checkpoint keeps the features of the rows of the table."""
+
+
 def fit_kernel(rows: da.Array, known: blocks.Bools, *, random_state: int) -> blocks.KernelFeatures:
     """Return the features whose inner product is a Gaussian kernel, spanned by at most `LANDMARKS` known rows.
 

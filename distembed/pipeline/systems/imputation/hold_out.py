@@ -37,12 +37,14 @@ from distembed.manifold.imputation_choice import (
     mean_scores,
 )
 from distembed.manifold.imputation_map_blocks import Float64s
+from distembed.manifold.imputation_maps import KERNEL_FEATURES
 from distembed.pipeline.context import Context, sections, stored_sparse
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
 from distembed.pipeline.systems.imputation.join import TableSizes, options_parameters
 from distembed.pipeline.systems.imputation.solving import (
     SOLVE_OPTIONS,
+    feature_bytes,
     imputation_of,
     map_bytes,
     map_columns,
@@ -108,7 +110,8 @@ def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     return StagePlan(
         n_folds * (2 * of_vectors.tasks + of_table.tasks),
         n_folds * (2 * of_vectors.read_bytes + of_table.read_bytes),
-        4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features),
+        4 * len(OWN | BASELINES) * n_hidden * (sizes.n_components + sizes.n_features)
+        + feature_bytes(job, sizes),
         max(of_vectors.task_bytes, of_table.task_bytes),
         shared + LINEAR_COPIES * fitted + kernel,
         graphs=3 * n_folds,
@@ -227,7 +230,10 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
     fitted = rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_NAMES]
     keep, name = ctx.stage.checkpoint, f"fold-{number}"
     X, Y = (ctx.workspace.array(array) for array in ("domain", "known_vectors"))
-    model = imputation_of(ctx).set_params(checkpoint=lambda part, make: keep(f"{name}-{part}", make))
+    # The features of the kernel are those of all known rows of the table, the same in every fold.
+    model = imputation_of(ctx).set_params(
+        checkpoint=lambda part, make: keep(part if part == KERNEL_FEATURES else f"{name}-{part}", make)
+    )
     found = model.set_weights(weights).hidden_fold(X, Y, hidden)
     baselines = {SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden))}
     for place, (baseline, method) in enumerate(BASELINES.items()):

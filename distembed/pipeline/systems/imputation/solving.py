@@ -145,6 +145,11 @@ def map_columns(job: ImputationJob, sizes: TableSizes) -> int:
     return sizes.n_features if job.imputation.kernel == "linear" else min(LANDMARKS, sizes.n_names)
 
 
+def feature_bytes(job: ImputationJob, sizes: TableSizes) -> int:
+    """Return the bytes of the kernel's features, float64, which a stage keeps while it runs; the table has none."""
+    return 8 * sizes.n_names * map_columns(job, sizes) if job.imputation.kernel == "rbf" else 0
+
+
 def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     """Return the plan of the systems of equations, in groups of columns."""
     plan = plan_solving(job, sizes, sizes.n_components)
@@ -154,7 +159,7 @@ def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     return plan._replace(
         tasks=plan.tasks + of_table.tasks,
         read_bytes=plan.read_bytes + of_table.read_bytes,
-        written_bytes=plan.written_bytes + 2 * of_table.written_bytes,
+        written_bytes=plan.written_bytes + 2 * of_table.written_bytes + feature_bytes(job, sizes),
         task_bytes=max(plan.task_bytes, of_table.task_bytes),
         shared_bytes=plan.shared_bytes + of_table.shared_bytes + map_bytes(job, sizes),
         graphs=2,
