@@ -161,7 +161,10 @@ def plan_vectors(job: ImputationJob, sizes: TableSizes) -> StagePlan:
         read_bytes=plan.read_bytes + of_table.read_bytes,
         written_bytes=plan.written_bytes + 2 * of_table.written_bytes + feature_bytes(job, sizes),
         task_bytes=max(plan.task_bytes, of_table.task_bytes),
-        shared_bytes=plan.shared_bytes + of_table.shared_bytes + map_bytes(job, sizes),
+        shared_bytes=plan.shared_bytes
+        + of_table.shared_bytes
+        + map_bytes(job, sizes)
+        + 2 * feature_bytes(job, sizes),
         graphs=2,
     )
 
