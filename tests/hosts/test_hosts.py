@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.network import (
+    SCHEDULER,
     WORKERS,
     Network,
     NoNamespacesError,
@@ -83,4 +84,22 @@ def test_a_host_that_is_gone_for_good_changes_nothing(
     started(workspace, "tokens")
     hosts.tell("cut h3")  # a host without power does not say farewell to its connections
     hosts.kill("h3")
+    assert succeeded(hosts, job, workspace) == finished[1]
+
+
+def test_a_rerun_resumes_what_a_dead_scheduler_ended(
+    hosts: Network, job: Path, finished: Finished, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    client = hosts.run_job(job, workspace)
+    started(workspace, "core")
+    hosts.tell("cut scheduler")
+    hosts.kill("scheduler")
+    assert client.wait(RUN_SECONDS) == 1
+    printed = hosts.log("client").read_text()
+    assert f"the Dask scheduler at {SCHEDULER} is gone" in printed
+    assert "Traceback" not in printed
+    hosts.tell("join scheduler")
+    hosts.start_scheduler()
+    hosts.run_job(job, workspace)
     assert succeeded(hosts, job, workspace) == finished[1]
