@@ -160,7 +160,7 @@ class Folder:
             raise FileExistsError(f"{self.path(name)} exists.")
         try:
             self.fs.pipe_file(path, data, mode="create")
-        except NotImplementedError:  # of stores without conditional writes; tested above
+        except NotImplementedError:  # fsspec says so of stores without conditional writes; tested above
             self.fs.pipe_file(path, data)
 
     def sync(self, names: Iterable[str]) -> None:

@@ -1,10 +1,7 @@
-"""NMF, orthogonal NMF and Semantic-NMF: against the formulas, over blocks, on real text, on bad input."""
+"""NMF, orthogonal NMF and Semantic-NMF: against the formulas, over blocks, on bad input."""
 
 from __future__ import annotations
 
-import json
-import lzma
-import re
 import warnings
 from itertools import pairwise
 
@@ -18,11 +15,9 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.corpus.vocabulary import choose_words
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization import nmf_rounds, nmf_starts, row_lifts
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-from distembed.weighting.documents import document_frequencies, select_words, tf_idf
 from tests.references import nmf as plain
 
 CHUNKS = {"whole": (60,), "even": (20, 20, 20), "ragged": (7, 31, 1, 21), "single": (1,) * 60}
@@ -540,58 +535,6 @@ def test_arguments_stay_untouched():
     for before, after in zip(copies, (X, M), strict=True):
         np.testing.assert_array_equal(before.data, after.data)
         np.testing.assert_array_equal(before.indices, after.indices)
-
-
-# --- real text ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def classic(shared):
-    """A quarter of CLASSIC4: counts of words, SPPMI of a 10-word window (log 2 not yet taken), classes."""
-    with lzma.open(shared / "data" / "docclust" / "classic4.jsonl.xz", "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines][::4]
-    tokens = [re.findall(r"[a-z]{2,}", record["text"].lower()) for record in records]
-    words = sorted({word for document in tokens for word in document})
-    place = {word: i for i, word in enumerate(words)}
-    rows = np.repeat(np.arange(len(tokens)), [len(t) for t in tokens])
-    columns = np.array([place[word] for document in tokens for word in document])
-    counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
-    counts.sum_duplicates()
-    kept = choose_words(
-        words, document_frequencies(counts), n_documents=len(tokens), min_documents=3, stop_words="english"
-    )
-    X = tf_idf(select_words(counts, kept), dtype=np.float64)
-    position = np.full(len(words), -1)
-    position[kept] = np.arange(kept.size)
-    known = position[columns] >= 0
-    M = window_pmi(position[columns][known], rows[known], kept.size)
-    return X, M, np.array([record["label"] for record in records])
-
-
-def window_pmi(ids, document, n_words, window=10):
-    counts = csr_array((n_words, n_words))
-    for gap in range(1, window + 1):
-        same = document[:-gap] == document[gap:]
-        pair = (ids[:-gap][same], ids[gap:][same])
-        counts = counts + csr_array((np.ones(same.sum()), pair), shape=counts.shape)
-    counts = (counts + counts.T).tocoo()
-    sums = counts.sum(axis=1)
-    pmi = np.log(counts.data * sums.sum() / (sums[counts.row] * sums[counts.col]))
-    kept = pmi > 0
-    return csr_array((pmi[kept], (counts.row[kept], counts.col[kept])), shape=counts.shape)
-
-
-def test_on_real_text_the_objective_falls_and_semantics_help(classic):
-    X, M, classes = classic
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        semantic = SemanticNMF(4, n_iter=60).fit(X, M)
-        alone = NMF(4, n_iter=60, tol=0, solver="multiplicative").fit(X)
-    for model in (semantic, alone):
-        steps = np.diff(model.objective_)
-        assert (steps <= 1e-12 * model.objective_[0]).all()
-    better, worse = (normalized_mutual_info_score(classes, m.labels_) for m in (semantic, alone))
-    assert better > worse + 0.05
 
 
 def test_counts_in_place_of_an_association_are_warned_of():

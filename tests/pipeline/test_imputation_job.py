@@ -1,4 +1,4 @@
-"""The imputation job by the command line: on a generated table and on the real prices."""
+"""The imputation job by the command line: on a generated table."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
 from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.manifold import imputation
-from distembed.pipeline.config import load_job
 from distembed.pipeline.quantities import format_number
-from distembed.pipeline.runner import open_job, plan_job
+from distembed.pipeline.runner import open_job
 from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
 
-from .conftest import by_a_new_interpreter, digest_here, run
+from .conftest import digest_here, run
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -101,36 +99,6 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     assert exported.vectors[:N_NAMES].tobytes() == model.vectors_.tobytes()
     graph = workspace.array("graph").blocks[0].compute()
     assert (graph != model.graph_).nnz == 0
-
-
-def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> None:
-    """Known, imputed and left out, in a table of one row a name; the default of this system."""
-    folder = tmp_path / "input"
-    folder.mkdir()
-    prices = ["date,a,b,c,gone"] + [
-        f"2020-01-{day:02d},{1 + day % 3},{1 + day % 4},{1 + day % 5},{'1.5' if day > 1 else ''}"
-        for day in range(1, 20)
-    ]
-    (folder / "prices.csv").write_text("\n".join(prices) + "\n")
-    de.WordVectors(["a", "elsewhere"], np.eye(2, 5)).save(folder / "known.txt")
-    text = JOB.replace('label_column = "kind"\n', "").replace("domain.csv", "prices.csv")
-    text = text.replace("[known]", 'transform = "return_correlation"\n[known]').replace("= 4", "= 1")
-    (folder / "job.toml").write_text(text)
-    assert run("run", folder / "job.toml").exit_code == 0
-    done = run("export", folder / "job.toml", "--to", tmp_path / "names.parquet")
-    assert done.output.startswith("4 names: 1 known, 2 imputed, 1 left out; vectors of 5 dimensions in ")
-    rows = pq.read_table(tmp_path / "names.parquet").to_pylist()
-    assert {row["name"]: row["origin"] for row in rows} == {
-        "a": "known",
-        "b": "imputed",
-        "c": "imputed",
-        "gone": "left out",
-    }
-    assert [row["vector"] is None for row in rows] == [False, False, False, True]
-    assert rows[3]["reason"] == "a price is missing or not positive"
-    assert rows[0]["vector"] == [1, 0, 0, 0, 0]
-    assert run("export", folder / "job.toml", "--to", tmp_path / "names.npy").exit_code == 0
-    assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
 
 
 def test_a_name_with_a_blank_is_written_with_the_character_asked_for(
@@ -560,38 +528,6 @@ def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> N
     done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'all.txt'}'")
     assert done.exit_code == 0, done.output
     assert "60 matched a known vector, 0 were imputed" in done.output
-
-
-def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:
-    folder = shared / "data" / "lsi"
-    settings = {
-        "domain.path": folder / "sp500_close_2015_2018.csv.xz",
-        "domain.names": folder / "sp500_token.csv",
-        "known.path": folder / "googleMat.csv.xz",
-    }
-    words = [word for key, value in settings.items() for word in ("--set", f"{key}='{value}'")]
-    done = run("run", JOBS / "imputation.toml", "--workspace", tmp_path / "w", *words)
-    assert done.exit_code == 0, done.output
-    assert "480 names: 117 matched a known vector, 363 were imputed; 4 more were left out" in done.output
-    assert "Boston_Scientific: Baxter" in done.output
-
-
-def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    names = np.array([f"n{i}" for i in range(4000)])
-    np.savez(tmp_path / "domain.npz", name=names, x=rng.standard_normal((4000, 300)).astype(np.float32))
-    np.savez(tmp_path / "known.npz", name=names[:800], y=rng.standard_normal((800, 200)).astype(np.float32))
-    text = JOB.replace("domain.csv", "domain.npz").replace("known.txt", "known.npz")
-    (tmp_path / "job.toml").write_text(text.replace('label_column = "kind"\n', ""))
-    job, workspace = tmp_path / "job.toml", tmp_path / "w"
-    # in a process of its own: what the tests before left in this one is not the job's
-    done = by_a_new_interpreter("run", str(job), "--workspace", str(workspace))
-    assert done.returncode == 0, done.stdout + done.stderr
-    plan = plan_job(load_job(job, workspace=str(workspace)))
-    stages = de.Workspace.open(workspace).stages().values()
-    measured = max(stage.facts["peak_process_bytes"] for stage in stages)
-    planned = plan.process_bytes(2)
-    assert measured <= planned <= 2 * measured, (measured >> 20, planned >> 20)
 
 
 def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(

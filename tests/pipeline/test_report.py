@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.evaluation.scoring import Score as Scored
 from distembed.pipeline import quantities, report
 from distembed.pipeline.report import Section, Stage
 
@@ -561,44 +560,3 @@ def test_long_texts_have_a_line_of_their_own_on_narrow_screens() -> None:
     assert html.count("class=w") == html.count('class="w"') == 1
     assert "folds" not in report.table("t", [{"topic": 1, "word": "short"}]).html
     assert "grid-template-columns:repeat(var(--n),1fr)" in report.render_report("t", "s", [])
-
-
-# ---- scores ----
-
-
-def set_scores() -> list[Scored]:
-    """Return the scores of a set of one metric, of analogies by two, and of two relations, one of them not judged."""
-    rows = [
-        ("MEN", "similarity", "spearman", 0.7, (0.6, 0.8)),
-        ("google", "analogy", "3CosAdd", 0.4, None),
-        ("google", "analogy", "3CosMul", 0.5, None),
-        ("bless", "separation", "coord over random", 0.9, None),
-        ("bless", "separation", "hyper over random", 0.6, None),
-        ("bless", "separation", "mero over random", math.nan, None),
-    ]
-    return [
-        Scored(name, task, metric, value, 5, 9, "lower", ends) for name, task, metric, value, ends in rows
-    ]
-
-
-def test_a_line_stands_for_a_set_and_all_scores_are_folded_behind() -> None:
-    html = report.score_sections(set_scores()).html.replace("<wbr>", "")
-    first, folded = html.split("<details>")
-    assert [text in first for text in ("0.700", "0.400", "0.750", "mean of 2", "3CosMul")] == [True] * 4 + [
-        False
-    ]
-    assert [text in folded for text in ("3CosMul", "coord over random", "0.900")] == [True] * 3
-    assert html.index("<svg") < html.index("<table")
-    Outline(html)
-
-
-def test_scores_without_parts_fold_nothing() -> None:
-    assert "<details>" not in report.score_sections(set_scores()[:1]).html
-
-
-def test_intervals_of_one_name_stand_on_lines_of_their_own() -> None:
-    rows = [report.Interval(name, 0.5, (0.4, 0.6), group) for name in "ab" for group in ("first", "second")]
-    html = report.interval_chart(rows, "t", xlabel="score").html
-    assert [html.count(f">{text}<") for text in ("a", "b", "first", "second")] == [1, 1, 1, 1]
-    heights = re.findall(r"<use [^>]*y=\"([\d.]+)\"", html)
-    assert len(set(heights)) >= 4

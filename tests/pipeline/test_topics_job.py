@@ -526,18 +526,6 @@ def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, 
     assert "no word of the collection is in" in done.output.splitlines()[-1]
 
 
-def test_the_job_on_its_embedded_input(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
-    )
-    done = run("run", JOBS / "topics.toml", "--workspace", tmp_path / "w", "--set", "topics.n_starts=1")
-    assert done.exit_code == 0, done.output
-    assert "350 documents" in done.output
-    assert re.search(r"documents   .*(qaeda|laden|taliban)", done.output)
-    page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
-    assert "Agreement with labels" not in page
-
-
 def test_a_document_s_topic_is_explained_by_its_words(finished: tuple[Path, str], tmp_path: Path) -> None:
     found = tmp_path / "why.json"
     done = run("explain", finished[0], "d1", "--json", found)  # a document of the class farm

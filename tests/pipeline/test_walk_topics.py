@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -118,3 +119,22 @@ def test_the_faults_met_on_the_way_are_told(folder: Path, tmp_path: Path) -> Non
     assert done.exit_code != 0
     assert "there is no job file or workspace" in done.stderr
     assert not (tmp_path / "t.csv").exists()
+
+
+def test_the_job_on_its_embedded_input(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
+    )
+    done = run(
+        "run",
+        Path(__file__).resolve().parents[2] / "jobs/topics.toml",
+        "--workspace",
+        tmp_path / "w",
+        "--set",
+        "topics.n_starts=1",
+    )
+    assert done.exit_code == 0, done.output
+    assert "350 documents" in done.output
+    assert re.search(r"documents   .*(qaeda|laden|taliban)", done.output)
+    page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Agreement with labels" not in page

@@ -9,13 +9,23 @@ from pydantic import Field
 from distembed.pipeline.sections import InputPath, Section, later
 
 
-class TableSection(Section):
-    """What is said of any table: where it lies, how it is read, and what becomes of faults in it.
+class PlaceSection(Section):
+    """Where a table lies.
 
     Attributes
     ----------
     path : str
         The table: CSV, TSV, Parquet or npz, also compressed.
+    """
+
+    path: InputPath
+
+
+class ReadingSection(Section):
+    """How any table is read, and what becomes of faults in it.
+
+    Attributes
+    ----------
     name_column : str, optional
         The column of names, or of dates; by default the first.
     drop : tuple of str
@@ -34,7 +44,6 @@ class TableSection(Section):
         of its rows.
     """
 
-    path: InputPath
     name_column: str | None = None
     drop: tuple[str, ...] = ()
     delimiter: str = "auto"
@@ -42,6 +51,10 @@ class TableSection(Section):
     decimal: Literal["auto", ".", ","] = "auto"
     missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
     duplicates: Literal["refuse", "first", "mean"] = "refuse"
+
+
+class TableSection(ReadingSection, PlaceSection):
+    """What is said of any table: where it lies, how it is read, and what becomes of faults in it."""
 
 
 class DomainSection(TableSection):

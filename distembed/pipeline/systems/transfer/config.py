@@ -11,6 +11,7 @@ from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.corpus.config import ParallelSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Job, Section, section_of
+from distembed.pipeline.tables.config import ReadingSection
 
 
 class SideSection(ParallelSection):
@@ -101,7 +102,7 @@ class TransferTopicsSection(Section):
     random_state: int = Field(default=0, ge=0)
 
 
-class FeaturesSection(Section):
+class FeaturesSection(ReadingSection):
     """`[features]`: values of some documents from a table, which are carried to the others in place of topics.
 
     Attributes
@@ -115,19 +116,9 @@ class FeaturesSection(Section):
         The column of ids; by default the first.
     columns : tuple of str
         The columns that are taken; by default all of numbers.
-    drop : tuple of str
-        Columns that are left out.
-    delimiter : str
-        What separates the columns of a text file; "auto" finds it.
-    encoding : str
-        The encoding of a text file; "auto" finds it.
-    decimal : "auto", "." or ","
-        The decimal sign of numbers; "auto" finds it.
     missing : str
         What becomes of rows with some empty cells: the table is refused, they get the median of their column, or the
         row, or the column, is left out.
-    duplicates : str
-        What becomes of an id that comes twice: the table is refused, the first row is taken, or the mean of its rows.
     standardize : bool
         Whether the columns count alike, each in units of its standard deviation, as do the errors in the report; the
         results are in the units of the table.
@@ -135,14 +126,7 @@ class FeaturesSection(Section):
 
     path: InputPath | None = None
     second: InputPath | None = None
-    name_column: str | None = None
     columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    delimiter: str = "auto"
-    encoding: str = "auto"
-    decimal: Literal["auto", ".", ","] = "auto"
-    missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
-    duplicates: Literal["refuse", "first", "mean"] = "refuse"
     standardize: bool = True
 
     def tables(self) -> dict[str, str]:
