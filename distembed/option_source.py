@@ -1,7 +1,7 @@
 """The options of an estimator as its source states them, read without importing the estimator.
 
 A job file is checked before anything runs, and the keys of its sections are options of estimators. Importing an
-estimator imports scikit-learn, which imports `scipy.stats` and SciPy's optimizers: as much time as all else in `distembed plan`.
+estimator imports scikit-learn, which imports `scipy.stats`: as much time as all else in `distembed plan`.
 The signature and the docstring are therefore read from the syntax tree of the module, and only the types and the
 constants that they name are evaluated. A test compares the result with that of `distembed.options.options_of`.
 """
