@@ -2,9 +2,9 @@
 
 ``python -m tests.benchmarks.killed_run FOLDER JOB [--kill SECONDS,...] [options of distembed run]`` starts
 ``distembed run``, kills the process group with SIGKILL after so many seconds of each run, and starts it anew until it
-ends. It writes ``FOLDER/samples.csv`` (once a second: seconds since the start, bytes of memory of all processes together,
-bytes of the workspace's files), ``FOLDER/memory.svg``, a picture of it with the stages, and prints the table of the
-stages: planned and measured bytes and peaks, and seconds from one commit to the next, killed work included.
+ends. It writes ``FOLDER/samples.csv`` (once a second: seconds since the start, bytes of memory of all processes, bytes
+of the workspace's files) and ``FOLDER/memory.svg``, a picture of it with the stages. It prints the planned and the
+measured bytes and peaks of each stage, and the seconds from one commit to the next, killed work included.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ What it does not have: topics, beyond the words of a few sentences, and hence no
 real pages, of which it writes about a tenth (links, references, an infobox on each page).
 """
 
-# numba compiles numpy's older functions into a generator of its own: ruff: noqa: NPY002
+# ruff: noqa: NPY002 - numba compiles these functions into a generator of its own, seeded on purpose
 
 from __future__ import annotations
 
