@@ -354,8 +354,8 @@ def write(
             path = folder / f"enwiki-synthetic-{file + 1}.xml{'' if plain else '.bz2'}"
             with path.open("wb") as out:
                 n_bytes += out.write(pack(HEAD))
-                while written < n_tokens * (file + 1) / n_files:
-                    batch = range(index, index + 256)
+                while (wanted := n_tokens * (file + 1) // n_files - written) > 0:
+                    batch = range(index, index + min(256, -(-wanted // STREAM_TOKENS)))
                     for packed, tokens in pool.map(packed_stream, batch, chunksize=4):
                         n_bytes, written = n_bytes + out.write(packed), written + tokens
                     index = batch.stop
