@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,7 @@ def main() -> None:
     workspace, target = sys.argv[1:3]
     vectors = load_vectors(workspace)
     counts = de.Workspace.open(workspace).table("vocabulary")["count"].to_numpy()
-    with open(datapath("lee.cor"), encoding="latin-1") as file:
-        texts = file.read().splitlines()
+    texts = Path(datapath("lee.cor")).read_text(encoding="latin-1").splitlines()
     rated = np.triu(np.loadtxt(datapath("similarities0-1.txt")), 1)
     ratings = rated[np.triu_indices(len(texts), 1)]
     print(f"{len(texts)} texts, {len(ratings)} pairs; Spearman x 100 with the ratings")

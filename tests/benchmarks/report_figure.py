@@ -27,7 +27,7 @@ def standalone(svg: str) -> str:
         svg = svg.replace(f"var(--{role})", light)
     frame = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" font-family="sans-serif"'
     ground = f'<rect width="100%" height="100%" fill="{THEME["surface"][0]}"/>'
-    svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)  # a hundredth of a point is enough
+    svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)
     svg = re.sub(r">\s+<", "><", re.sub(r"\bf[0-9a-f]{12}-", "", svg))  # the ids need not be unique on a page
     return re.sub(r"<svg ([^>]*)>", rf"<svg {frame} \1>{ground}", svg, count=1) + "\n"
 
