@@ -182,9 +182,9 @@ class Workers:
         if not small:
             return
         address, limit = min(small.items(), key=itemgetter(1))
-        others = f", as {len(small) - 1} more" if len(small) > 1 else ""
+        others = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
         raise MemoryError(
-            f"stage {stage}: worker {address} has a memory limit of {format_bytes(limit)}{others}, and one task "
+            f"stage {stage}: worker {address}{others} has a memory limit of {format_bytes(limit)}, and one task "
             f"beside the libraries needs {format_bytes(needed)}: end that worker or start it with dask worker "
             f"--memory-limit {-(-needed // 2**20)}MiB, or lower resources.block_memory, and give the same command "
             "again: what is finished is kept"

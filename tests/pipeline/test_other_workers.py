@@ -95,7 +95,9 @@ def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
     ):
         crew.start()
         crew.check_memory("core", 600 * 2**20)
-        message = r"stage core: worker inproc://\S+ has a memory limit of 600.0 MiB, as 1 more, .* 601.0 MiB"
+        message = (
+            r"stage core: worker inproc://\S+ \(and 1 more\) has a memory limit of 600.0 MiB, .* 601.0 MiB"
+        )
         with pytest.raises(MemoryError, match=message):
             crew.check_memory("core", 601 * 2**20)
 

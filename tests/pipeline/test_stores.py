@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -25,8 +26,8 @@ SENTENCES = ("the sea and the wind of the north", "a ship on the sea and a man o
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the address of an S3 server on loopback that has one bucket."""
-    pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
+    """Yield the address of an S3 server on loopback that has one empty bucket, `texts`."""
+    s3fs = pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
     server = pytest.importorskip("moto.server", reason="a real S3 server: pip install 'distembed[test]'")
     from fsspec.config import conf
 
@@ -39,7 +40,13 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     started = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     started.start()
     host, port = started.get_host_and_port()
-    yield f"http://{host}:{port}"
+    address = f"http://{host}:{port}"
+    with urlopen(
+        Request(f"{address}/moto-api/reset", method="POST")
+    ):  # servers of one process share their buckets
+        s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem(endpoint_url=address).mkdir("texts")
+    yield address
     started.stop()
 
 
@@ -47,7 +54,6 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     import s3fs
 
     store = s3fs.S3FileSystem(endpoint_url=endpoint)
-    store.mkdir("texts")
     with store.open("texts/a.txt", "w") as file:
         file.writelines(f"{sentence}\n" for sentence in SENTENCES * 20)
     job = tmp_path / "job.toml"
@@ -90,9 +96,6 @@ def vocabulary_at(workspace: str, **options: str) -> str:
 
 
 def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str) -> None:
-    import s3fs
-
-    s3fs.S3FileSystem(endpoint_url=endpoint).mkdir("texts")
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
         store.next.append(("PUT", "/lock.json", "reset_after"))
         options = {"endpoint_url": store.url}
@@ -103,9 +106,6 @@ def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str) -> None:
 
 
 def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:
-    import s3fs
-
-    s3fs.S3FileSystem(endpoint_url=endpoint).mkdir("texts")
     with failing_store(
         int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.5
     ) as store:
@@ -120,9 +120,6 @@ def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: P
 def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
     endpoint: str, tmp_path: Path
 ) -> None:
-    import s3fs
-
-    s3fs.S3FileSystem(endpoint_url=endpoint).mkdir("texts")
     with failing_store(int(endpoint.rpartition(":")[2])) as store:
         command = (
             "run",
@@ -149,9 +146,6 @@ def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
 def test_a_whole_job_on_a_store_that_fails_at_random(
     endpoint: str, job: Path, finished: tuple[Path, str, str], seed: int
 ) -> None:
-    import s3fs
-
-    s3fs.S3FileSystem(endpoint_url=endpoint).mkdir("texts")
     shares = dict.fromkeys(FAULTS, 0.01) | {"stalled": 0.001}
     with failing_store(int(endpoint.rpartition(":")[2]), shares, seed=seed, stall_seconds=20) as store:
         words = ("--set", f'resources.storage_options.s3.endpoint_url="{store.url}"')
