@@ -127,7 +127,7 @@ def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
             "--workspace",
             "s3://texts/w",
             "--until",
-            "vocabulary",
+            "tokens",
         )
         store.next += [("PUT", "/stage.json", "broken")] * 2
         failed = run(*command)
