@@ -75,7 +75,14 @@ TOKEN_BYTES = 2.2
 """Bytes a stored token takes."""
 
 PAIR_BYTES = 8
-"""Bytes of a stored pair: a value of four bytes and its column."""
+"""Bytes of a pair in memory: a value of four bytes and its column."""
+
+STORED_PAIR_BYTES, STORED_FRACTION_BYTES = 1.8, 5.4
+"""Bytes of a counted pair on disk, compressed, of whole numbers and of fractions.
+
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md), and 5.34 of harmonic weights on 64,000. The
+words of short documents compress less.
+"""
 
 RUN_FILE_BYTES = 5.5
 """Bytes of a pair in a run on disk: 5.0 in a window of 3 and 5.8 in one of 10, of 82 M tokens of English."""
@@ -344,9 +351,12 @@ def plan_runs(corpus: CorpusSizes, n_in_runs: int, block_memory: int) -> StagePl
     return plan_counting(corpus, corpus.n_partitions, written_bytes=written, block_memory=block_memory)
 
 
-def plan_merging(corpus: CorpusSizes, n_pairs: int, n_in_runs: int, block_memory: int) -> StagePlan:
+def plan_merging(
+    corpus: CorpusSizes, n_pairs: int, n_in_runs: int, options: CooccurrenceOptions
+) -> StagePlan:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
-    pairs, runs = PAIR_BYTES * n_pairs, int(RUN_FILE_BYTES * n_in_runs)
+    stored = STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
+    pairs, runs, block_memory = int(stored * n_pairs), int(RUN_FILE_BYTES * n_in_runs), options.block_memory
     in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
     return StagePlan(
@@ -366,7 +376,7 @@ def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
     """Return the plan of adding up the runs of all partitions."""
-    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.n_in_runs, job.resources.block_memory)
+    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.n_in_runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:
