@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.stages import (
     MERGED_FILES,
     document_tables,
+    grouped_documents,
     local_scratch,
     tokens_of,
     words_in_memory,
@@ -105,9 +107,9 @@ def step(name: str, function: Callable[[], Any]) -> Any:
     return result
 
 
-def link_tokens(index: int, prefix: str, *, template: str, stop: int) -> dict[str, int]:
-    """Link the three files of a partition; from the item `stop` on be killed."""
-    if index >= stop:
+def link_tokens(_: int, prefix: str, *, template: str, made: Iterator[int], stop: int) -> dict[str, int]:
+    """Link the three files of a partition; after `stop` items be killed."""
+    if next(made) >= stop:
         raise KeyboardInterrupt
     for kind in ("tokens", "words", "documents"):
         os.link(f"{template}.{kind}.parquet", f"{prefix}.{kind}.parquet")
@@ -146,7 +148,7 @@ def make_tokens(workspace: Workspace, standing: Standing, n: int, template: str)
 
     def store(stop: int) -> Stage:
         stage = begun(workspace, standing)
-        stage.store_files("tokens", n, partial(link_tokens, template=template, stop=stop))
+        stage.store_files("tokens", n, partial(link_tokens, template=template, made=count(), stop=stop))
         return stage
 
     def half() -> None:
@@ -169,7 +171,7 @@ def make_vocabulary(workspace: Workspace, standing: Standing, n: int) -> None:
         found = step("vocabulary: merge in memory", lambda: merge(words_in_memory=words_in_memory(2**26)))
         step("vocabulary: merge by buckets", lambda: merge(words_in_memory=2**14))
     stage.store_table("vocabulary", pa.table({"word": found.array, "count": np.asarray(found.counts)}))
-    tables = document_tables(tokens)
+    tables = grouped_documents(tokens)
     n_rows = sum(table.num_rows for table in document_tables(tokens))
     store = partial(stage.store_batches, "documents", DOCUMENTS_SCHEMA, n_rows=n_rows)
     step("documents: store", lambda: store(tables))

@@ -29,6 +29,7 @@ from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
+from distembed.corpus.vocabulary import joined_slices
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
@@ -67,6 +68,9 @@ DICTIONARY_SHARE = 60
 
 DOCUMENT_BYTES = 200
 """Bytes a document takes in the table of the documents of its partition."""
+
+MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
+"""More partitions than this share the row groups of the table of documents, each of at least so many documents."""
 
 PHRASE_COPIES = 110
 """Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
@@ -223,6 +227,8 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
     documents = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
+    if corpus.n_partitions > MANY_PARTITIONS:
+        documents += DOCUMENT_BYTES * GROUP_DOCUMENTS
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
     return StagePlan(
         1,
@@ -259,7 +265,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     }
     ctx.stage.store_table("vocabulary", pa.table(table))
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, document_tables(tokens), n_rows=n_documents)
+    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, grouped_documents(tokens), n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
@@ -291,6 +297,15 @@ def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
     for prefix in tokens.partitions:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
         yield pq.read_table(path, filesystem=fs, page_checksum_verification=True)
+
+
+def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
+    """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
+
+    A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
+    """
+    tables = document_tables(tokens)
+    return joined_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
 
 def documents_of(tokens: Tokens) -> pa.Table:

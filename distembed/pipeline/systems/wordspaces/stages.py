@@ -218,7 +218,8 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
         return run_document_terms(ctx)
-    lengths = ctx.workspace.table("documents")["n_tokens"].to_numpy()
+    batches = ctx.workspace.batches("documents", columns=["n_tokens"])
+    lengths = np.concatenate([np.empty(0, np.int64), *(batch["n_tokens"].to_numpy() for batch in batches)])
     return run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
