@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -38,9 +38,9 @@ from distembed.neighbors.search import Products, search_lists
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Rows = Float64s | da.Array
+Rows: TypeAlias = Float64s | da.Array
 """The rows of a set: in memory where both sets have at most `ROWS_AT_ONCE`, otherwise by row blocks."""
-Spaces = tuple[Rows, Rows]
+Spaces: TypeAlias = tuple[Rows, Rows]
 
 _DENSE: dict[str, Any] = {"dtype": np.float64, "meta": np.empty((0, 0))}
 
