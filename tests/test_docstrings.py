@@ -105,7 +105,7 @@ def is_explained(thing: Any) -> bool:
 
 def public_names() -> dict[str, Any]:
     """Return what `import distembed` and the subpackages that list their names offer."""
-    modules = [import_module(f"distembed.{name}") for name in SUBPACKAGES]
+    modules = [distembed, *(import_module(f"distembed.{name}") for name in SUBPACKAGES)]
     names = {
         f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__
     }
