@@ -19,7 +19,7 @@ import distembed
 PACKAGE = Path(distembed.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if ">>>" in path.read_text())
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SUBPACKAGES = ["encoding", "vectors"]
+SUBPACKAGES = ["corpus", "counting", "encoding", "storage", "vectors"]
 """Those that list what they export."""
 
 
