@@ -382,11 +382,12 @@ class Workspace:
         >>> record.spec.kind, record.spec.shape, record.spec.units
         ('csr', (16, 16), 'occurrences')
         """
-        outputs = {key: record for stage in self.stages().values() for key, record in stage.outputs.items()}
-        if name not in outputs:
-            others = ", ".join(sorted(key for key, record in outputs.items() if not record.spec.temporary))
+        found = records.committed_output(self._folder, name)
+        if found is None:
+            outputs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
+            others = ", ".join(sorted(spec.name for spec in outputs if not spec.temporary))
             raise KeyError(f"{self.url} has no committed output {name!r}; it has {others or 'none yet'}.")
-        return outputs[name]
+        return found
 
     def array(self, name: str) -> da.Array:
         """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
