@@ -489,31 +489,31 @@ def count_cooccurrences(
 
     Parameters
     ----------
-    docs
+    docs : Corpus or Tokens
         The corpus, or its tokens.
     vocabulary : Vocabulary
         The words to count.
-    window
+    window : int
         Largest distance, in words.
-    direction
+    direction : {"left", "right", "symmetric"}
         Where the word of a row stands: to the "left" of the word of the column, to its "right", or on either side.
-    weighting
+    weighting : {"flat", "harmonic", "ramp", "dynamic"}
         Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
         (window + 1 - d) / window, which is what word2vec's random window gives on average.
-    draw
+    draw : int, optional
         Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
-    subsample
+    subsample : float, optional
         word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
         dropped token is treated as one outside the vocabulary. The draw depends on `seed`, the partition
         and the token's place.
-    seed
+    seed : int
         The key of the random numbers of `subsample`.
-    oov
+    oov : {"keep_position", "remove"}
         "keep_position": words outside the vocabulary keep their position; "remove": they are removed first, as in
         word2vec.
-    block_memory
+    block_memory : int
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
-    scratch
+    scratch : str, optional
         Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
         folder, removed when the returned array and all arrays computed from it are gone.
 

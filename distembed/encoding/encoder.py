@@ -142,6 +142,10 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X : iterable of str, or Dask array (n,) of them
             The texts. A Dask array gives a Dask array, lazily.
 
+        Returns
+        -------
+        float32 array (n, d)
+
         Warns
         -----
         UserWarning
@@ -176,6 +180,16 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def encode(self, texts: Iterable[str]) -> EncodedTexts:
         """Return the vectors of texts with the number of tokens, and of known tokens, of each.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            n texts.
+
+        Returns
+        -------
+        EncodedTexts
+            `vectors` float32 (n, d), `n_tokens` and `n_known` int64 (n,).
 
         Raises
         ------

@@ -223,6 +223,18 @@ class SphericalKMeans(DocumentClusterer):
     def fit(self, X: Any, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
         """Learn the clusters of X, documents × words, non-negative.
 
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        SphericalKMeans
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -267,6 +279,11 @@ class SphericalKMeans(DocumentClusterer):
         starts : sequence of arrays (words, clusters)
             The centroids of each start, a column each.
 
+        Returns
+        -------
+        SphericalKMeans
+            The estimator itself.
+
         Examples
         --------
         >>> import distembed as de
@@ -298,6 +315,15 @@ class SphericalKMeans(DocumentClusterer):
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the label of the nearest centroid of each row of X, -1 for a row without words.
 
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+
+        Returns
+        -------
+        int64 array (n,)
+
         Examples
         --------
         >>> import distembed as de
@@ -315,6 +341,16 @@ class SphericalKMeans(DocumentClusterer):
 
     def transform(self, X: Any) -> Array:
         """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+
+        Returns
+        -------
+        float64 array (n, k)
+            A Dask array where X is one.
 
         Examples
         --------

@@ -92,6 +92,18 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
 
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        LSA
+            The estimator itself.
+
         Examples
         --------
         >>> import distembed as de
@@ -106,6 +118,18 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: None = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        array (n, k)
+            In `dtype`; a Dask array where X is one.
 
         Examples
         --------
@@ -125,6 +149,16 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Return X V S^(exponent - 1), (n × k), for rows of the same features.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+
+        Returns
+        -------
+        array (n, k)
+            A Dask array where X is one.
 
         Examples
         --------

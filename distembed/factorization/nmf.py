@@ -172,6 +172,11 @@ class _Factorization(DocumentClusterer):
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, taken in float32; of Dask arrays, blocks of words are held at a time.
 
+        Returns
+        -------
+        self
+            The estimator itself.
+
         Examples
         --------
         >>> import distembed as de
@@ -207,6 +212,18 @@ class _Factorization(DocumentClusterer):
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
         """Fit and return the document factors.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        array (n, k)
+            `document_factors_`.
 
         Examples
         --------
@@ -359,6 +376,11 @@ class _Factorization(DocumentClusterer):
             (`word_shares_`). By default 0, the factors alone, and 0.5 for `SemanticNMF`, whose factors are large for
             rare words that occur together; 0 lists its words as the paper does.
 
+        Returns
+        -------
+        list of list of str
+            The words of each of the k components.
+
         Raises
         ------
         ValueError
@@ -434,7 +456,12 @@ class NMF(_Factorization):
         The lengths of the columns of the document factors, which `labels_` are judged by.
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
-    n_iter_, converged_, n_unused_words_, n_empty_documents_
+    n_iter_ : int
+        The rounds that were done.
+    converged_ : bool
+        Whether `tol` was met.
+    n_unused_words_, n_empty_documents_ : int
+        The words that no component has, and the documents without a word.
 
     Examples
     --------
@@ -474,6 +501,18 @@ class NMF(_Factorization):
     def fit(self, X: Any, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
 
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        NMF
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -503,7 +542,44 @@ class OrthogonalNMF(_Factorization):
     Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, ZᵀZ = I by Yoo & Choi's multiplicative updates on the
     Stiefel manifold.  The constraint is met in the limit only, and the objective may rise in a round.
 
-    Parameters and attributes: those of `NMF` without `solver`.
+    Parameters
+    ----------
+    n_components : int
+        The rank k.
+    init : {"spherical_kmeans", "random", "nndsvd"}
+        Where the factors start: at spherical k-means, at random, or at singular vectors.
+    n_iter : int
+        The largest number of rounds.
+    tol : float
+        Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
+    n_init : int
+        The number of starts.
+    choose : {"consensus", "central", "objective"}
+        What is kept of several starts, without labels: the mean of the topics that they have in common, with the
+        document factors solved for it; the start whose labels are most like those of the others; or the start of the
+        smallest objective.
+    random_state : int, None, Generator or RandomState
+        The seed of the starts.
+    checkpoint : Checkpoint
+        Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
+
+    Attributes
+    ----------
+    document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
+    word_factors_ : float64 array (d, k)
+    objective_ : float64 array, one value per round; of a consensus one value
+    labels_ : int64 array (n,)
+        Largest document factor once columns have unit norm; -1 for a document without words.
+    document_norms_ : float64 array (k,)
+        The lengths of the columns of the document factors, which `labels_` are judged by.
+    word_shares_ : float64 array (d,)
+        The share of the documents that hold each word, which `top_words` may weigh words by.
+    n_iter_ : int
+        The rounds that were done.
+    converged_ : bool
+        Whether `tol` was met.
+    n_unused_words_, n_empty_documents_ : int
+        The words that no component has, and the documents without a word.
 
     Examples
     --------
@@ -531,6 +607,18 @@ class OrthogonalNMF(_Factorization):
 
     def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        OrthogonalNMF
+            The estimator itself.
 
         Raises
         ------
@@ -605,7 +693,16 @@ class SemanticNMF(_Factorization):
         The lengths of the columns of the document factors, which `labels_` are judged by.
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
-    n_iter_, converged_, n_unused_words_, n_empty_documents_
+    n_iter_ : int
+        The rounds that were done.
+    converged_ : bool
+        Whether `tol` was met.
+    n_unused_words_, n_empty_documents_ : int
+        The words that no component has, and the documents without a word.
+
+    References
+    ----------
+    Ailem, Salah & Nadif, Non-negative Matrix Factorization Meets Word Embedding, SIGIR 2017.
 
     Examples
     --------
@@ -666,6 +763,11 @@ class SemanticNMF(_Factorization):
             nothing of it is above log shift, the result is that of `NMF` with the multiplicative solver, and a core
             of zeros.
 
+        Returns
+        -------
+        SemanticNMF
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -707,6 +809,11 @@ class SemanticNMF(_Factorization):
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, as of `NMF.fit_consensus`.
 
+        Returns
+        -------
+        SemanticNMF
+            The estimator itself.
+
         Examples
         --------
         >>> import distembed as de
@@ -740,6 +847,16 @@ class SemanticNMF(_Factorization):
     def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
         """Fit to X and M and return the document factors.
 
+        Parameters
+        ----------
+        X, M : matrices
+            As of `fit`.
+
+        Returns
+        -------
+        array (n, k)
+            `document_factors_`.
+
         Examples
         --------
         >>> import distembed as de
@@ -754,6 +871,16 @@ class SemanticNMF(_Factorization):
 
     def fit_predict(self, X: Any, M: Any) -> NDArray[np.int64]:
         """Fit to X and M and return the labels of the documents.
+
+        Parameters
+        ----------
+        X, M : matrices
+            As of `fit`.
+
+        Returns
+        -------
+        int64 array (n,)
+            `labels_`.
 
         Examples
         --------

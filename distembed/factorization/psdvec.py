@@ -120,6 +120,10 @@ class PSDVec(BaseEstimator):
     core_counts_, core_row_totals_ : (n_core,) float64
         Word counts and row totals of the core words, which `transform` uses.
 
+    References
+    ----------
+    Li, Zhu & Miao, PSDVec: a toolbox for incremental and scalable word embedding, Neurocomputing 2017.
+
     Examples
     --------
     >>> import distembed as de
@@ -606,6 +610,15 @@ class PSDVec(BaseEstimator):
 
     def core_size(self, n: int) -> int:
         """Return how many of `n` words are core words, after checking `n_core` and `n_components`.
+
+        Parameters
+        ----------
+        n : int
+            The number of words.
+
+        Returns
+        -------
+        int
 
         Examples
         --------

@@ -237,6 +237,15 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32.
 
+        Parameters
+        ----------
+        words : sequence of str
+            n words.
+
+        Returns
+        -------
+        float32 array (n, d)
+
         Examples
         --------
         >>> import distembed as de

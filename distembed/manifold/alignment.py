@@ -151,6 +151,20 @@ class SemisupervisedAlignment(JointGraphEstimator):
     def fit(self, X1: Any, X2: Any, correspondences: Any) -> SemisupervisedAlignment:
         """Learn the embedding of both sets.
 
+        Parameters
+        ----------
+        X1 : array (n, d1)
+            The rows of the first set.
+        X2 : array (m, d2)
+            The rows of the second set.
+        correspondences : array or sparse matrix
+            Pairs of rows, see `correspondence_matrix`.
+
+        Returns
+        -------
+        SemisupervisedAlignment
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -183,6 +197,16 @@ class SemisupervisedAlignment(JointGraphEstimator):
 
     def transfer(self, V1: Any, *, n_neighbors: PositiveInt = 1) -> Float64s:
         """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f).
+
+        Parameters
+        ----------
+        V1 : array (n, f)
+            The features of the first set.
+        n_neighbors : int
+
+        Returns
+        -------
+        float64 array (m, f)
 
         Examples
         --------

@@ -130,6 +130,11 @@ class LatentSemanticImputation(BaseEstimator):
     -----
     A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
 
+    References
+    ----------
+    Yao, Yu & Xiao, Enhancing Domain Word Embedding via Latent Semantic Imputation, KDD 2019: the graph is algorithm 1,
+    the weights are equation 2, the fixed point is equation 7.
+
     Examples
     --------
     >>> import distembed as de
@@ -252,6 +257,16 @@ class LatentSemanticImputation(BaseEstimator):
     def set_graph(self, graph: Any) -> LatentSemanticImputation:
         """Take a graph learned before, or one's own; see `fit`.
 
+        Parameters
+        ----------
+        graph : sparse (n, n)
+            Row i's stored entries are the rows that i is rebuilt from.
+
+        Returns
+        -------
+        LatentSemanticImputation
+            The estimator itself.
+
         Examples
         --------
         >>> import distembed as de
@@ -308,6 +323,16 @@ class LatentSemanticImputation(BaseEstimator):
 
     def set_weights(self, weights: Any) -> LatentSemanticImputation:
         """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one.
+
+        Parameters
+        ----------
+        weights : sparse (n, n)
+            Rows sum to one.
+
+        Returns
+        -------
+        LatentSemanticImputation
+            The estimator itself.
 
         Examples
         --------

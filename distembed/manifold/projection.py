@@ -110,6 +110,11 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     n_iter_, converged_, residuals_
         Of the regression: residuals_ are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
 
+    References
+    ----------
+    Jurgens & Stevens, Capturing Nonlinear Structure in Word Spaces through Dimensionality Reduction, GEMS 2010, who
+    apply it to words.
+
     Examples
     --------
     >>> import distembed as de
@@ -214,6 +219,15 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def transform(self, X: Any) -> Any:
         """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+
+        Returns
+        -------
+        array (n, k)
 
         Examples
         --------

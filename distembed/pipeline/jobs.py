@@ -125,7 +125,7 @@ def run_job(
         Let the job call the Python functions that it names.
     replace : bool
         Compute again what changed, also where that was more than a minute of work.
-    sections : mappings
+    **sections : mappings
         Keys that override those of the job: ``topics={"n_topics": 5}``.
 
     Returns

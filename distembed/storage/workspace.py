@@ -76,6 +76,17 @@ class Workspace:
     ) -> Workspace:
         """Open a workspace for reading.
 
+        Parameters
+        ----------
+        url : str or path
+            A folder or fsspec URL.
+        storage_options : mapping, optional
+            Options of the fsspec file system.
+
+        Returns
+        -------
+        Workspace
+
         Raises
         ------
         FileNotFoundError
@@ -162,6 +173,17 @@ class Workspace:
     @classmethod
     def exists(cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> bool:
         """Return whether there is a workspace at a folder or URL.
+
+        Parameters
+        ----------
+        url : str or path
+            A folder or fsspec URL.
+        storage_options : mapping, optional
+            Options of the fsspec file system.
+
+        Returns
+        -------
+        bool
 
         Examples
         --------
@@ -369,6 +391,15 @@ class Workspace:
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
 
+        Parameters
+        ----------
+        name : str
+            The name of the output.
+
+        Returns
+        -------
+        OutputRecord
+
         Raises
         ------
         KeyError
@@ -398,6 +429,15 @@ class Workspace:
         ``counts.map_blocks(lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=counts.dtype,
         meta=np.empty(0))``.
 
+        Parameters
+        ----------
+        name : str
+            The name of the array, such as ``vectors``.
+
+        Returns
+        -------
+        dask.array.Array
+
         Raises
         ------
         KeyError
@@ -426,6 +466,15 @@ class Workspace:
 
     def table(self, name: str) -> pa.Table:
         """Read a committed table.
+
+        Parameters
+        ----------
+        name : str
+            The name of the table, such as ``vocabulary``.
+
+        Returns
+        -------
+        pyarrow.Table
 
         Examples
         --------
@@ -514,6 +563,16 @@ class Workspace:
     def digest(self, stages: Iterable[str] | None = None) -> str:
         """Return the digest of the committed content of all or some stages, without times, facts and temporaries.
 
+        Parameters
+        ----------
+        stages : iterable of str, optional
+            The stages; by default all.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits.
+
         Examples
         --------
         >>> import distembed as de
@@ -527,6 +586,15 @@ class Workspace:
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
         """Return all problems of the committed outputs, by file; an empty list if there are none.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of files that were read and that of all files.
+
+        Returns
+        -------
+        list of Problem
 
         Examples
         --------

@@ -96,6 +96,15 @@ class SubwordTable:
 
         The vector of a word is the same alone and among others.
 
+        Parameters
+        ----------
+        words : sequence of str
+            n words.
+
+        Returns
+        -------
+        float32 array (n, d)
+
         Examples
         --------
         >>> import distembed as de

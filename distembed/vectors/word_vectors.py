@@ -106,6 +106,26 @@ class WordVectors:
     ) -> WordVectors:
         r"""Load word2vec text or binary, GloVe text, Parquet, safetensors or fastText; see `distembed.vectors`.
 
+        Parameters
+        ----------
+        path : str or Path
+            The file, or an fsspec URL; text and binary files may be compressed (.gz, .bz2, .xz, .zst).
+        format : {"auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"}
+            "auto" goes by the extension and the first bytes of the file.
+        max_words : int, optional
+            The number of words to read, from the beginning of the file; by default all.
+        encoding : str
+            The encoding of the words in text and binary files.
+        errors : {"strict", "replace", "ignore"}
+            Whether words that are not valid in the encoding are an error, or their bytes are replaced or left out.
+        duplicates : {"error", "first"}
+            "first" keeps the first of several equal words instead of refusing the file.
+
+        Returns
+        -------
+        WordVectors
+            Their rows are those of the file; the table of n-grams of safetensors and fastText files is kept.
+
         Examples
         --------
         >>> import distembed as de
@@ -132,6 +152,17 @@ class WordVectors:
         """Save in the format that the extension determines; see `distembed.vectors`.
 
         The table of n-grams is kept by .safetensors and .fasttext.bin, and left out of the other formats.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, or an fsspec URL; text and binary files are compressed by their extension.
+        format : str, optional
+            One of the formats of `load`; by default that of the extension.
+        space : str, optional
+            What stands in text and binary files in place of the blanks of a word; by default such words are refused.
+        half : bool
+            Whether values are written as float16 in place of float32, which .safetensors alone has.
 
         Examples
         --------
@@ -161,6 +192,15 @@ class WordVectors:
     def from_gensim(cls, keyed: Any) -> WordVectors:
         """Return the words and vectors of a gensim `KeyedVectors`, or of a model that has one as its `wv`.
 
+        Parameters
+        ----------
+        keyed : gensim.models.KeyedVectors
+            Or a model of gensim with the attribute `wv`.
+
+        Returns
+        -------
+        WordVectors
+
         Examples
         --------
         >>> import distembed as de
@@ -175,6 +215,15 @@ class WordVectors:
 
     def to_gensim(self, *, counts: ArrayLike | None = None) -> Any:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
+
+        Parameters
+        ----------
+        counts : array (n,), optional
+            The occurrences of the words.
+
+        Returns
+        -------
+        gensim.models.KeyedVectors
 
         Examples
         --------
@@ -260,6 +309,14 @@ class WordVectors:
     def describe(self, word: str) -> str:
         """Return in words where the vector of a string comes from.
 
+        Parameters
+        ----------
+        word : str
+
+        Returns
+        -------
+        str
+
         Examples
         --------
         >>> import distembed as de
@@ -287,6 +344,17 @@ class WordVectors:
     def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
         """Return the row of a word, or of each of several words, int64; -1 for unknown words.
 
+        Parameters
+        ----------
+        words : str or iterable of str
+        ignore_case : bool
+            Whether a word that is not known as it is written is looked up without regard to case.
+
+        Returns
+        -------
+        int, or int64 array (n,)
+            A number for one word, an array for several.
+
         Examples
         --------
         >>> import distembed as de
@@ -311,6 +379,14 @@ class WordVectors:
     def head(self, n_words: int) -> WordVectors:
         """Return the first words, which are the most frequent ones in most files.
 
+        Parameters
+        ----------
+        n_words : int
+
+        Returns
+        -------
+        WordVectors
+
         Examples
         --------
         >>> import distembed as de
@@ -327,6 +403,14 @@ class WordVectors:
         """Return the vectors of the words that are known, in the order of the rows.
 
         With a table of n-grams the other words are composed from then on.
+
+        Parameters
+        ----------
+        words : iterable of str
+
+        Returns
+        -------
+        WordVectors
 
         Examples
         --------
@@ -345,6 +429,15 @@ class WordVectors:
 
     def extended(self, words: Iterable[str]) -> WordVectors:
         """Return the vectors with further rows, those of words that are composed.
+
+        Parameters
+        ----------
+        words : iterable of str
+            Words without a row; a word that has one keeps it.
+
+        Returns
+        -------
+        WordVectors
 
         Raises
         ------
@@ -371,6 +464,14 @@ class WordVectors:
     def similarity(self, first: str, second: str) -> float:
         """Return the cosine of two words, in float64; 0 if one of the vectors is zero.
 
+        Parameters
+        ----------
+        first, second : str
+
+        Returns
+        -------
+        float
+
         Examples
         --------
         >>> import distembed as de
@@ -383,6 +484,15 @@ class WordVectors:
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64.
+
+        Parameters
+        ----------
+        pairs : int64 array (n, 2)
+            The row numbers of the words of each pair.
+
+        Returns
+        -------
+        float64 array (n,)
 
         Examples
         --------
@@ -403,6 +513,15 @@ class WordVectors:
 
     def composed_similarities(self, words: Sequence[str]) -> NDArray[np.float64]:
         """Return the cosine of the vector of each word with the one that is composed from its n-grams, (n,).
+
+        Parameters
+        ----------
+        words : sequence of str
+            n words.
+
+        Returns
+        -------
+        float64 array (n,)
 
         Raises
         ------
@@ -439,6 +558,20 @@ class WordVectors:
         The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; among
         equal cosines the word of the smaller row comes first.
 
+        Parameters
+        ----------
+        query : str, array (d,), or sequence of str
+            A word, a vector, or several words, of whose unit vectors the mean is taken.
+        n : int
+            The number of neighbors.
+        exclude : iterable of str
+            Words that are no neighbors.
+
+        Returns
+        -------
+        list of Neighbor
+            Pairs (word, similarity), the largest cosine first.
+
         Examples
         --------
         >>> import distembed as de
@@ -474,6 +607,20 @@ class WordVectors:
         Levy and Goldberg (2014), 3CosAdd (equation 1) and 3CosMul (equation 4, cosines not halved). The
         order of "add" is that of gensim's ``most_similar(positive=[b, c], negative=[a])``.
 
+        Parameters
+        ----------
+        a, b, c : str
+            The words of the question "a is to b as c is to what?"
+        n : int
+            The number of answers.
+        method : {"add", "mul"}
+            The first or the second of the formulas.
+
+        Returns
+        -------
+        list of Neighbor
+            Pairs (word, similarity), the best first.
+
         Examples
         --------
         >>> import distembed as de
@@ -496,6 +643,10 @@ class WordVectors:
     def normalized(self) -> WordVectors:
         """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero.
 
+        Returns
+        -------
+        WordVectors
+
         Examples
         --------
         >>> import distembed as de
@@ -516,6 +667,17 @@ class WordVectors:
         Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed
         in float64 by blocks of rows; without `remove_mean` the components are those of the raw second
         moments. The same is done to vectors that are composed.
+
+        Parameters
+        ----------
+        remove_mean : bool
+            Whether the mean mu is subtracted.
+        n_components_removed : int
+            The number D of principal components that are removed.
+
+        Returns
+        -------
+        WordVectors
 
         Examples
         --------
@@ -555,6 +717,10 @@ class WordVectors:
         ----------
         weight : float
             alpha, 0 or more.
+
+        Returns
+        -------
+        WordVectors
 
         Raises
         ------
