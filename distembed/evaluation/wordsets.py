@@ -1,6 +1,6 @@
 """Files of word-level evaluation sets, plain or `.xz`, recognized by what stands in them.
 
-`docs/evaluation_files.md` shows each format with an example.
+`docs/reference/evaluation_files.md` shows each format with an example.
 
 - similarity: two words and a score, separated by tabs, semicolons, commas or blanks, with or without a header, the
   score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from distembed.corpus.encodings import detect_encoding
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 
-FORMATS_PAGE = "docs/evaluation_files.md"
+FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
 """Files that were passed over that are named."""
 

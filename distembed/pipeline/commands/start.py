@@ -1,16 +1,21 @@
-"""The commands to start with: `distembed keys|new|demo`."""
+"""The commands to start with: `distembed keys|new|demo|doctor`."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from distembed.pipeline.commands.failures import one_sentence
+from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.commands.jobs import run
 from distembed.pipeline.registry import SYSTEMS
 from distembed.pipeline.terminal import shown, write
+
+if TYPE_CHECKING:
+    from distembed.pipeline.doctor import Finding
 
 SYSTEM = click.Choice(list(SYSTEMS))
 
@@ -78,4 +83,46 @@ def demo(context: click.Context, system: str, folder: str | None) -> None:
     )  # fmt: skip
 
 
-COMMANDS: tuple[click.Command, ...] = (keys, new, demo)
+@click.command()
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
+)
+@one_sentence
+def doctor(*, as_json: bool) -> None:
+    """Print what this installation and this machine have, and check that a small job works here.
+
+    Versions, BLAS kernel, cores, memory and its limit, disks, and the optional extras, each with what cannot be done
+    without it and the line that installs it. The exit code is 1 if something is wrong that jobs need.
+    The first self check of an installation also compiles, which takes some seconds more.
+    """
+    from distembed.pipeline.doctor import examine
+
+    found: dict[str, list[Finding]] = {}
+    for section, findings in examine():
+        found[section] = findings
+        if not as_json:
+            _write_section(section, findings)
+    if as_json:
+        write(
+            json.dumps(
+                {name: [each._asdict() for each in findings] for name, findings in found.items()}, indent=1
+            )
+        )
+    wrong = [each for findings in found.values() for each in findings if each.is_wrong]
+    if wrong:
+        fail("; ".join(f"{each.name}: {each.value}; {each.note}" for each in wrong), code=1)
+    if not as_json:
+        write("nothing is wrong that jobs need")
+
+
+def _write_section(name: str, findings: list[Finding]) -> None:
+    """Print a section, each finding on a line and its advice on the next."""
+    width = max(len(each.name) for each in findings)
+    write(name)
+    for each in findings:
+        write(f"  {shown(each.name):<{width}}  {shown(each.value)}")
+        if each.note:
+            write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
+
+
+COMMANDS: tuple[click.Command, ...] = (keys, new, demo, doctor)

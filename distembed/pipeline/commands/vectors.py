@@ -228,7 +228,7 @@ def weat(vectors: str, tests: str | None) -> None:
     if not any(each.n_partitions for each in found):
         fail(
             f"no test is answered: each needs {bias.MIN_KNOWN:.0%} of the words of its four lists; the packaged tests "
-            "are English, and --tests names a file of others, as docs/bias.md shows",
+            "are English, and --tests names a file of others, as docs/howto/bias.md shows",
             code=1,
         )
 
