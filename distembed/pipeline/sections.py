@@ -29,6 +29,7 @@ from pydantic import (
     create_model,
 )
 
+from distembed.option_source import options_in_source
 from distembed.options import NonNegativeInt, Option, RandomState, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.pipeline.stores import without_secrets
@@ -99,7 +100,7 @@ S = TypeVar("S", bound=Section)
 
 
 def section_of(
-    *sources: Callable[..., Any], exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+    *sources: Callable[..., Any] | str, exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
 ) -> Callable[[type[S]], type[S]]:
     """Return a decorator that gives a section the options of an estimator or of functions.
 
@@ -109,8 +110,9 @@ def section_of(
 
     Parameters
     ----------
-    sources : types or functions
-        See `distembed.options.options_of`.
+    sources : functions, types, or str
+        See `distembed.options.options_of`. A text names an estimator, ``"distembed.factorization.psdvec:PSDVec"``,
+        which is read and not imported: see `distembed.option_source.options_in_source`.
     exclude : mapping of str to str
         The options that a job cannot set, each with the reason.
     defaults : mapping, optional
@@ -121,7 +123,9 @@ def section_of(
     TypeError
         No source has an option that is excluded, declared or given a default.
     """
-    options = {name: one for source in reversed(sources) for name, one in options_of(source).items()}
+    options: dict[str, Option] = {}
+    for source in reversed(sources):
+        options |= options_in_source(source) if isinstance(source, str) else options_of(source)
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
