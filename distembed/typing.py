@@ -7,13 +7,13 @@ program is checked in the same way whether or not the type stubs of SciPy and pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-Number: TypeAlias = np.number | np.bool_
+Number = np.number | np.bool_
 """What the cells of a matrix are."""
 
 
@@ -48,26 +48,26 @@ class Frame(Protocol):
         ...
 
 
-DenseInMemory: TypeAlias = NDArray[Number] | Frame | Sequence[Sequence[float] | NDArray[Number]]
+DenseInMemory = NDArray[Number] | Frame | Sequence[Sequence[float] | NDArray[Number]]
 """A dense matrix in memory."""
 
-InMemory: TypeAlias = DenseInMemory | SparseMatrix
+InMemory = DenseInMemory | SparseMatrix
 """A matrix in memory, dense or sparse."""
 
-DenseMatrix: TypeAlias = DenseInMemory | da.Array
+DenseMatrix = DenseInMemory | da.Array
 """A dense matrix, in memory or not."""
 
-Matrix: TypeAlias = NDArray[Number] | SparseMatrix | da.Array
+Matrix = NDArray[Number] | SparseMatrix | da.Array
 """A matrix that has a shape."""
 
-MatrixLike: TypeAlias = InMemory | da.Array
+MatrixLike = InMemory | da.Array
 """A matrix of any kind: what an estimator is fitted to."""
 
-VectorLike: TypeAlias = NDArray[Number] | Frame | Sequence[float] | da.Array
+VectorLike = NDArray[Number] | Frame | Sequence[float] | da.Array
 """One number for each row or column."""
 
-FloatType: TypeAlias = type[np.floating] | type[float] | np.dtype[np.floating] | str
+FloatType = type[np.floating] | type[float] | np.dtype[np.floating] | str
 """The type of floating-point numbers, as NumPy is given it: `np.float32`, `"float32"`."""
 
-Floats: TypeAlias = NDArray[np.floating]
+Floats = NDArray[np.floating]
 """An array in memory of float32 or float64."""
