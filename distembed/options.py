@@ -63,6 +63,7 @@ def options_of(source: Callable[..., Any]) -> dict[str, Option]:
     Examples
     --------
     >>> from distembed import PSDVec
+    >>> from distembed.options import options_of
     >>> options_of(PSDVec)["n_components"].default
     100
     """
@@ -121,6 +122,7 @@ def described(annotation: Any) -> str:
 
     Examples
     --------
+    >>> from distembed.options import PositiveInt, described
     >>> described(PositiveInt | None)
     'an integer of 1 or more, or none'
     """

@@ -110,7 +110,16 @@ class Corpus:
         return Corpus, (self.partitions, self.tokenizer, self.scratch, self.notes)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests."""
+        """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> first = next(de.read_corpus(titles()).documents())
+        >>> first.id, first.text
+        ('titles.txt:0', 'Human machine interface for Lab ABC computer applications')
+        """
         for partition in self.partitions:
             yield from documents_of(partition)
 
@@ -132,6 +141,17 @@ class Corpus:
         ------
         CorpusError
             If a file cannot be read, or no document is found in any file.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> tokens = de.read_corpus(titles()).tokenize()
+        >>> tokens.n_documents, sum(summary.n_tokens for summary in tokens.summaries)
+        (9, 69)
+        >>> words = tokens.words(tokens.partitions[0]).to_pylist()
+        >>> next(row for row in words if row["word"] == "graph")
+        {'word': 'graph', 'count': 3, 'document_count': 3}
         """
         key = None if folder is None else str(folder)
         if key not in self._cache:
@@ -202,7 +222,7 @@ def read_corpus(
     storage_options: dict[str, Any] | None = None,
     section: str = "",
 ) -> Corpus:
-    """Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
+    r"""Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
 
     Parameters
     ----------
@@ -274,6 +294,19 @@ def read_corpus(
         If a path or glob matches no file.
     CorpusError
         If a file is empty, is not in its format, or has no column of a name that was given.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from pathlib import Path
+    >>> _ = Path("pets.csv").write_text("name,text,kind\nTom,The cat sat.,cat\nRex,A dog barked.,dog\n")
+    >>> docs = de.read_corpus("pets.csv", id_field="name", label_field="kind")
+    >>> docs
+    Corpus(1 file, 1 partition: 'pets.csv')
+    >>> for document in docs.documents():
+    ...     print(document.id, document.label, document.text, sep=" | ")
+    Tom | cat | The cat sat.
+    Rex | dog | A dog barked.
     """
     options = tuple(sorted((storage_options or {}).items()))
     template = Partition(

@@ -47,6 +47,7 @@ def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) 
 
     Examples
     --------
+    >>> from distembed.corpus.stop_words import stop_words_of
     >>> "the" in stop_words_of("english")
     True
     """

@@ -96,6 +96,22 @@ class Tokenizer:
     phrases_file : str, optional
         A file of names of several words, one per line: wherever the words of one stand together, they are one token,
         joined by underscores. Of several the longest counts.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from pathlib import Path
+    >>> _ = Path("text.txt").write_text("New York isn't Rome. In 1999 New York had 8 million people.")
+    >>> _ = Path("names.txt").write_text("New York")
+    >>> def words(**options):
+    ...     docs = de.read_corpus("text.txt", tokenizer=de.Tokenizer(**options))
+    ...     return sorted(de.build_vocabulary(docs).words)
+    >>> words()
+    ['had', 'in', 'isn', 'million', 'new', 'people', 'rome', 't', 'york']
+    >>> words(numbers=True, apostrophes=True, phrases_file="names.txt")
+    ['1999', '8', 'had', 'in', "isn't", 'million', 'new_york', 'people', 'rome']
+    >>> words(pattern=str.split, lowercase=False)
+    ['1999', '8', 'In', 'New', 'Rome.', 'York', 'had', "isn't", 'million', 'people.']
     """
 
     pattern: str | Callable[[str], Iterable[str]] = "unicode"
@@ -122,7 +138,14 @@ class Tokenizer:
             raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
 
     def function(self) -> Callable[[str], Iterable[str]]:
-        """Return the user's callable; that of a "module:function" pattern is imported."""
+        """Return the user's callable; that of a "module:function" pattern is imported.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.Tokenizer(pattern="shlex:split").function()("the 'New York' office")
+        ['the', 'New York', 'office']
+        """
         if callable(self.pattern):
             return self.pattern
         module, _, name = self.pattern.partition(":")

@@ -55,6 +55,15 @@ class Vocabulary:
         The number of tokens of each word.
     document_counts : int64 array (n,)
         The number of documents with each word; -1 for a text file that holds only words and counts.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> vocabulary = de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5])
+    >>> vocabulary
+    Vocabulary(3 words, 132 tokens: 'the', 'cat', 'dog')
+    >>> len(vocabulary), "cat" in vocabulary, vocabulary.words[1]
+    (3, True, 'cat')
     """
 
     array: pa.Array
@@ -78,8 +87,9 @@ class Vocabulary:
             raise ValueError(
                 f'The word "{repeated[0]["values"]}" is in the vocabulary twice; remove one of them.'
             )
-        for name, value in (("array", array), ("counts", counts), ("document_counts", document_counts)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "array", array)
+        object.__setattr__(self, "counts", np.asarray(counts, np.int64))
+        object.__setattr__(self, "document_counts", np.asarray(document_counts, np.int64))
 
     @property
     def nbytes(self) -> int:
@@ -114,11 +124,28 @@ class Vocabulary:
         return isinstance(word, str) and bool(self.index([word])[0] >= 0)
 
     def take(self, rows: NDArray[np.int64]) -> Vocabulary:
-        """Return the words of some rows, in the order given, with their counts."""
+        """Return the words of some rows, in the order given, with their counts.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vocabulary = de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5])
+        >>> pets = vocabulary.take(vocabulary.index(["dog", "cat"]))
+        >>> pets.words, pets.counts.tolist()
+        (['dog', 'cat'], [5, 7])
+        """
         return Vocabulary(self.array.take(pa.array(rows)), self.counts[rows], self.document_counts[rows])
 
     def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]:
-        """Return the row of each word, int32, -1 for unknown words."""
+        """Return the row of each word, int32, -1 for unknown words.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vocabulary = de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5])
+        >>> vocabulary.index(["dog", "wolf", "the"]).tolist()
+        [2, -1, 0]
+        """
         if isinstance(words, pa.ChunkedArray):
             words = words.combine_chunks()
         if not isinstance(words, pa.Array):
@@ -127,7 +154,18 @@ class Vocabulary:
         return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
     def save(self, path: str | Path) -> None:
-        """Write Parquet, or lines of "word count" if the name ends with .txt."""
+        """Write Parquet, or lines of "word count" if the name ends with .txt.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5]).save("words.txt")
+        >>> print(Path("words.txt").read_text(), end="")
+        the 120
+        cat 7
+        dog 5
+        """
         path = Path(path)
         if path.suffix == ".txt":
             lines = (
@@ -142,12 +180,21 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read a file written by `save`, or any file of "word count" lines whose name ends with .txt.
+        r"""Read a file written by `save`, or any file of "word count" lines whose name ends with .txt.
 
         Raises
         ------
         ValueError
             If a line is not a word and a number, or a word occurs twice.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> _ = Path("words.txt").write_text("the 120\ncat 7\ndog 5\n")
+        >>> vocabulary = de.Vocabulary.load("words.txt")
+        >>> vocabulary.words, vocabulary.counts.tolist(), vocabulary.document_counts.tolist()
+        (['the', 'cat', 'dog'], [120, 7, 5], [-1, -1, -1])
         """
         path = Path(path)
         if path.suffix == ".txt":
@@ -156,7 +203,16 @@ class Vocabulary:
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Vocabulary:
-        """Return the vocabulary of a table with the columns word, count and document_count, as workspaces have it."""
+        """Return the vocabulary of a table with the columns word, count and document_count, as workspaces have it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import pyarrow as pa
+        >>> table = pa.table({"word": ["the", "cat"], "count": [120, 7], "document_count": [40, 6]})
+        >>> de.Vocabulary.from_table(table)
+        Vocabulary(2 words, 127 tokens: 'the', 'cat')
+        """
         counts, document_counts = (table[name].to_numpy().copy() for name in ("count", "document_count"))
         return cls(table["word"].combine_chunks(), counts, document_counts)
 
@@ -222,6 +278,15 @@ def build_vocabulary(
         If no word reaches `min_count`.
     ValueError
         If no word is left by the other rules.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> vocabulary.words[:5], vocabulary.counts[:5].tolist()
+    (['graph', 'trees', 'user', 'computer', 'eps'], [3, 3, 3, 2, 2])
     """
     if min_count < 1 or (max_size is not None and max_size < 1):
         raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")

@@ -487,6 +487,23 @@ def count_cooccurrences(
     ------
     ValueError
         If an option is out of range, the vocabulary is empty, or there are no tokens.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+    >>> counts.shape, counts.dtype
+    ((11, 11), dtype('int32'))
+    >>> user, computer, response = vocabulary.index(["user", "computer", "response"])
+    >>> matrix = counts.compute()
+    >>> int(matrix[user, computer]), int(matrix[computer, user])  # "user opinion of computer"
+    (1, 0)
+    >>> harmonic = de.count_cooccurrences(docs, vocabulary, window=3, weighting="harmonic").compute()
+    >>> float(harmonic[computer, response])  # "computer system response": two words apart
+    0.5
     """
     options = CooccurrenceOptions(
         window=window, direction=direction, weighting=weighting, draw=draw, subsample=subsample, seed=seed,

@@ -91,6 +91,18 @@ def count_document_terms(
     ------
     ValueError
         If the vocabulary or the corpus is empty.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_document_terms(docs, vocabulary)
+    >>> counts.shape, counts.dtype
+    ((9, 11), dtype('int32'))
+    >>> [vocabulary.words[i] for i in counts.compute()[[8]].indices]  # "Graph minors: A survey"
+    ['graph', 'minors', 'survey']
     """
     if len(vocabulary) == 0:
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")

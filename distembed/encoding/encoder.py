@@ -116,6 +116,14 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ValueError
             If an option is not one of its choices, the counts do not fit the words, or words are to be composed and
             the vectors have no table of n-grams.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["the", "cat", "sat"], [[1, 1], [0, 2], [2, 0]])
+        >>> encoder = de.TextEncoder(vectors, weighting="mean").fit()
+        >>> encoder.n_features_out_, encoder.rows_.tolist()
+        (2, [[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
         """
         self._check()
         self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
@@ -143,6 +151,14 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ------
         TypeError
             If X is a single text, or an item is no text.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["the", "cat", "sat"], [[1, 1], [0, 2], [2, 0]])
+        >>> encoder = de.TextEncoder(vectors, weighting="mean")
+        >>> encoder.transform(["The cat sat.", "cat!"]).tolist()
+        [[1.0, 1.0], [0.0, 2.0]]
         """
         if isinstance(X, (str, bytes)):
             raise TypeError("X is one text, and an iterable of texts is needed: give [text]")
@@ -165,6 +181,16 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ------
         TypeError
             If an item is no text.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["the", "cat", "sat"], [[1, 1], [0, 2], [2, 0]])
+        >>> found = de.TextEncoder(vectors, weighting="mean").encode(["The cat sat down.", "Tom"])
+        >>> found.vectors.tolist()
+        [[1.0, 1.0], [0.0, 0.0]]
+        >>> found.n_tokens.tolist(), found.n_known.tolist()
+        ([4, 1], [3, 0])
         """
         self._ensure()
         nothing = np.zeros(0, np.int64)
@@ -174,7 +200,17 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
     def stream(self, *, url: str = "", errors: str = "strict") -> TextStream:
-        """Return what encodes the batches of one file after each other, texts longer than a batch among them."""
+        """Return what encodes the batches of one file after each other, texts longer than a batch among them.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["the", "cat", "sat"], [[1, 1], [0, 2], [2, 0]])
+        >>> from distembed.encoding.encoder import batches
+        >>> stream = de.TextEncoder(vectors, weighting="mean").fit().stream()
+        >>> [stream.add(batch).vectors.tolist() for batch in batches(["The cat sat.", "cat"])]
+        [[[1.0, 1.0], [0.0, 2.0]]]
+        """
         self._ensure()
         return TextStream(self._folded, self.vectors, self.tokenizer_, self.unknown, url=url, errors=errors)
 

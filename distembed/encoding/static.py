@@ -61,10 +61,11 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     Examples
     --------
     >>> import distembed as de
+    >>> from pathlib import Path
     >>> encoder = de.TextEncoder(de.WordVectors(["cat", "dog"], [[1, 0], [0, 1]]))
-    >>> de.write_static_model("pets", encoder)  # doctest: +SKIP
-    >>> from model2vec import StaticModel  # doctest: +SKIP
-    >>> StaticModel.from_pretrained("pets").encode(["the cat"])  # doctest: +SKIP
+    >>> folder = de.write_static_model("pets", encoder)
+    >>> sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
+    ['README.md', 'model.safetensors']
     """
     place = _checked_place(folder)
     encoder = encoder if hasattr(encoder, "rows_") else encoder.fit()

@@ -67,6 +67,7 @@ def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
     Examples
     --------
     >>> import numpy as np
+    >>> from distembed.evaluation.contexts import similarity_terms
     >>> vectors = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     >>> found = similarity_terms(vectors[:1], vectors[1:2], vectors)
     >>> bool(np.isclose(found.terms.sum(), found.cosines[0]))

@@ -55,6 +55,7 @@ def neighbor_label_accuracy(
 
     Examples
     --------
+    >>> from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
     >>> neighbor_label_accuracy([[0.0], [0.1], [5.0], [5.2]], list("aabb"), n_neighbors=[1, 3], weights="distance")
     {1: 1.0, 3: 1.0}
     """

@@ -28,6 +28,7 @@ class Span(NamedTuple):
 def spans(tags: Sequence[str]) -> list[Span]:
     """Return the spans of the tags of one sentence, in their order.
 
+    >>> from distembed.evaluation.spans import spans
     >>> spans(["B-NP", "I-NP", "O", "I-VP", "B-VP"])
     [Span(start=0, stop=2, kind='NP'), Span(start=3, stop=4, kind='VP'), Span(start=4, stop=5, kind='VP')]
     """
@@ -48,6 +49,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
 def iob2(tags: Sequence[str]) -> list[str]:
     """Return the tags of one sentence in the scheme IOB2: B at the beginning of every span, I within.
 
+    >>> from distembed.evaluation.spans import iob2
     >>> iob2(["I-NP", "I-NP", "B-NP", "O", "U-VP"])
     ['B-NP', 'I-NP', 'B-NP', 'O', 'B-VP']
     """

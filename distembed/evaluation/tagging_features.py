@@ -28,6 +28,7 @@ Codes = NDArray[np.int64]
 def shape(word: str) -> str:
     """Return the kinds of characters of a word, runs as one: X for capitals, x for other letters, 9 for digits.
 
+    >>> from distembed.evaluation.tagging_features import shape
     >>> shape("McDonald's-1996")
     "XxXx'x-9"
     """

@@ -136,9 +136,10 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     Examples
     --------
+    >>> import distembed as de
     >>> words = ["walk", "walks", "walked", "talk", "talks", "talked"]
     >>> vectors = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [-1, 0, 0], [-1, 1, 0], [-1, 0, 1]]
-    >>> subwords = SubwordMap(regularization=1e-3, validation_fraction=0).fit(words, vectors)
+    >>> subwords = de.SubwordMap(regularization=1e-3, validation_fraction=0).fit(words, vectors)
     >>> print(subwords.transform(["talking"]).round(1))
     [[-0.6  0.3  0.3]]
     """
@@ -207,6 +208,16 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -----
         RuntimeWarning
             If a residual is above `tol` at the end.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words = ["walk", "walks", "walked", "talk", "talks", "talked"]
+        >>> vectors = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [-1, 0, 0], [-1, 1, 0], [-1, 0, 1]]
+        >>> evidence = [500, 300, 40, 200, 90, 2]  # the occurrences of the words
+        >>> subwords = de.SubwordMap(half_evidence=50, validation_fraction=0).fit(words, vectors, evidence)
+        >>> subwords.ngrams_[:3], subwords.vectors_.shape, subwords.converged_
+        (('<wa', '<wal', '<walk'), (27, 3), True)
         """
         check_options(self)
         check_lengths(self.min_n, self.max_n)
@@ -227,7 +238,19 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def transform(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32."""
+        """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words, vectors = ["walk", "walks", "talk", "talks"], [[1, 0], [1, 1], [-1, 0], [-1, 1]]
+        >>> subwords = de.SubwordMap(regularization=1e-3, validation_fraction=0).fit(words, vectors)
+        >>> found = subwords.transform(["walking", "日本"])
+        >>> found.shape, found.dtype
+        ((2, 2), dtype('float32'))
+        >>> bool((found[1] == subwords.mean_).all())  # no n-gram of it is known
+        True
+        """
         return self.table_.compose(words)
 
     @property

@@ -321,9 +321,10 @@ class LatentSemanticImputation(BaseEstimator):
 
         Examples
         --------
+        >>> import distembed as de
         >>> import numpy as np
         >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [np.nan], [4.0]])
-        >>> model = LatentSemanticImputation(min_degree=2, floor=1e-9).fit(X, Y)
+        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-9).fit(X, Y)
         >>> model.infer(np.array([[1.5]]), X, Y).round(3).tolist()
         [[3.0]]
         """

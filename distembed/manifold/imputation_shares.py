@@ -45,6 +45,7 @@ def known_shares(weights: sp.csr_array, known: Bools, row: int) -> Float64s:
     Examples
     --------
     >>> import numpy as np
+    >>> from distembed.manifold.imputation_shares import known_shares
     >>> from scipy.sparse import csr_array
     >>> weights = csr_array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
     >>> known_shares(weights, np.array([False, True, False]), 0).round(6).tolist()

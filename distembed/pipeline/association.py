@@ -23,8 +23,16 @@ def read_pmi(workspace: str | os.PathLike[str]) -> SmoothedPMI:
 
     Examples
     --------
-    >>> pmi = read_pmi("runs/quickstart")  # doctest: +SKIP
-    >>> pmi.constant + pmi.excess.blocks[0].compute().toarray()  # the rows of the most frequent words  # doctest: +SKIP
+    The workspace is the one that the example of `run_job` makes:
+
+    >>> import distembed as de
+    >>> pmi = de.read_pmi("runs/titles")
+    >>> round(pmi.constant, 2)  # log 0.1
+    -2.3
+    >>> vocabulary = de.Vocabulary.from_table(de.Workspace.open("runs/titles").table("vocabulary"))
+    >>> graph, minors = vocabulary.index(["graph", "minors"])
+    >>> round(float(pmi.constant + pmi.excess.compute()[graph, minors]), 2)
+    2.06
     """
     place = Workspace.open(workspace)
     if "pmi" not in place.stages():

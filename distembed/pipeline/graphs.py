@@ -49,9 +49,23 @@ def read_neighbors(workspace: str | os.PathLike[str]) -> NeighborGraph:
 
     Examples
     --------
-    >>> graph = read_neighbors("runs/neighbors")  # doctest: +SKIP
-    >>> graph.indices.shape, graph.values.shape  # doctest: +SKIP
-    ((1694, 15), (1694, 15))
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> np.save("points.npy", np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [3.0, 1.5]]))
+    >>> job = {"job": {"system": "neighbors"}, "input": {"path": "points.npy"}}
+    >>> job["neighbors"] = {"n_neighbors": 2, "metric": "euclidean"}
+    >>> run = de.run_job(job, workspace="runs/points")
+    >>> graph = de.read_neighbors("runs/points")
+    >>> print(graph.indices)
+    [[1 2]
+     [0 2]
+     [3 1]
+     [2 1]]
+    >>> print(graph.values.round(2))
+    [[1.  3. ]
+     [1.  2. ]
+     [1.5 2. ]
+     [1.5 2.5]]
     """
     place = Workspace.open(workspace)
     lists = compute(place.array("neighbor_lists"))

@@ -141,8 +141,26 @@ def run_job(
     Examples
     --------
     >>> import distembed as de
-    >>> run = de.run_job("jobs/topics.toml", workspace="runs/five", topics={"n_topics": 5})  # doctest: +SKIP
-    >>> run.tables["topics"].to_pandas()  # doctest: +SKIP
+    >>> from distembed.demos import titles
+    >>> job = {
+    ...     "job": {"system": "psdvec", "title": "Nine titles"},
+    ...     "corpus": {"paths": [titles()]},
+    ...     "vocabulary": {"min_count": 2},
+    ...     "psdvec": {"n_components": 3, "smoothing": 0.1, "keep_pmi": True},
+    ... }
+    >>> run = de.run_job(job, workspace="runs/titles")
+    >>> run.ran
+    ('tokens', 'vocabulary', 'partial_counts', 'cooccurrence', 'pmi', 'core', 'vectors', 'evaluation')
+    >>> run.arrays["vectors"].shape
+    (16, 3)
+    >>> run.tables["vocabulary"]["word"][:4].to_pylist()
+    ['of', 'system', 'graph', 'the']
+    >>> run.export("vectors.txt")
+    '16 words x 3 dimensions in vectors.txt'
+    >>> [neighbor.word for neighbor in de.WordVectors.load("vectors.txt").most_similar("response", n=2)]
+    ['time', 'computer']
+    >>> de.run_job(job, workspace="runs/titles").ran  # all of it is done
+    ()
     """
     checked = _checked(job, sections, None if workspace is None else str(workspace))
     threads = workers or Workers(

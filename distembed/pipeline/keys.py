@@ -51,6 +51,7 @@ def keys_of(system: str) -> list[Key]:
 
     Examples
     --------
+    >>> from distembed.pipeline.keys import keys_of
     >>> [key.default for key in keys_of("psdvec") if key.place == "psdvec.n_components"]
     [100]
     """

@@ -1,5 +1,6 @@
 """Word vectors: a list of words and a float32 matrix, with neighbors, analogies and the field's file formats.
 
+>>> from distembed.vectors import WordVectors
 >>> vectors = WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
 >>> vectors.most_similar("king", n=1)
 [Neighbor(word='queen', similarity=0.99...)]

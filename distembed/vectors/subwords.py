@@ -53,11 +53,12 @@ class SubwordTable:
 
     Examples
     --------
-    >>> table = SubwordTable([[4.0, 0.0], [0.0, 4.0]], [1.0, 1.0], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+    >>> import distembed as de
+    >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
     >>> table.compose(["ab", "abcd", "日本"]).tolist()
     [[3.0, 3.0], [2.0, 1.0], [1.0, 1.0]]
-    >>> table.n_known(["ab", "abcd", "日本"])
-    array([2, 1, 0])
+    >>> table.n_known(["ab", "abcd", "日本"]).tolist()
+    [2, 1, 0]
     """
 
     vectors: NDArray[np.float32]
@@ -94,6 +95,13 @@ class SubwordTable:
         """Return the vectors (n, d) of words, float32: each the mean vector plus the average of its n-grams.
 
         The vector of a word is the same alone and among others.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> table.compose(["ab"]).tolist()  # the mean vector (1, 1) plus half of (4, 0) and half of (0, 4)
+        [[3.0, 3.0]]
         """
         composed = np.empty((len(words), self.vectors.shape[1]), np.float32)
         for first, rows in self._batches(words):
@@ -102,23 +110,62 @@ class SubwordTable:
         return composed
 
     def averaging(self, words: Sequence[str]) -> sp.csr_array:
-        """Return the matrix A (n, rows) of words, float32: ``compose(words)`` is ``mean + A @ vectors``."""
+        """Return the matrix A (n, rows) of words, float32: ``compose(words)`` is ``mean + A @ vectors``.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> weights = table.averaging(["ab", "abc"])
+        >>> print(weights.toarray().round(2))
+        [[0.5  0.5 ]
+         [0.33 0.  ]]
+        >>> np.allclose(table.mean + weights @ table.vectors, table.compose(["ab", "abc"]))
+        True
+        """
         parts = [rows for _, rows in self._batches(words)]
         return sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, len(self)))
 
     def n_ngrams(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of n-grams of each word, int64 (n,), known or not."""
+        """Return the number of n-grams of each word, int64 (n,), known or not.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> table.n_ngrams(["ab", "abc"]).tolist()  # "<ab", "ab>"; "<ab", "abc", "bc>"
+        [2, 3]
+        """
         return np.diff(blocks.word_ngrams(blocks.pack_words(words), self.min_n, self.max_n).offsets)
 
     def n_known(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Return how many of the n-grams of each word have a row, int64 (n,); 0 where the mean is the answer."""
+        """Return how many of the n-grams of each word have a row, int64 (n,); 0 where the mean is the answer.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> table.n_known(["ab", "abc", "xyz"]).tolist()
+        [2, 1, 0]
+        """
         packed = blocks.pack_words(words)
         slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
         known = np.concatenate([[0], np.cumsum(self._rows_of(packed, slices) >= 0)])
         return np.diff(known[slices.offsets])
 
     def normalize(self) -> SubwordTable:
-        """Return the table whose composed vectors are divided by their lengths."""
+        """Return the table whose composed vectors are divided by their lengths.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> table = de.SubwordTable([[3, 0], [0, 4]], [0, 0], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> table.compose(["ab"]).tolist()
+        [[1.5, 2.0]]
+        >>> print(table.normalize().compose(["ab"]))
+        [[0.6 0.8]]
+        """
         return replace(self, normalized=True)
 
     def projected(self, center: ArrayLike, directions: NDArray[np.floating]) -> SubwordTable:
@@ -134,6 +181,15 @@ class SubwordTable:
         ------
         ValueError
             If composed vectors are divided by their lengths, which has to come last.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> first_axis = np.array([[1.0], [0.0]])
+        >>> table.projected([1, 1], first_axis).compose(["ab"]).tolist()  # of (3, 3) - (1, 1)
+        [[0.0, 2.0]]
         """
         if self.normalized:
             raise ValueError(
@@ -145,13 +201,31 @@ class SubwordTable:
         return replace(self, mean=mean - (mean @ directions) @ directions.T, vectors=vectors)
 
     def centered(self) -> SubwordTable:
-        """Return the table whose mean vector is zero: it composes ``s - m``, and zero where no n-gram is known."""
+        """Return the table whose mean vector is zero: it composes ``s - m``, and zero where no n-gram is known.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> table.centered().compose(["ab", "xyz"]).tolist()
+        [[2.0, 2.0], [0.0, 0.0]]
+        """
         return replace(self, mean=np.zeros_like(self.mean))
 
     def hashed(self, n_buckets: int) -> SubwordTable:
         """Return the table with n-grams hashed into buckets, in which those that meet share the mean of their vectors.
 
         Only the buckets that hold an n-gram have a row: there are ``len(table) - len(hashed)`` fewer rows.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+        >>> buckets = table.hashed(100)
+        >>> buckets.compose(["ab", "xyz"]).tolist()
+        [[3.0, 3.0], [1.0, 1.0]]
+        >>> len(table.hashed(1))  # the two n-grams share a bucket
+        1
         """
         if self.ngrams is None:
             return self

@@ -58,6 +58,19 @@ class WordVectors:
     ------
     ValueError
         If the lengths differ, a word occurs twice, or a value is NaN or infinite.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+    >>> vectors
+    WordVectors(3 words, 2 components: 'king', 'queen', 'pear')
+    >>> len(vectors), "queen" in vectors, "plum" in vectors
+    (3, True, False)
+    >>> print(vectors["pear"])
+    [-0.1  1. ]
+    >>> [neighbor.word for neighbor in vectors.most_similar("king", n=2)]
+    ['queen', 'pear']
     """
 
     def __init__(
@@ -91,7 +104,18 @@ class WordVectors:
         errors: Literal["strict", "replace", "ignore"] = "strict",
         duplicates: Literal["error", "first"] = "error",
     ) -> WordVectors:
-        """Load word2vec text or binary, GloVe text, Parquet, safetensors or fastText; see `distembed.vectors`."""
+        r"""Load word2vec text or binary, GloVe text, Parquet, safetensors or fastText; see `distembed.vectors`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> _ = Path("small.txt").write_text("king 1.0 0.1\nqueen 0.9 0.2\n")  # as GloVe has it
+        >>> de.WordVectors.load("small.txt")
+        WordVectors(2 words, 2 components: 'king', 'queen')
+        >>> de.WordVectors.load("small.txt", max_words=1).words
+        ('king',)
+        """
         rows = read_vectors(
             path, format=format, max_words=max_words, encoding=encoding, errors=errors, duplicates=duplicates
         )
@@ -108,6 +132,20 @@ class WordVectors:
         """Save in the format that the extension determines; see `distembed.vectors`.
 
         The table of n-grams is kept by .safetensors and .fasttext.bin, and left out of the other formats.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> vectors = de.WordVectors(["king", "New York"], [[1.0, 0.25], [0.5, 0.0]])
+        >>> vectors.save("small.txt", space="_")
+        >>> print(Path("small.txt").read_text(), end="")
+        2 2
+        king 1 0.25
+        New_York 0.5 0
+        >>> vectors.save("small.parquet")
+        >>> de.WordVectors.load("small.parquet").words
+        ('king', 'New York')
         """
         write_vectors(
             path,
@@ -125,14 +163,29 @@ class WordVectors:
 
         Examples
         --------
-        >>> WordVectors.from_gensim(WordVectors(["a", "b"], [[1, 0], [0, 1]]).to_gensim())
-        WordVectors(2 words, 2 components: a, b)
+        >>> import distembed as de
+        >>> from gensim.models import KeyedVectors
+        >>> keyed = KeyedVectors(2)
+        >>> keyed.add_vectors(["king", "queen"], [[1.0, 0.1], [0.9, 0.2]])
+        >>> de.WordVectors.from_gensim(keyed)
+        WordVectors(2 words, 2 components: 'king', 'queen')
         """
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
     def to_gensim(self, *, counts: ArrayLike | None = None) -> Any:
-        """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count"."""
+        """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> keyed = vectors.to_gensim(counts=[70, 30, 20])
+        >>> keyed.index_to_key, int(keyed.get_vecattr("queen", "count"))
+        (['king', 'queen', 'pear'], 30)
+        >>> keyed.doesnt_match(["king", "queen", "pear"])
+        'pear'
+        """
         return make_keyed_vectors(list(self._words), self._vectors, counts)
 
     @property
@@ -207,8 +260,14 @@ class WordVectors:
     def describe(self, word: str) -> str:
         """Return in words where the vector of a string comes from.
 
-        >>> WordVectors(["king", "queen"], [[1.0, 0.1], [0.9, 0.2]]).describe("king")
-        'row 0 of 2 words'
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen"], [[1.0, 0.1], [0.9, 0.2]])
+        >>> vectors.describe("queen")
+        'row 1 of 2 words'
+        >>> vectors.describe("plum")
+        "the word 'plum' has no vector among 2 words; no known word is spelled like it"
         """
         if word in self._rows:
             return f"row {self._rows[word]} of {plural(len(self), 'word')}"
@@ -226,7 +285,19 @@ class WordVectors:
     @overload
     def index(self, words: Iterable[str], *, ignore_case: bool = False) -> NDArray[np.int64]: ...
     def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
-        """Return the row of a word, or of each of several words, int64; -1 for unknown words."""
+        """Return the row of a word, or of each of several words, int64; -1 for unknown words.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.index("pear")
+        2
+        >>> vectors.index(["pear", "plum", "King"]).tolist()
+        [2, -1, -1]
+        >>> vectors.index("King", ignore_case=True)
+        0
+        """
         if isinstance(words, str):
             return int(self.index([words], ignore_case=ignore_case)[0])
         if ignore_case:
@@ -238,7 +309,15 @@ class WordVectors:
         return lowered_rows(self._words)
 
     def head(self, n_words: int) -> WordVectors:
-        """Return the first words, which are the most frequent ones in most files."""
+        """Return the first words, which are the most frequent ones in most files.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.head(2)
+        WordVectors(2 words, 2 components: 'king', 'queen')
+        """
         return self if n_words >= len(self) else self._with(self._words[:n_words], self._vectors[:n_words])
 
     def _with(self, words: Iterable[str], vectors: NDArray[np.float32]) -> WordVectors:
@@ -248,6 +327,13 @@ class WordVectors:
         """Return the vectors of the words that are known, in the order of the rows.
 
         With a table of n-grams the other words are composed from then on.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.restricted(["pear", "plum", "king"]).words
+        ('king', 'pear')
         """
         rows = np.sort(self.index(dict.fromkeys(words)))
         rows = rows[rows >= 0]
@@ -264,6 +350,18 @@ class WordVectors:
         ------
         UnknownWordError
             If there is no table of n-grams to compose a word from.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words, matrix = ["walk", "walks", "talk"], [[1.0, 0.0], [1.0, 0.5], [-1.0, 0.0]]
+        >>> table = de.SubwordMap(min_words=1, validation_fraction=0).fit(words, matrix).table_
+        >>> vectors = de.WordVectors(words, matrix, subwords=table)
+        >>> longer = vectors.extended(["talks"])
+        >>> longer.words
+        ('walk', 'walks', 'talk', 'talks')
+        >>> bool((longer["talks"] == vectors["talks"]).all())  # composed before, a row now
+        True
         """
         new = [word for word in dict.fromkeys(words) if word not in self._rows]
         if not new:
@@ -271,12 +369,29 @@ class WordVectors:
         return self._with([*self._words, *new], np.concatenate([self._vectors, self._answers(new)]))
 
     def similarity(self, first: str, second: str) -> float:
-        """Return the cosine of two words, in float64; 0 if one of the vectors is zero."""
+        """Return the cosine of two words, in float64; 0 if one of the vectors is zero.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> round(vectors.similarity("king", "queen"), 2), round(vectors.similarity("king", "pear"), 2)
+        (0.99, 0.0)
+        """
         found = self._answers([first, second])
         return float(_pair_cosines(found[:1], found[1:])[0])
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64."""
+        """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.similarities(np.array([[0, 1], [1, 2]])).round(2).tolist()
+        [0.99, 0.12]
+        """
         cosines = np.empty(len(pairs), dtype=np.float64)
         step = self._block_rows()
         for start in range(0, len(pairs), step):
@@ -293,6 +408,15 @@ class WordVectors:
         ------
         ValueError
             If there is no table of n-grams.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words, matrix = ["walk", "walks", "talk", "rose"], [[1, 0], [1, 0.5], [-1, 0], [0, 1]]
+        >>> table = de.SubwordMap(min_words=2, validation_fraction=0).fit(words, matrix).table_
+        >>> vectors = de.WordVectors(words, matrix, subwords=table)
+        >>> vectors.composed_similarities(words).round(2).tolist()
+        [0.93, 1.0, -0.37, 0.83]
         """
         if self._subwords is None:
             raise ValueError("there is no table of n-grams to compose words from: give vectors that have one")
@@ -314,6 +438,20 @@ class WordVectors:
 
         The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; among
         equal cosines the word of the smaller row comes first.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words = ["king", "queen", "prince", "pear", "plum"]
+        >>> vectors = de.WordVectors(words, [[1, 0.1], [0.9, 0.2], [0.8, 0], [-0.1, 1], [-0.2, 0.9]])
+        >>> for word, similarity in vectors.most_similar("king", n=2):
+        ...     print(f"{word} {similarity:.2f}")
+        prince 1.00
+        queen 0.99
+        >>> [neighbor.word for neighbor in vectors.most_similar(["king", "queen"], n=1)]
+        ['prince']
+        >>> [neighbor.word for neighbor in vectors.most_similar([0, 1], n=1, exclude=["pear"])]  # a vector
+        ['plum']
         """
         if isinstance(query, str):
             query = [query]
@@ -335,6 +473,16 @@ class WordVectors:
 
         Levy and Goldberg (2014), 3CosAdd (equation 1) and 3CosMul (equation 4, cosines not halved). The
         order of "add" is that of gensim's ``most_similar(positive=[b, c], negative=[a])``.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words = ["man", "woman", "king", "queen", "pear"]
+        >>> vectors = de.WordVectors(words, [[1, 0, 1], [1, 0, -1], [1, 1, 1], [1, 1, -1], [-1, 0.5, 0]])
+        >>> vectors.analogy("man", "king", "woman", n=1)[0].word
+        'queen'
+        >>> vectors.analogy("man", "king", "woman", n=1, method="mul")[0].word
+        'queen'
         """
         to_a, to_b, to_c = (self._cosines(vector) for vector in self._units([a, b, c]))
         if method == "add":
@@ -346,7 +494,15 @@ class WordVectors:
         return self._top(scores, n, [a, b, c])
 
     def normalized(self) -> WordVectors:
-        """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero."""
+        """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> print(de.WordVectors(["king", "queen"], [[3.0, 4.0], [0.0, 0.5]]).normalized().vectors)
+        [[0.6 0.8]
+         [0.  1. ]]
+        """
         scaled = np.empty_like(self._vectors)
         for part in self._blocks():
             scaled[part] = self._vectors[part] / _divisors(self._norms[part])
@@ -360,6 +516,18 @@ class WordVectors:
         Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed
         in float64 by blocks of rows; without `remove_mean` the components are those of the raw second
         moments. The same is done to vectors that are composed.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[9.0, 1.0], [8.0, 2.0], [7.0, 6.0]])
+        >>> round(vectors.similarity("king", "pear"), 2)  # what all words have in common
+        0.83
+        >>> centered = vectors.postprocess(n_components_removed=0)
+        >>> centered.vectors.tolist()
+        [[1.0, -2.0], [0.0, -1.0], [-1.0, 3.0]]
+        >>> round(centered.similarity("king", "pear"), 2)
+        -0.99
         """
         n_components = self._vectors.shape[1]
         if not 0 <= n_components_removed < n_components:
@@ -392,6 +560,16 @@ class WordVectors:
         ------
         ValueError
             If the vectors have no table of n-grams, or one whose vectors are divided by their lengths.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words = ["walk", "walks", "talk", "talks"]
+        >>> matrix = [[1, 0, 0], [0, 1, 0], [-1, 0, 1], [0, -1, 1]]
+        >>> table = de.SubwordMap(min_words=1, validation_fraction=0).fit(words, matrix).table_
+        >>> vectors = de.WordVectors(words, matrix, subwords=table)
+        >>> vectors.similarity("walk", "walks") < vectors.with_spelling(1.0).similarity("walk", "walks")
+        True
         """
         table = self._subwords
         if table is None or table.normalized or weight < 0:

@@ -110,12 +110,38 @@ def document_frequencies(counts: Any) -> NDArray[np.int64]:
     ------
     ValueError
         If a count is negative, NaN or infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.documents import document_frequencies
+    >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
+    [3, 1]
     """
     return _column_sums(column_frequencies, _lifted(counts), 1, np.int64)[0]
 
 
 def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
-    """Return the counts of the given columns only; lazily for a Dask array."""
+    """Return the counts of the given columns only; lazily for a Dask array.
+
+    Parameters
+    ----------
+    counts : matrix (documents, words)
+        SciPy, NumPy, or Dask array of row blocks.
+    columns : int64 array (n,)
+        The columns to take, in the order in which the result has them.
+
+    Returns
+    -------
+    csr_array (documents, n), or a Dask array of csr_array row blocks
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.documents import select_words
+    >>> select_words(np.array([[3, 0, 1], [1, 2, 0]]), np.array([2, 0])).toarray().tolist()
+    [[1, 3], [0, 1]]
+    """
     matrix = _lifted(counts)
     if not isinstance(matrix, da.Array):
         return chosen_columns(matrix, columns)
@@ -139,6 +165,14 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     Returns
     -------
     csr_array (n, n), or a Dask array of csr_array row blocks, as many as `counts` has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.documents import select_pairs
+    >>> counts = np.array([[0, 5, 1], [5, 0, 2], [1, 2, 0]])
+    >>> select_pairs(counts, np.array([1, -1, 0])).toarray().tolist()  # the second is unknown
+    [[0, 0, 5], [0, 0, 0], [5, 0, 0]]
     """
     matrix = _lifted(counts)
     if not isinstance(matrix, da.Array):
@@ -163,10 +197,26 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
 def inverse_document_frequencies(
     frequencies: NDArray[np.int64], n_documents: int, *, smooth: bool = True
 ) -> Floats:
-    """Return the weight of each word.
+    """Return the weight of each word by the number of documents that it occurs in, float64 (words,).
 
-    ``log((1 + n) / (1 + df)) + 1`` if smooth (scikit-learn's `TfidfTransformer`), else ``log(n / df)``;
-    0 for a word in no document.
+    The weight is ``log((1 + n) / (1 + df)) + 1`` if `smooth` is true, as in scikit-learn's `TfidfTransformer`, and
+    ``log(n / df)`` otherwise. A word in no document has weight 0.
+
+    Parameters
+    ----------
+    frequencies : int64 array (words,)
+        The number of documents with each word, df.
+    n_documents : int
+        The number of all documents, n.
+    smooth : bool
+        Whether the weight is smoothed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.documents import inverse_document_frequencies
+    >>> inverse_document_frequencies(np.array([1, 6, 0]), 6).round(2).tolist()
+    [2.25, 1.0, 0.0]
     """
     used = frequencies > 0
     if smooth:
@@ -188,7 +238,7 @@ def tf_idf(
 ) -> Any:
     """Weight documents × words by ``tf · idf``, with rows of unit Euclidean length.
 
-    Equal to scikit-learn's `TfidfTransformer` with the same options.
+    The result equals that of scikit-learn's `TfidfTransformer` with the same options where `smooth` is true.
 
     Parameters
     ----------
@@ -216,6 +266,19 @@ def tf_idf(
     ------
     ValueError
         If a count is negative, NaN or infinite, or `frequencies` has another number of words.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> counts = np.array([[3, 0, 1], [2, 0, 0], [3, 0, 0], [4, 0, 0], [3, 2, 0], [3, 0, 2]])
+    >>> print(de.tf_idf(counts).toarray()[[0, 1, 4]].round(2))
+    [[0.85 0.   0.52]
+     [1.   0.   0.  ]
+     [0.55 0.83 0.  ]]
+    >>> from sklearn.feature_extraction.text import TfidfTransformer
+    >>> np.allclose(de.tf_idf(counts).toarray(), TfidfTransformer().fit_transform(counts).toarray())
+    True
     """
     matrix = _lifted(counts)
     if frequencies is None:
@@ -234,6 +297,13 @@ def entropy_weights(counts: Any) -> Floats:
     """Return ``1 - H_j / log n_documents`` of each word, H the entropy of its counts over documents (nats).
 
     A word in no document has weight 0; with a single document every word has weight 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.documents import entropy_weights
+    >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
+    [0.0, 1.0]
     """
     matrix = _lifted(counts)
     total, log_total = _column_sums(column_entropy_sums, matrix, 2, np.float64)
@@ -243,7 +313,7 @@ def entropy_weights(counts: Any) -> Floats:
 
 
 def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.float32) -> Any:
-    """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``: Dumais (1991).
+    """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word (Dumais 1991).
 
     Parameters
     ----------
@@ -258,6 +328,16 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
     ------
     ValueError
         If a count is negative, NaN or infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.documents import log_entropy
+    >>> counts = np.array([[2, 0], [2, 0], [2, 3]])  # the first word is spread evenly: it says nothing
+    >>> print(log_entropy(counts).toarray().round(2))
+    [[0.   0.  ]
+     [0.   0.  ]
+     [0.   1.39]]
     """
     matrix = _lifted(counts)
     weight = entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)

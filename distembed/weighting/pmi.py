@@ -62,6 +62,14 @@ def marginals(counts: Any) -> Marginals:
     ------
     ValueError
         If a count is NaN, infinite or negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.pmi import marginals
+    >>> rows, columns = marginals(np.array([[0, 3], [1, 0]]))
+    >>> rows.tolist(), columns.tolist()
+    ([3.0, 1.0], [1.0, 3.0])
     """
     if not isinstance(counts, da.Array):
         block = blocks.check_counts(canonical_csr(counts))
@@ -107,6 +115,18 @@ def pmi(
     ------
     ValueError
         If `negative_samples` is not above zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.weighting.pmi import pmi
+    >>> counts = np.array([[4, 1], [1, 4]])  # in all 10 pairs, 5 for each word
+    >>> print(pmi(counts).round(2))  # log(4/10 / (5/10 * 5/10)) = 0.47
+    [[ 0.47 -0.92]
+     [-0.92  0.47]]
+    >>> print(pmi(counts, positive=True, negative_samples=1.2).round(2))  # less log 1.2 = 0.18
+    [[0.29 0.  ]
+     [0.   0.29]]
     """
     if not negative_samples > 0:
         raise ValueError(f"negative_samples is {negative_samples}; give a number above 0 (1: no shift)")
@@ -124,7 +144,38 @@ def pmi(
 
 
 def ppmi(counts: Any, **options: Any) -> Any:
-    """Return positive PMI: `pmi` with ``positive=True``."""
+    """Return positive pointwise mutual information (PPMI): the values of PMI above zero, and zero elsewhere.
+
+    ``PPMI_ij = max(0, log(x_ij / (n_i p_j)) - log(N))`` with ``p_j = c_j^alpha / sum_k c_k^alpha``; this is
+    `distembed.weighting.pmi.pmi` with ``positive=True``.
+
+    Parameters
+    ----------
+    counts : Dask array, sparse matrix or array (n, m)
+        The counts x.
+    **options
+        The options of `pmi`: `row_totals` n_i and `column_totals` c_j, by default the sums of `counts`;
+        `context_smoothing` alpha, by default 1; `negative_samples` N, by default 1.
+
+    Returns
+    -------
+    array of the same kind as `counts`, float32
+
+    Raises
+    ------
+    ValueError
+        If `negative_samples` is not above zero, or a count is negative, NaN or infinite.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> counts = np.array([[0, 8, 1], [8, 0, 1], [1, 1, 0]])  # the first two words are often together
+    >>> print(de.ppmi(counts).round(2))
+    [[0.   0.68 0.11]
+     [0.68 0.   0.11]
+     [0.11 0.11 0.  ]]
+    """
     return pmi(counts, positive=True, **options)
 
 
@@ -146,6 +197,21 @@ def smoothed_pmi(counts: da.Array, word_counts: Any, *, smoothing: float = 0.02)
     Returns
     -------
     SmoothedPMI
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> from distembed.weighting.pmi import smoothed_pmi
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+    >>> smoothed = smoothed_pmi(counts, vocabulary.counts, smoothing=0.1)
+    >>> round(smoothed.constant, 2)  # log 0.1
+    -2.3
+    >>> graph, minors = vocabulary.index(["graph", "minors"])
+    >>> round(float(smoothed.constant + smoothed.excess.compute()[graph, minors]), 2)
+    2.03
     """
     shares = np.asarray(word_counts, float) / np.sum(word_counts, dtype=float)
     excess = _lift(blocks.smoothed_excess, counts, _lazy_row_sums(counts), shares, {"smoothing": smoothing})

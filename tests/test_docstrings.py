@@ -1,0 +1,163 @@
+"""Every public name has an example, and every example of a docstring stands alone and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import io
+import shutil
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import distembed
+
+PACKAGE = Path(distembed.__file__).parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if ">>>" in path.read_text())
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SUBPACKAGES = ["encoding", "vectors"]
+"""Those that list what they export."""
+
+
+def name_of(path: Path) -> str:
+    """Return the name that a module is imported by."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def examples_of(thing: Any, name: str) -> list[doctest.DocTest]:
+    """Return the examples of a module, a class or a function, which see no names but those that they import."""
+    found = doctest.DocTestFinder(exclude_empty=True).find(thing, name, globs={})
+    return [test for test in found if test.examples]
+
+
+def failures(test: doctest.DocTest) -> str:
+    """Return what an example printed otherwise than it says; nothing where it is right."""
+    text = io.StringIO()
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=text.write)
+    return text.getvalue()
+
+
+@pytest.fixture(scope="module")
+def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder `runs` that the example of `distembed.run_job` makes, which other examples read."""
+    folder = tmp_path_factory.mktemp("examples")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert "".join(map(failures, examples_of(distembed.run_job, "run_job"))) == ""
+    return folder / "runs"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_examples_of_a_module_print_what_they_say(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    wrong = []
+    for number, test in enumerate(examples_of(import_module(name_of(path)), name_of(path))):
+        folder = tmp_path / str(number)
+        if "runs/titles" in (test.docstring or "") and not test.name.endswith(".run_job"):
+            shutil.copytree(request.getfixturevalue("finished_runs"), folder / "runs")
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        wrong.append(failures(test))
+    if text := "".join(wrong):
+        pytest.fail(text, pytrace=False)
+
+
+def package_of(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def own_methods(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods of a class that are ours, inherited ones too, by name."""
+    for name, _ in inspect.getmembers(kind):
+        home = next((base for base in kind.__mro__ if name in vars(base)), object)
+        method = inspect.getattr_static(kind, name)
+        is_method = inspect.isfunction(method) or isinstance(method, classmethod | staticmethod)
+        if not name.startswith("_") and is_method and package_of(home) == package_of(kind):
+            yield name, getattr(method, "__func__", method)
+
+
+def without_example(names: dict[str, Any]) -> list[str]:
+    """Return the functions, classes and methods whose docstring has no example that prints something."""
+    things = dict(names)
+    for name, thing in names.items():
+        if inspect.isclass(thing):
+            things |= {f"{name}.{method}": function for method, function in own_methods(thing)}
+    return [name for name, thing in things.items() if not shows_something(inspect.getdoc(thing) or "")]
+
+
+def shows_something(docstring: str) -> bool:
+    """Return whether a section of examples prints something, and all of it is run."""
+    _, heading, section = docstring.partition("Examples\n--------\n")
+    examples = doctest.DocTestParser().get_examples(section)
+    return bool(heading) and any(one.want for one in examples) and "doctest: +SKIP" not in section
+
+
+def is_explained(thing: Any) -> bool:
+    """Return whether a public name is a function or a class that is used, not an error or a record of results."""
+    is_record = inspect.isclass(thing) and issubclass(thing, Exception | tuple)
+    return (inspect.isfunction(thing) or inspect.isclass(thing)) and not is_record
+
+
+def public_names() -> dict[str, Any]:
+    """Return what `import distembed` and the subpackages that list their names offer."""
+    modules = [import_module(f"distembed.{name}") for name in SUBPACKAGES]
+    names = {
+        f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__
+    }
+    return {name: thing for name, thing in names.items() if is_explained(thing)}
+
+
+def test_every_public_name_has_an_example() -> None:
+    assert without_example(public_names()) == []
+
+
+def undocumented(number: int) -> int:
+    return number
+
+
+class Counter:
+    """Count.
+
+    Examples
+    --------
+    >>> 1 + 1
+    2
+    """
+
+    def silent(self) -> None:
+        """Print nothing.
+
+        Examples
+        --------
+        >>> number = 1
+        """
+
+    def skipped(self) -> None:
+        """Run nothing.
+
+        Examples
+        --------
+        >>> 1 + 1  # doctest: +SKIP
+        2
+        """
+
+    @cached_property
+    def number(self) -> int:
+        return 1
+
+
+def test_what_lacks_an_example_is_found() -> None:
+    found = without_example({"undocumented": undocumented, "Counter": Counter})
+    assert found == ["undocumented", "Counter.silent", "Counter.skipped"]
+
+
+def test_an_example_that_prints_otherwise_fails() -> None:
+    test, *_ = examples_of(Counter, "Counter")
+    assert failures(test) == ""
+    test.examples[0].want = "3\n"
+    assert "Expected:\n    3\nGot:\n    2\n" in failures(test)
