@@ -55,8 +55,8 @@ def _stop(_number: int, _frame: object) -> None:
 def cli() -> None:
     """Word and document embeddings by matrix methods, out of core, on Dask and Zarr.
 
-    A job is a TOML file (see jobs/); its workspace holds everything it makes. Stop a run at any time and give the
-    same command again: it goes on where it was.
+    A job is a TOML file, which new writes for your own files; its workspace holds everything it makes. Stop a run at
+    any time and give the same command again: it goes on where it was.
     """
 
 

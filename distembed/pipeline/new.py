@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +26,8 @@ Settings = dict[str, Any]
 WIDTH = 100
 FULL_SIZE_WORDS = 300
 """With fewer words than this in a text that is read whole, the defaults of larger ones are lowered."""
+SMALL_FILES = 8
+"""More files than this are no small text."""
 MIN_COUNTS = (5, 2, 1)
 COMPONENTS = ("psdvec.n_components", "wordspaces.n_components")
 
@@ -107,15 +110,16 @@ def _relative(file: str, folder: Path) -> str:
 
 def _for_a_small_text(places: set[str], file: str) -> Settings:
     """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
-    path = sniff.first_file(file)
-    if "vocabulary.min_count" not in places or sniff.suffix_of(path) in (".xml", ".parquet", ".pq"):
+    paths = sniff.files_at(file)
+    if "vocabulary.min_count" not in places or sniff.suffix_of(paths[0]) in (".xml", ".parquet", ".pq"):
         return {}
-    sample = sniff.sample_of(path)
-    counts = sniff.word_counts(sample).values()
+    samples = list(map(sniff.sample_of, paths[:SMALL_FILES]))
+    counts = sum(map(sniff.word_counts, samples), Counter[str]()).values()
+    is_whole = len(paths) <= SMALL_FILES and all(sample.is_whole for sample in samples)
     enough = {least: sum(count >= least for count in counts) for least in MIN_COUNTS}
     least = next((least for least in MIN_COUNTS if enough[least] >= FULL_SIZE_WORDS), MIN_COUNTS[-1])
     components = max(2, min(100, enough[least] // 3))
-    if not sample.is_whole or (least == MIN_COUNTS[0] and components == 100):
+    if not is_whole or (least == MIN_COUNTS[0] and components == 100):
         return {}
     found: Settings = {"vocabulary.min_count": least}
     return found | {place: components for place in COMPONENTS if place in places}

@@ -118,7 +118,7 @@ def doctor(*, as_json: bool) -> None:
 
     Versions, BLAS kernel, cores, memory and its limit, disks, and the optional extras, each with what cannot be done
     without it and the line that installs it. The exit code is 1 if something is wrong that jobs need.
-    The first self check of an installation also compiles, which takes some seconds more.
+    The first self check of an installation also compiles, which takes up to half a minute.
     """
     from distembed.pipeline.doctor import examine
 
