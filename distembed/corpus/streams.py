@@ -90,6 +90,15 @@ class Partition:
         The section of the job file that the options come from, for errors; "" in the library.
     storage_options : tuple of (str, object)
         The options of fsspec, as sorted items.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> [partition] = docs.partitions
+    >>> partition.format, partition.start, partition.stop, partition.compression
+    ('text', 0, None, '')
     """
 
     url: str
