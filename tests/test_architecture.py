@@ -46,6 +46,23 @@ def test_help_loads_no_numerical_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_word_vector_jobs_are_planned_without_scikit_learn(tmp_path: Path) -> None:
+    """`plan` reads the options of the estimators from their source, and a run counts before it imports them.
+
+    Pandas is imported by pyarrow, where it is installed.
+    """
+    program = (
+        "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
+        f"words = ['plan', 'jobs/quickstart.toml', '--workspace', {str(tmp_path / 'none')!r}]\n"
+        "done = CliRunner().invoke(cli, words)\nassert done.exit_code == 0, done.output\n"
+        "print(sorted({'sklearn', 'scipy.stats', 'matplotlib', 'distributed'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 @cache
 def imports() -> grimp.ImportGraph:
     """Return which module imports which, packages from outside included."""

@@ -469,7 +469,7 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
             )
             for path in paths
         ]
-        for table in joined_slices(slices):
+        for table in joined_slices(slices, SLICE_WORDS):
             bucket = buckets_of(table.column("word").combine_chunks(), n_buckets, seed=seed)
             order = np.argsort(bucket, kind="stable")
             bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
@@ -478,14 +478,14 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
     return paths
 
 
-def joined_slices(slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of tables in tables of at least `SLICE_WORDS` rows, but for the last."""
+def joined_slices(slices: Iterable[pa.Table], least_rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of tables in tables of at least so many rows, but for the last."""
     held: list[pa.Table] = []
     n_held = 0
     for table in slices:
         held.append(table)
         n_held += table.num_rows
-        if n_held >= SLICE_WORDS:
+        if n_held >= least_rows:
             yield pa.concat_tables(held)
             held, n_held = [], 0
     if held:

@@ -46,6 +46,13 @@ class CooccurrenceOptions:
     ------
     ValueError
         If a value is outside its range or is not one of its names.
+
+    Examples
+    --------
+    >>> from distembed.counting import CooccurrenceOptions
+    >>> options = CooccurrenceOptions(window=3, weighting="harmonic")
+    >>> options.window, options.direction
+    (3, 'symmetric')
     """
 
     window: PositiveInt = 5
@@ -110,6 +117,14 @@ def cooccurrence_row_blocks(
     -------
     tuple of int
         0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.counting import cooccurrence_row_blocks
+    >>> counts = np.array([50_000, 20_000, 10_000, 10_000])
+    >>> cooccurrence_row_blocks(counts, window=5)
+    (0, 4)
     """
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
@@ -156,6 +171,19 @@ def count_partition(
     -------
     PartialCounts
         The file, and the facts that the merge needs.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> partial.n_tokens, partial.n_runs, partial.largest_cell
+    (25, 1, 9)
     """
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
@@ -384,6 +412,20 @@ def merge_row_block(
     csr_array
         Shape (rows of the block, n_words), of `count_type`. The sums are exact, and are divided once by the
         denominator.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> from distembed.counting import merge_row_block
+    >>> merge_row_block([partial], (0, 11), 0).shape
+    (11, 11)
     """
     first, last = row_blocks[block : block + 2]
     n_words = row_blocks[-1]
@@ -553,7 +595,22 @@ def merge_partials(
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
-    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`."""
+    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> from distembed.counting import merge_partials
+    >>> int(merge_partials([partial], (0, 11)).compute().sum())
+    16
+    """
     kind = count_type(partials)
     return map_blocks(
         _merged_chunk,

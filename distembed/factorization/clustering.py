@@ -186,6 +186,17 @@ class SphericalKMeans(DocumentClusterer):
     objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
     converged_ : bool
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    >>> model = de.SphericalKMeans(n_clusters=2, n_init=5).fit(X)
+    >>> sorted([model.labels_[:5].tolist(), model.labels_[5:].tolist()])
+    [[0, 0, 0, 0, 0], [1, 1, 1, 1]]
     """
 
     def __init__(
@@ -216,6 +227,19 @@ class SphericalKMeans(DocumentClusterer):
         ------
         ValueError
             If X is not a matrix, holds negative or NaN values, or fewer documents than clusters.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
+        >>> labels = model.labels_.tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
+        >>> model.centroids_.shape, model.converged_
+        ((2, 4), True)
         """
         with one_blas_thread():
             # One pass counts values and finds NaN, infinity and negative values.
@@ -242,6 +266,18 @@ class SphericalKMeans(DocumentClusterer):
         X : matrix (documents, words), non-negative
         starts : sequence of arrays (words, clusters)
             The centroids of each start, a column each.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> starts = [de.SphericalKMeans(n_clusters=2, random_state=seed).fit(X) for seed in range(3)]
+        >>> model = de.SphericalKMeans(n_clusters=2)
+        >>> labels = model.fit_consensus(X, [start.centroids_.T for start in starts]).labels_.tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
         """
         with one_blas_thread():
             matrix = unit_rows(row_blocks(training_matrix(self, X)))
@@ -260,13 +296,37 @@ class SphericalKMeans(DocumentClusterer):
         )  # fmt: skip
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the label of the nearest centroid of each row of X, -1 for a row without words."""
+        """Return the label of the nearest centroid of each row of X, -1 for a row without words.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
+        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
+        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
+        ([True, True], -1)
+        """
         with one_blas_thread():
             matrix = row_blocks(self._new(X))
             return compute(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
     def transform(self, X: Any) -> Array:
-        """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array."""
+        """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
+        >>> cosines = model.transform(np.array([[1.0, 1, 0, 0]]))
+        >>> np.sort(cosines).round(2).tolist()
+        [[0.0, 1.0]]
+        """
         with one_blas_thread():
             matrix = unit_rows(row_blocks(self._new(X)))
             n_clusters = self.centroids_.shape[0]

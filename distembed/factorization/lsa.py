@@ -39,6 +39,22 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     singular_values_ : (n_components,) float64
     residuals_ : (n_components,) float64
         Of each component, relative to the square of its singular value; see `SingularTriplets`.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_document_terms(docs, vocabulary)
+    >>> model = de.LSA(n_components=2).fit(counts)
+    >>> print(model.singular_values_.round(2))
+    [2.84 2.51]
+    >>> words = de.WordVectors(vocabulary.words, model.components_.T * model.singular_values_)
+    >>> round(words.similarity("human", "user"), 1)  # no title has both words
+    1.0
+    >>> round(words.similarity("human", "graph"), 1)
+    -0.2
     """
 
     def __init__(
@@ -74,17 +90,52 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return int(self.components_.shape[0])
 
     def fit(self, X: Any, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks."""
+        """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> print(de.LSA(n_components=2).fit(X).singular_values_.round(2))
+        [5.   4.54]
+        """
         self._fitted(X)
         return self
 
     def fit_transform(self, X: Any, y: None = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array."""
+        """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> vectors = de.LSA(n_components=2).fit_transform(X)
+        >>> print(abs(vectors).round(2))  # the sign of each component is arbitrary
+        [[3.54 0.  ]
+         [3.54 0.  ]
+         [0.   3.47]
+         [0.   2.94]]
+        """
         found = self._fitted(X)
         return like_input(found.left * scaled_power(found.values, self.exponent).astype(self.dtype), X)
 
     def transform(self, X: Any) -> Any:
-        """Return X V S^(exponent - 1), (n × k), for rows of the same features."""
+        """Return X V S^(exponent - 1), (n × k), for rows of the same features.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.LSA(n_components=2).fit(X)
+        >>> print(abs(model.transform(np.array([[1.0, 1, 0, 0]]))).round(2))
+        [[1.41 0.  ]]
+        """
         matrix = new_matrix(self, X, learned="components_")
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)

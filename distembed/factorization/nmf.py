@@ -171,6 +171,17 @@ class _Factorization(DocumentClusterer):
         X : matrix (n, d), non-negative
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, taken in float32; of Dask arrays, blocks of words are held at a time.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> starts = [de.NMF(n_components=2, init="random", random_state=seed).fit(X) for seed in range(3)]
+        >>> model = de.NMF(n_components=2).fit_consensus(X, [start.word_factors_ for start in starts])
+        >>> sorted(map(sorted, model.top_words(2, words)))
+        [['cat', 'dog'], ['tax', 'vote']]
         """
         with one_blas_thread():
             matrix, facts = self._documents(X)
@@ -195,7 +206,20 @@ class _Factorization(DocumentClusterer):
         self.document_factors_ = like_input(self.document_factors_, X)
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
-        """Fit and return the document factors."""
+        """Fit and return the document factors.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> Z = de.NMF(n_components=2).fit_transform(X)
+        >>> Z.shape
+        (4, 2)
+        >>> bool((Z >= 0).all())
+        True
+        """
         return self.fit(X, y).document_factors_
 
     def transform(self, X: Any) -> Array:
@@ -215,6 +239,17 @@ class _Factorization(DocumentClusterer):
             Before `fit`.
         ValueError
             If X has another number of words, or holds negative, NaN or infinite values.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> Z = model.transform(np.array([[0.0, 5, 0, 0], [0, 0, 0, 0]]))  # one about dogs, an empty one
+        >>> bool(Z[0].argmax() == model.labels_[0]), Z[1].tolist()
+        (True, [0.0, 0.0])
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
@@ -245,6 +280,17 @@ class _Factorization(DocumentClusterer):
         ------
         NotFittedError, ValueError
             As `transform`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
+        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
+        ([True, True], -1)
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
@@ -269,6 +315,21 @@ class _Factorization(DocumentClusterer):
             If it is no opened workspace.
         ValueError
             If the job has not run this method.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> job = {
+        ...     "job": {"system": "topics"},
+        ...     "corpus": {"paths": [titles()]},
+        ...     "vocabulary": {"stop_words": "english"},
+        ...     "topics": {"method": "nmf", "n_topics": 2},
+        ... }
+        >>> run = de.run_job(job, workspace="runs/topics")
+        >>> model = de.NMF.from_workspace(run.workspace)
+        >>> model.predict(run.arrays["tf_idf"]).tolist()
+        [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
         stored = read_topics(workspace, cls._method)
         model = cls(stored.word_factors.shape[1])
@@ -302,6 +363,15 @@ class _Factorization(DocumentClusterer):
         ------
         ValueError
             If the number of words is not the number of rows of `word_factors_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> sorted(de.NMF(n_components=2).fit(X).top_words(2, words))
+        [['cat', 'dog'], ['tax', 'vote']]
         """
         check_is_fitted(self, "word_factors_")
         n_words = self.word_factors_.shape[0]
@@ -365,6 +435,19 @@ class NMF(_Factorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    >>> model = de.NMF(n_components=2).fit(X)
+    >>> model.labels_.tolist()  # five titles about people and computers, four about graphs
+    [1, 1, 1, 1, 1, 0, 0, 0, 0]
+    >>> model.top_words(3, vocabulary.words)
+    [['trees', 'graph', 'minors'], ['user', 'response', 'time']]
     """
 
     _method = "nmf"
@@ -396,6 +479,18 @@ class NMF(_Factorization):
         ValueError
             If X holds negative or NaN values, no value, or fewer documents than components, or if an option
             is not one of its names.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> model.document_factors_.shape, model.word_factors_.shape
+        ((4, 2), (4, 2))
+        >>> model.labels_.tolist()
+        [1, 1, 0, 0]
         """
         check_options(self)
         self._fit_documents(X, plain_start, partial(nmf_round, self.solver))
@@ -409,6 +504,19 @@ class OrthogonalNMF(_Factorization):
     Stiefel manifold.  The constraint is met in the limit only, and the objective may rise in a round.
 
     Parameters and attributes: those of `NMF` without `solver`.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> words = ["cat", "dog", "tax", "vote"]
+    >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+    >>> model = de.OrthogonalNMF(n_components=2).fit(X)
+    >>> sorted(model.top_words(2, words))
+    [['cat', 'dog'], ['tax', 'vote']]
+    >>> print((model.document_factors_.T @ model.document_factors_).round(1))  # orthogonal columns
+    [[3.2 0. ]
+     [0.  3.2]]
     """
 
     _method = "orthogonal_nmf"
@@ -428,6 +536,16 @@ class OrthogonalNMF(_Factorization):
         ------
         ValueError
             As `NMF.fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> labels = de.OrthogonalNMF(n_components=2).fit(X).labels_.tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
         """
         check_options(self)
         self._fit_documents(X, orthogonal_start, orthogonal_round)
@@ -488,6 +606,20 @@ class SemanticNMF(_Factorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_, converged_, n_unused_words_, n_empty_documents_
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    >>> M = de.ppmi(de.count_cooccurrences(docs, vocabulary, window=5))
+    >>> model = de.SemanticNMF(n_components=2, shift=1.0).fit(X, M)
+    >>> model.labels_.tolist()
+    [1, 1, 1, 1, 1, 0, 0, 0, 0]
+    >>> model.top_words(3, vocabulary.words)
+    [['graph', 'trees', 'minors'], ['eps', 'human', 'interface']]
     """
 
     _method = "semantic_nmf"
@@ -539,6 +671,19 @@ class SemanticNMF(_Factorization):
         ValueError
             If X or M holds negative or NaN values, X no value or fewer documents than components, M is not
             square over the words of X, or not symmetric.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> model = de.SemanticNMF(n_components=2).fit(X, M)
+        >>> sorted(map(sorted, model.top_words(2, words)))
+        [['cat', 'dog'], ['tax', 'vote']]
+        >>> model.core_.shape
+        (2, 2)
         """
         check_options(self)
         with one_blas_thread():
@@ -561,6 +706,19 @@ class SemanticNMF(_Factorization):
             As of `fit`.
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, as of `NMF.fit_consensus`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> starts = [de.SemanticNMF(n_components=2, random_state=seed).fit(X, M) for seed in range(3)]
+        >>> model = de.SemanticNMF(n_components=2)
+        >>> model = model.fit_consensus(X, M, [start.word_factors_ for start in starts])
+        >>> sorted(map(sorted, model.top_words(2, words)))
+        [['cat', 'dog'], ['tax', 'vote']]
         """
         with one_blas_thread():
             matrix, semantic, _, squares = self._matrices(X, M)
@@ -580,11 +738,34 @@ class SemanticNMF(_Factorization):
         return _Matrices(matrix, semantic, facts.mean, squares)
 
     def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
-        """Fit to X and M and return the document factors."""
+        """Fit to X and M and return the document factors.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> de.SemanticNMF(n_components=2).fit_transform(X, M).shape
+        (4, 2)
+        """
         return self.fit(X, M).document_factors_
 
     def fit_predict(self, X: Any, M: Any) -> NDArray[np.int64]:
-        """Fit to X and M and return the labels of the documents."""
+        """Fit to X and M and return the labels of the documents.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> labels = de.SemanticNMF(n_components=2).fit_predict(X, M).tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
+        """
         return self.fit(X, M).labels_
 
     def _learn(self, fit: Fit) -> None:

@@ -119,6 +119,20 @@ class PSDVec(BaseEstimator):
         Occurrences of all words of the fit, which the probabilities of words are shares of.
     core_counts_, core_row_totals_ : (n_core,) float64
         Word counts and row totals of the core words, which `transform` uses.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+    >>> model = de.PSDVec(n_components=3, smoothing=0.1).fit(counts, vocabulary.counts)
+    >>> vectors = de.WordVectors(vocabulary.words, model.vectors_.compute())
+    >>> [neighbor.word for neighbor in vectors.most_similar("response", n=2)]
+    ['time', 'computer']
+    >>> [neighbor.word for neighbor in vectors.most_similar("graph", n=2)]
+    ['minors', 'survey']
     """
 
     _expected_failed_checks: ClassVar[dict[str, str]] = {
@@ -195,6 +209,19 @@ class PSDVec(BaseEstimator):
         ValueError
             If shapes do not fit, a count is NaN, infinite or negative, a word that has pairs was counted 0 times,
             or an option is out of range.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
+        >>> model.vectors_.shape, model.core_vectors_.shape
+        ((11, 2), (6, 2))
+        >>> len(model.objective_)  # one value per round
+        4
         """
         if getattr(counts, "shape", None) == (0, 0):
             raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
@@ -230,6 +257,18 @@ class PSDVec(BaseEstimator):
         -------
         PSDVec
             With `vectors_` and `core_vectors_` as Dask arrays.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> model = de.PSDVec(n_components=2, smoothing=0.1)
+        >>> model = model.fit_core(counts[:6, :6], vocabulary.counts[:6])
+        >>> model.core_vectors_.shape
+        (6, 2)
         """
         rows = row_blocks(training_matrix(self, counts, name="counts", nonnegative=True))
         totals = marginals(rows).rows if row_totals is None else row_totals
@@ -276,6 +315,25 @@ class PSDVec(BaseEstimator):
         Returns
         -------
         PSDVec
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> import numpy as np
+        >>> x = counts.compute()
+        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
+        >>> later = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).set_core(
+        ...     model.core_vectors_, model.core_counts_, model.core_row_totals_,
+        ...     noncore_cutoff=model.noncore_cutoff_, noncore_scale=model.noncore_scale_,
+        ...     total_count=model.total_count_,
+        ... )
+        >>> new = x[6:, :6], x[:6, 6:], vocabulary.counts[6:]
+        >>> np.array_equal(later.transform(*new), model.transform(*new))
+        True
         """
         self.n_core_ = core_vectors.shape[0]
         self.core_vectors_ = core_vectors
@@ -338,6 +396,22 @@ class PSDVec(BaseEstimator):
         ValueError
             If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
             fit learned beside it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> import numpy as np
+        >>> x = counts.compute()
+        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(x, vocabulary.counts)
+        >>> vectors = model.transform(
+        ...     x[6:, :6], x[:6, 6:], vocabulary.counts[6:], new_row_totals=x.sum(axis=1)[6:]
+        ... )
+        >>> np.allclose(vectors, model.vectors_[6:], atol=1e-6)  # the same as by the fit
+        True
         """
         rows, columns = self._new_blocks(new_rows, new_columns)
         m, weighting = rows.shape[0], self._learnt_weighting()
@@ -378,6 +452,20 @@ class PSDVec(BaseEstimator):
         -------
         Dask array (m, d) float32
             Kept as ``noncore/vectors``.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> from distembed.weighting.pmi import marginals
+        >>> x, totals, occurrences = counts.compute(), marginals(counts).rows, vocabulary.counts
+        >>> model = de.PSDVec(n_components=2, smoothing=0.1)
+        >>> model = model.fit_core(x[:6, :6], occurrences[:6], totals[:6])  # the six most frequent words
+        >>> model.fit_noncore(x[6:, :6], x[:6, 6:], occurrences[6:], totals[6:]).compute().shape
+        (5, 2)
         """
         rows, columns = self._new_blocks(rows, columns, nonnegative=True)
         return self._learn_noncore(
@@ -517,7 +605,16 @@ class PSDVec(BaseEstimator):
         return _checked_length(word_counts, n, "word_counts")
 
     def core_size(self, n: int) -> int:
-        """Return how many of `n` words are core words, after checking `n_core` and `n_components`."""
+        """Return how many of `n` words are core words, after checking `n_core` and `n_components`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.PSDVec(n_components=100, n_core=5000).core_size(30_000)
+        5000
+        >>> de.PSDVec(n_components=100).core_size(30_000)
+        30000
+        """
         n_core = n if self.n_core is None else self.n_core
         if not 1 <= n_core <= n:
             raise ValueError(

@@ -24,6 +24,8 @@ Floats = NDArray[np.floating]
 Float32s = NDArray[np.float32]
 Float64s = NDArray[np.float64]
 
+COLUMNS_TOGETHER = 16
+"""Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""
 MOST_STARTS = 4
 """Times that the recurrence is begun from the true residual: rounding separates the two."""
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, whole
 from distembed.factorization import subword_blocks as blocks
-from distembed.factorization.subword_blocks import RidgeSystem
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, RidgeSystem
 from distembed.linalg.chunks import batches
 from distembed.options import (
     NonNegativeFloat,
@@ -48,9 +48,6 @@ from distembed.vectors.subwords import SubwordTable, check_lengths
 
 Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]
-
-COLUMNS_TOGETHER = 16
-"""Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""
 
 
 class WordNgrams(NamedTuple):

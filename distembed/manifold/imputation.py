@@ -129,6 +129,21 @@ class LatentSemanticImputation(BaseEstimator):
     Notes
     -----
     A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+    >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+    >>> model = de.LatentSemanticImputation(min_degree=2).fit(X, Y)
+    >>> print(model.vectors_.round(1))
+    [[0. 0.]
+     [2. 1.]
+     [4. 2.]
+     [6. 3.]]
+    >>> model.converged_, model.weights_.shape
+    (True, (4, 4))
     """
 
     def __init__(
@@ -183,6 +198,20 @@ class LatentSemanticImputation(BaseEstimator):
             differ in rows; if min_degree is not less than n; if an option has an unknown value.
         UnreachedRowsError
             If rows to impute are joined to no known one; its `rows` names them.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> print(de.LatentSemanticImputation(min_degree=2).fit(X, Y).vectors_[1].round(1))
+        [2. 1.]
+        >>> from scipy.sparse import csr_array
+        >>> graph = csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]]))
+        >>> model = de.LatentSemanticImputation(floor=1e-6).fit(X, Y, graph=graph)
+        >>> print(model.vectors_[1].round(1))  # two thirds of the first name and a third of the last one
+        [2. 1.]
         """
         check_options(self)
         matrix = self._training_matrix(X)
@@ -204,6 +233,16 @@ class LatentSemanticImputation(BaseEstimator):
             The rows.
         distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
             same graph, bit for bit, without making distances again
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> graph = de.LatentSemanticImputation(min_degree=2).fit_graph(X).graph_
+        >>> graph[[0]].indices.tolist(), graph[[0]].data.tolist()  # neighbors of the first row, distances
+        ([1, 2], [1.0, 2.0])
         """
         check_options(self)
         matrix = self._training_matrix(X)
@@ -211,13 +250,36 @@ class LatentSemanticImputation(BaseEstimator):
         return self
 
     def set_graph(self, graph: Any) -> LatentSemanticImputation:
-        """Take a graph learned before, or one's own; see `fit`."""
+        """Take a graph learned before, or one's own; see `fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> graph = de.LatentSemanticImputation(min_degree=2).fit_graph(X).graph_
+        >>> model = de.LatentSemanticImputation().set_graph(graph).fit_weights(X).fit_vectors(Y)
+        >>> print(model.vectors_[1].round(1))
+        [2. 1.]
+        """
         self.graph_ = sp.csr_array(graph, copy=True)
         self.graph_.sum_duplicates()
         return self
 
     def fit_weights(self, X: Any) -> LatentSemanticImputation:
-        """Learn `weights_` and `certificate_` on the graph: the second third of `fit`."""
+        """Learn `weights_` and `certificate_` on the graph: the second third of `fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-6).fit_graph(X).fit_weights(X)
+        >>> print(model.weights_.toarray()[1].round(2))  # the second row is halfway between its neighbors
+        [0.5 0.  0.5 0. ]
+        """
         check_options(self)
         check_is_fitted(self, "graph_")
         matrix = self._training_matrix(X)
@@ -245,7 +307,20 @@ class LatentSemanticImputation(BaseEstimator):
             )
 
     def set_weights(self, weights: Any) -> LatentSemanticImputation:
-        """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one."""
+        """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> weights = csr_array(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0]])
+        >>> print(de.LatentSemanticImputation().set_weights(weights).fit_vectors(Y).vectors_.round(3))
+        [[0. 0.]
+         [2. 1.]
+         [4. 2.]]
+        """
         self.weights_ = sp.csr_array(weights)
         return self
 
@@ -258,6 +333,16 @@ class LatentSemanticImputation(BaseEstimator):
             The vectors, as for `fit`.
         X : array (n, d), optional
             The rows that `fit_weights` was given, which every `method` but "graph" reads.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> model = de.LatentSemanticImputation(min_degree=2).fit_graph(X).fit_weights(X)
+        >>> print(model.fit_vectors(Y).vectors_[1].round(1))
+        [2. 1.]
         """
         check_options(self)
         check_is_fitted(self, "weights_")
@@ -293,7 +378,17 @@ class LatentSemanticImputation(BaseEstimator):
             self._map(Y, known, rows)
 
     def fit_transform(self, X: Any, Y: Any) -> Any:
-        """Fit and return `vectors_`."""
+        """Fit and return `vectors_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> print(de.LatentSemanticImputation(min_degree=2).fit_transform(X, Y)[1].round(1))
+        [2. 1.]
+        """
         return self.fit(X, Y).vectors_
 
     def infer(self, X_new: Any, X: Any, Y: Any) -> Any:
@@ -418,6 +513,17 @@ class LatentSemanticImputation(BaseEstimator):
             The vectors, as for `fit`.
         hidden : int array (h,)
             The rows to hide, sorted, which are known.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-6).fit_graph(X).fit_weights(X)
+        >>> fold = model.hidden_fold(X, Y, np.array([2]))
+        >>> print(fold.graph.round(1), Y[2])  # the vector that is found for the third name, and its own
+        [[4. 2.]] [4. 2.]
         """
         check_options(self)
         check_is_fitted(self, "weights_")

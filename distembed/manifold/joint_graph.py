@@ -71,7 +71,17 @@ class JointGraphEstimator(BaseEstimator):
         return first, *(checked_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
 
     def links_for(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
-        """Return the correspondences to use: those given, and those found if the estimator propagates."""
+        """Return the correspondences to use: those given, and those found if the estimator propagates.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1, X2 = np.array([[0.0], [1.0]]), np.array([[9.0], [8.0], [7.0]])
+        >>> links = de.SemisupervisedAlignment().links_for(X1, X2, [[0, 0, 1.0], [1, 2, 0.5]])
+        >>> links.toarray().tolist()
+        [[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+        """
         links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
         if not links.nnz:
             raise ValueError(

@@ -108,7 +108,19 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     n_graph_components_ : int
         Connected components of the graph, rows without an edge left out.
     n_iter_, converged_, residuals_
-        Of the regression: residuals_ are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
+        Of the regression: ``residuals_`` are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> angles = np.linspace(0, 1.5, 8)
+    >>> X = np.column_stack([np.cos(angles), np.sin(angles), np.ones(8)])  # points along an arc
+    >>> Z = de.LocalityPreservingProjection(n_components=1, n_neighbors=2).fit_transform(X)
+    >>> Z.shape
+    (8, 1)
+    >>> bool((np.diff(Z[:, 0]) > 0).all() or (np.diff(Z[:, 0]) < 0).all())  # the order along the arc
+    True
     """
 
     def __init__(
@@ -178,6 +190,16 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             If X has rows of zeros.
         RuntimeWarning
             If the regression does not converge.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> angles = np.linspace(0, 1.5, 8)
+        >>> X = np.column_stack([np.cos(angles), np.sin(angles), np.ones(8)])  # points along an arc
+        >>> model = de.LocalityPreservingProjection(n_components=2, n_neighbors=2).fit(X)
+        >>> model.components_.shape, model.n_graph_components_
+        ((2, 3), 1)
         """
         rows = training_matrix(self, X, min_rows=2)
         self._check_options(rows)
@@ -191,7 +213,19 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array."""
+        """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> angles = np.linspace(0, 1.5, 8)
+        >>> X = np.column_stack([np.cos(angles), np.sin(angles), np.ones(8)])  # points along an arc
+        >>> model = de.LocalityPreservingProjection(n_components=1, n_neighbors=2).fit(X)
+        >>> first, new, last = model.transform(np.array([X[3], (X[3] + X[4]) / 2, X[4]]))
+        >>> np.allclose(new, (first + last) / 2)  # the projection is linear
+        True
+        """
         rows = row_blocks(new_matrix(self, X, learned="components_"))
         projected = sparse_times(rows, whole(self.components_.T))
         return like_input(projected + self.intercept_ if self.constant_column else projected, X)

@@ -125,7 +125,9 @@ def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -
     if fault["type"] == "missing":
         return f"{where} is required and not there; add it"
     if fault["type"] == "value_error":
-        shown = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
+        given = fault["input"]
+        value = str(given).lower() if isinstance(given, bool) else repr(given)
+        shown = "" if isinstance(given, dict) else f" = {value}"
         return f"{where}{shown}: {fault['ctx']['error']}".removeprefix(": ")
     return _refused_value(faults, tree)
 

@@ -285,6 +285,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     for name in spec.inputs:
         workspace.drop_temporary(name)
     reporter.note(f"{spec.name:<16}{_spent(spent)}")
+    run.crew.give_memory_back()
     return True
 
 

@@ -27,9 +27,11 @@ from pydantic import (
     Field,
     ValidationInfo,
     create_model,
+    field_validator,
 )
 
-from distembed.options import NonNegativeInt, Option, RandomState, options_of
+from distembed.option_source import options_in_source
+from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.pipeline.stores import without_secrets
 
@@ -76,6 +78,30 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _number_is_not_true(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true and false where a number is asked for: Python takes them as 1 and 0."""
+        wanted = cls.model_fields[str(info.field_name)].rebuild_annotation()
+        kinds = _innermost(wanted)
+        if _holds_bool(value) and kinds & {int, float} and bool not in kinds:
+            raise ValueError(f"true and false are no numbers: give {described(wanted)}")
+        return value
+
+
+def _innermost(annotation: Any) -> set[Any]:
+    """Return the types that a type is made of, as int and str of ``dict[str, tuple[int, ...]]``."""
+    inner = get_args(annotation)
+    if inner:
+        return set().union(*map(_innermost, inner))
+    return {annotation} if isinstance(annotation, type) else set()
+
+
+def _holds_bool(value: Any) -> bool:
+    """Return whether a value is true or false, or a list or a table with one of them."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, bool) or any(map(_holds_bool, items))
+
 
 KEPT_BY_THE_JOB = {
     "checkpoint": "a job keeps every intermediate array in its workspace",
@@ -99,7 +125,7 @@ S = TypeVar("S", bound=Section)
 
 
 def section_of(
-    *sources: Callable[..., Any], exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+    *sources: Callable[..., Any] | str, exclude: Mapping[str, str], defaults: Mapping[str, Any] | None = None
 ) -> Callable[[type[S]], type[S]]:
     """Return a decorator that gives a section the options of an estimator or of functions.
 
@@ -109,8 +135,9 @@ def section_of(
 
     Parameters
     ----------
-    sources : types or functions
-        See `distembed.options.options_of`.
+    sources : functions, types, or str
+        See `distembed.options.options_of`. A text names an estimator, ``"distembed.factorization.psdvec:PSDVec"``,
+        which is read and not imported: see `distembed.option_source.options_in_source`.
     exclude : mapping of str to str
         The options that a job cannot set, each with the reason.
     defaults : mapping, optional
@@ -121,7 +148,9 @@ def section_of(
     TypeError
         No source has an option that is excluded, declared or given a default.
     """
-    options = {name: one for source in reversed(sources) for name, one in options_of(source).items()}
+    options: dict[str, Option] = {}
+    for source in reversed(sources):
+        options |= options_in_source(source) if isinstance(source, str) else options_of(source)
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:

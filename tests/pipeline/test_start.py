@@ -120,6 +120,19 @@ def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path
     assert text_layout(pages) == {"layout": "blocks"}
 
 
+def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
+    """A shell makes a list of names out of `*.txt`."""
+    texts = [tmp_path / f"{name}.txt" for name in "abcde"]
+    for text in texts:
+        text.write_text("The same few words in every file.\n" * 20)
+    written = run("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
+    assert written.exit_code == 0, written.output
+    job = load_job(tmp_path / "job.toml")
+    assert [Path(str(path)).name for path in job.corpus.paths] == [text.name for text in texts]
+    assert job.job.title == "psdvec: a.txt, b.txt, c.txt, 2 more"
+    assert run("plan", tmp_path / "job.toml").exit_code == 0
+
+
 def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
     table, _ = inputs_for("imputation", tmp_path)
     refused = run("new", "imputation", table, "--to", tmp_path / "a.toml")

@@ -60,7 +60,7 @@ def keys(system: str, form: str | None) -> None:
 def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     """Write a commented job file for SYSTEM with every key, its default and its range.
 
-    FILE is your own input, of which the first lines are read: a text for psdvec, wordspaces and topics; a table and
+    FILE is your own input, of which the first lines are read: texts for psdvec, wordspaces and topics; a table and
     the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
     Without it the job reads the input of the demo. A job file that is there is not written over.
     """

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.neighbors.distances import Metric
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
@@ -22,7 +21,10 @@ from distembed.pipeline.tables.config import DomainSection, KnownSection, Matchi
 KEPT_BY_THE_EVALUATION = {"random_state": "the key evaluation.random_state draws the names that are hidden"}
 
 
-@section_of(LatentSemanticImputation, exclude={**KEPT_BY_THE_JOB, **KEPT_BY_THE_EVALUATION})
+@section_of(
+    "distembed.manifold.imputation:LatentSemanticImputation",
+    exclude={**KEPT_BY_THE_JOB, **KEPT_BY_THE_EVALUATION},
+)
 class ImputationSection(Section):
     """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`)."""
 

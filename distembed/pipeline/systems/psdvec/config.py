@@ -6,14 +6,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
 from distembed.vectors.subwords import check_lengths
 
 
-@section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+@section_of("distembed.factorization.psdvec:PSDVec", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
 class PSDVecSection(Section):
     """`[psdvec]`: the factorization (`distembed.PSDVec`).
 
@@ -48,7 +46,9 @@ class PSDVecSection(Section):
         return self
 
 
-@section_of(SubwordMap, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+@section_of(
+    "distembed.factorization.subwords:SubwordMap", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]}
+)
 class SubwordsSection(Section):
     """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count.
 

@@ -9,7 +9,7 @@ from typing import Any
 import dask.array as da
 
 from distembed.execution import Checkpoint
-from distembed.factorization.subwords import COLUMNS_TOGETHER, SubwordMap
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import vocabulary_of
@@ -88,6 +88,8 @@ def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
+    from distembed.factorization.subwords import SubwordMap
+
     vocabulary = vocabulary_of(ctx.workspace)
     model = SubwordMap(**ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP), checkpoint=_stored(ctx))
     model.fit(list(vocabulary.words), solved_vectors(ctx), vocabulary.counts)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.factorization.nmf import NMF, SemanticNMF, Solver
+from distembed.factorization.nmf import Solver
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_consensus import Choose
 from distembed.factorization.nmf_starts import Init
@@ -88,8 +88,8 @@ Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 
 # NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
 @section_of(
-    SemanticNMF,
-    NMF,
+    "distembed.factorization.nmf:SemanticNMF",
+    "distembed.factorization.nmf:NMF",
     exclude={
         "n_components": "the key n_topics holds it for every method",
         "n_init": "the key n_starts holds it, and each start is stored",
