@@ -311,7 +311,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     mean_, variance_ : v̄, (f,), and σ², the mean over features
     objective_ : value before the first round and after each
     converged_, n_iter_ : whether tol was reached with systems solved to solver_tol, and in how many rounds
-    solver_residuals_ : largest relative residual of the systems of each round, (n_iter_,)
+    solver_residuals_ : largest relative residual of the systems of each round, (``n_iter_``,)
     adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
 
     References

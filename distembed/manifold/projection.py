@@ -110,7 +110,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     n_graph_components_ : int
         Connected components of the graph, rows without an edge left out.
     n_iter_, converged_, residuals_
-        Of the regression: residuals_ are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
+        Of the regression: ``residuals_`` are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
 
     Examples
     --------
