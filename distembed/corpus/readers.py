@@ -227,7 +227,7 @@ def read_corpus(
     layout: Literal["line", "blocks"] = "line",
     bad_records: Literal["error", "skip"] = "error",
     scratch: str | Path | None = None,
-    storage_options: dict[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     section: str = "",
 ) -> Corpus:
     r"""Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.

@@ -428,6 +428,11 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     table = rules.most_frequent(pa.concat_tables([table for table, _ in chosen]))
     if table.num_rows == 0:
         largest = max(largest for _, largest in chosen)
+        if not largest:
+            raise CorpusError(
+                "The vocabulary is empty: no word was found in the corpus; look at its first lines, its encoding and "
+                "what the tokenizer takes for a word."
+            )
         raise CorpusError(
             f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is "
             f"{largest}; "

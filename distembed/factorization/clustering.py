@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus import consensus_words
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
 from distembed.options import RandomState
+from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Floats = NDArray[np.float64]
@@ -151,7 +153,7 @@ class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         "check_clustering": "its blobs have negative values, and X may not have any",
     }
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse or dense input without negative values."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
@@ -220,7 +222,7 @@ class SphericalKMeans(DocumentClusterer):
     def _n_features_out(self) -> int:
         return int(self.centroids_.shape[0])
 
-    def fit(self, X: Any, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
         """Learn the clusters of X, documents × words, non-negative.
 
         Parameters
@@ -270,7 +272,9 @@ class SphericalKMeans(DocumentClusterer):
             )
         return self
 
-    def fit_consensus(self, X: Any, starts: Sequence[Array]) -> SphericalKMeans:
+    def fit_consensus(
+        self, X: MatrixLike, starts: Sequence[NDArray[np.floating] | da.Array]
+    ) -> SphericalKMeans:
         """Learn the centroids that several starts have in common, and label the documents by them.
 
         Parameters
@@ -312,7 +316,7 @@ class SphericalKMeans(DocumentClusterer):
             sample=self.seeding_sample,
         )  # fmt: skip
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
         """Return the label of the nearest centroid of each row of X, -1 for a row without words.
 
         Parameters
@@ -339,7 +343,13 @@ class SphericalKMeans(DocumentClusterer):
             matrix = row_blocks(self._new(X))
             return compute(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
-    def transform(self, X: Any) -> Array:
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> NDArray[np.floating]: ...
+
+    def transform(self, X: MatrixLike) -> NDArray[np.floating] | da.Array:
         """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array.
 
         Parameters
@@ -369,7 +379,7 @@ class SphericalKMeans(DocumentClusterer):
             cosines = each(blocks.times, matrix, self.centroids_.T, columns=n_clusters, dtype=matrix.dtype)
             return like_input(cosines, X)
 
-    def _new(self, X: Any) -> Any:
+    def _new(self, X: MatrixLike) -> Array:
         return new_matrix(self, X, learned="centroids_", nonnegative=True)
 
 

@@ -6,16 +6,18 @@ space there is the log-entropy weighted word × document matrix.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.execution import Checkpoint, one_blas_thread, persist, whole
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import RandomState
+from distembed.typing import Floats, FloatType, InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
@@ -65,7 +67,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         n_passes: int = 6,
         oversampling: int = 10,
         tol: float | None = None,
-        dtype: Any = np.float32,
+        dtype: FloatType = np.float32,
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -78,7 +80,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted, and vectors are of `dtype`."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -89,7 +91,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def fit(self, X: Any, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
 
         Parameters
@@ -116,7 +118,13 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._fitted(X)
         return self
 
-    def fit_transform(self, X: Any, y: None = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
+    @overload
+    def fit_transform(self, X: da.Array, y: None = None) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: InMemory, y: None = None) -> Floats: ...
+
+    def fit_transform(self, X: MatrixLike, y: None = None) -> da.Array | Floats:  # noqa: ARG002 - scikit-learn's signature
         """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array.
 
         Parameters
@@ -147,7 +155,13 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         found = self._fitted(X)
         return like_input(found.left * scaled_power(found.values, self.exponent).astype(self.dtype), X)
 
-    def transform(self, X: Any) -> Any:
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> da.Array | Floats:
         """Return X V S^(exponent - 1), (n × k), for rows of the same features.
 
         Parameters
@@ -175,7 +189,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         weights = self.components_.T * scale.astype(self.dtype)
         return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)
 
-    def _fitted(self, X: Any) -> SingularTriplets:
+    def _fitted(self, X: MatrixLike) -> SingularTriplets:
         matrix = training_matrix(self, X)
         with one_blas_thread():
             found = largest_singular_triplets(

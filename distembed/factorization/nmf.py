@@ -14,8 +14,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, overload
 
+import dask.array as da
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_sta
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, row_blocks, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
+from distembed.typing import Floats, InMemory, MatrixLike
 from distembed.validation import (
     like_input,
     new_matrix,
@@ -151,7 +153,7 @@ class _Factorization(DocumentClusterer):
             )
 
     def _fit_documents(
-        self, X: Any, start: Callable[..., Factors], one_round: Callable[..., Factors]
+        self, X: MatrixLike, start: Callable[..., Factors], one_round: Callable[..., Factors]
     ) -> None:
         """Factorize documents × words alone."""
         with one_blas_thread():
@@ -161,7 +163,7 @@ class _Factorization(DocumentClusterer):
             self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares), refit)
             self._keep_kind(X)
 
-    def fit_consensus(self, X: Any, starts: Sequence[Array]) -> Self:
+    def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> Self:
         """Learn what the word factors of several starts have in common, and the document factors that go with it.
 
         This is what `fit` keeps with ``n_init`` starts and ``choose="consensus"``, of starts that were made elsewhere.
@@ -194,7 +196,7 @@ class _Factorization(DocumentClusterer):
             self._keep_kind(X)
         return self
 
-    def _learn_consensus(self, starts: Sequence[Array], refit: Callable[[Any], Factors]) -> None:
+    def _learn_consensus(self, starts: Sequence[Floats | da.Array], refit: Callable[..., Factors]) -> None:
         self._learn(_consensus(starts, refit, converged=True))
 
     def _learn(self, fit: Fit) -> None:
@@ -206,11 +208,17 @@ class _Factorization(DocumentClusterer):
         self.objective_, self.converged_ = fit.objective, fit.converged
         self.n_iter_ = fit.objective.size
 
-    def _keep_kind(self, X: Any) -> None:
+    def _keep_kind(self, X: MatrixLike) -> None:
         """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
         self.document_factors_ = like_input(self.document_factors_, X)
 
-    def fit_transform(self, X: Any, y: object = None) -> Array:
+    @overload
+    def fit_transform(self, X: da.Array, y: object = None) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: InMemory, y: object = None) -> Floats: ...
+
+    def fit_transform(self, X: MatrixLike, y: object = None) -> Floats | da.Array:
         """Fit and return the document factors.
 
         Parameters
@@ -239,7 +247,13 @@ class _Factorization(DocumentClusterer):
         """
         return self.fit(X, y).document_factors_
 
-    def transform(self, X: Any) -> Array:
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> Floats | da.Array:
         """Return the document factors of X for the fixed word factors: ``argmin over Z >= 0 of ‖X - Z Wᵀ‖``.
 
         Parameters
@@ -279,7 +293,7 @@ class _Factorization(DocumentClusterer):
         seen: SeenDocuments | None = getattr(self, "seen_", None)
         return found if seen is None else seen.replaced(found, matrix)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
         """Return the topic of each document: its largest factor once columns are divided by `document_norms_`.
 
         Of a model from a workspace this is the label of the job for the documents that the job has seen. Of a model
@@ -403,7 +417,7 @@ class _Factorization(DocumentClusterer):
         order = blocks.listed_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
         return [[words[row] for row in column] for column in order]
 
-    def _documents(self, X: Any) -> tuple[Array, Facts]:
+    def _documents(self, X: MatrixLike) -> tuple[Array, Facts]:
         """Return X as row blocks, checked, and its facts."""
         # One pass counts values and finds NaN, infinity and negative values.
         matrix = row_blocks(training_matrix(self, X, finite=False))
@@ -498,7 +512,7 @@ class NMF(_Factorization):
         )  # fmt: skip
         self.solver = solver
 
-    def fit(self, X: Any, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
 
         Parameters
@@ -605,7 +619,7 @@ class OrthogonalNMF(_Factorization):
         )
     )
 
-    def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
 
         Parameters
@@ -751,7 +765,7 @@ class SemanticNMF(_Factorization):
         self.shift = shift
         self.semantic_weight = semantic_weight
 
-    def fit(self, X: Any, M: Any) -> SemanticNMF:
+    def fit(self, X: MatrixLike, M: MatrixLike) -> SemanticNMF:
         """Learn the factors of X, documents × words, and M, words × words.
 
         Parameters
@@ -799,7 +813,9 @@ class SemanticNMF(_Factorization):
             self._keep_kind(X)
         return self
 
-    def fit_consensus(self, X: Any, M: Any, starts: Sequence[Array]) -> Self:  # type: ignore[override]
+    def fit_consensus(  # type: ignore[override]
+        self, X: MatrixLike, M: MatrixLike, starts: Sequence[Floats | da.Array]
+    ) -> Self:
         """Learn what the word factors of several starts have in common, and the factors that go with it.
 
         Parameters
@@ -836,7 +852,7 @@ class SemanticNMF(_Factorization):
             self._keep_kind(X)
         return self
 
-    def _matrices(self, X: Any, M: Any) -> _Matrices:
+    def _matrices(self, X: MatrixLike, M: MatrixLike) -> _Matrices:
         """Return X and M, checked and shifted, with the mean of X and the sums of squares of both."""
         matrix, facts = self._documents(X)
         semantic = semantic_matrix(M, matrix.shape[1], self.shift)
@@ -844,7 +860,13 @@ class SemanticNMF(_Factorization):
         squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
         return _Matrices(matrix, semantic, facts.mean, squares)
 
-    def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
+    @overload  # type: ignore[override]
+    def fit_transform(self, X: da.Array, M: MatrixLike) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: InMemory, M: MatrixLike) -> Floats: ...
+
+    def fit_transform(self, X: MatrixLike, M: MatrixLike) -> Floats | da.Array:
         """Fit to X and M and return the document factors.
 
         Parameters
@@ -869,7 +891,7 @@ class SemanticNMF(_Factorization):
         """
         return self.fit(X, M).document_factors_
 
-    def fit_predict(self, X: Any, M: Any) -> NDArray[np.int64]:
+    def fit_predict(self, X: MatrixLike, M: MatrixLike) -> NDArray[np.int64]:
         """Fit to X and M and return the labels of the documents.
 
         Parameters

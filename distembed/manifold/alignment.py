@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import TransformerTags
+from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
@@ -49,6 +49,7 @@ from distembed.neighbors.graphs import (
 from distembed.neighbors.search import search_lists
 from distembed.neighbors.stored_graphs import RowBlocks
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.typing import DenseInMemory, DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.validation import checked_matrix, new_matrix, seed_of
 
 Float64s = NDArray[np.float64]
@@ -148,7 +149,7 @@ class SemisupervisedAlignment(JointGraphEstimator):
             checkpoint=checkpoint,
         )
 
-    def fit(self, X1: Any, X2: Any, correspondences: Any) -> SemisupervisedAlignment:
+    def fit(self, X1: MatrixLike, X2: MatrixLike, correspondences: InMemory) -> SemisupervisedAlignment:
         """Learn the embedding of both sets.
 
         Parameters
@@ -195,7 +196,7 @@ class SemisupervisedAlignment(JointGraphEstimator):
         )
         return self
 
-    def transfer(self, V1: Any, *, n_neighbors: PositiveInt = 1) -> Float64s:
+    def transfer(self, V1: DenseInMemory, *, n_neighbors: PositiveInt = 1) -> Float64s:
         """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f).
 
         Parameters
@@ -334,7 +335,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     mean_, variance_ : v̄, (f,), and σ², the mean over features
     objective_ : value before the first round and after each
     converged_, n_iter_ : whether tol was reached with systems solved to solver_tol, and in how many rounds
-    solver_residuals_ : largest relative residual of the systems of each round, (n_iter_,)
+    solver_residuals_ : largest relative residual of the systems of each round, (``n_iter_``,)
     adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
 
     References
@@ -403,7 +404,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         self.solver_max_iter = solver_max_iter
 
     def fit(
-        self, X1: Any, X2: Any, V1: Any = None, correspondences: Any = None
+        self,
+        X1: MatrixLike,
+        X2: MatrixLike,
+        V1: DenseMatrix | None = None,
+        correspondences: InMemory | None = None,
     ) -> FeaturePreservingEmbedding:
         """Learn from two sets, or with two arguments from one: fit(X, V).
 
@@ -461,7 +466,12 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
 
     def fit_graph(
-        self, adjacency: Any, V: Any, confidence: Any = None, *, sets: tuple[Any, ...] = ()
+        self,
+        adjacency: SparseMatrix | da.Array,
+        V: DenseMatrix,
+        confidence: VectorLike | None = None,
+        *,
+        sets: tuple[MatrixLike, ...] = (),
     ) -> FeaturePreservingEmbedding:
         """Learn on a given graph: of more than two sets (`joint_adjacency`), or of any other origin.
 
@@ -492,7 +502,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return self._learn(adjacency, V, confidence, self._training_sets(*sets) if sets else ())
 
     def _learn(
-        self, adjacency: Any, V: Any, confidence: Any, sets: tuple[Any, ...]
+        self,
+        adjacency: SparseMatrix | da.Array,
+        V: DenseMatrix,
+        confidence: VectorLike | None,
+        sets: tuple[Any, ...],
     ) -> FeaturePreservingEmbedding:
         self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
         self.sets_ = sets
@@ -525,7 +539,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             "raise max_iter or tol"
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
@@ -537,7 +551,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     def _n_features_out(self) -> int:
         return int(self.regression_.shape[0])
 
-    def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
+    def transform(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
         """Return the embedding (r × k) of new rows: the mean of their neighbors' of set 0 or 1, by nearness.
 
         It minimizes the first term for the new rows alone, everything else fixed. Rows of zeros are put at
@@ -577,7 +591,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
         return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
 
-    def _new_rows(self, X: Any, data_set: int) -> Any:
+    def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
         """Return new rows of a set after checking them, sparse or dense like the set."""
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
         if not data_set:
@@ -589,7 +603,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             )
         return _stored_like(rows, fitted)
 
-    def predict(self, X: Any, *, data_set: int = 0) -> Float64s:
+    def predict(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
         """Return the features (r × f) of new rows of set 0 or 1.
 
         Examples
@@ -611,7 +625,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     def _has_two_sets(self) -> bool:
         return len(self.sets_) == 2
 
-    def _prepared(self, V: Any, confidence: Any) -> tuple[Float64s, Float64s]:
+    def _prepared(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
         """Return c and V - v̄, zero where unknown; set mean_."""
         values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))

@@ -8,11 +8,12 @@ are those of the paper: the MST-kNN graph (algorithm 1), the weights (equation 2
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,6 +56,7 @@ from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
+from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
 from distembed.validation import training_matrix
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
@@ -186,7 +188,9 @@ class LatentSemanticImputation(BaseEstimator):
         self.kernel = kernel
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any, *, graph: Any = None) -> LatentSemanticImputation:
+    def fit(
+        self, X: DenseMatrix, Y: DenseMatrix, *, graph: SparseMatrix | None = None
+    ) -> LatentSemanticImputation:
         """Learn the vectors of the rows of Y that are all NaN.
 
         Parameters
@@ -229,7 +233,7 @@ class LatentSemanticImputation(BaseEstimator):
         self._learn_weights(rows)
         return self.fit_vectors(Y, matrix)
 
-    def fit_graph(self, X: Any, *, distances: da.Array | None = None) -> LatentSemanticImputation:
+    def fit_graph(self, X: DenseMatrix, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
 
         Parameters
@@ -254,7 +258,7 @@ class LatentSemanticImputation(BaseEstimator):
         self._learn_graph(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory), distances)
         return self
 
-    def set_graph(self, graph: Any) -> LatentSemanticImputation:
+    def set_graph(self, graph: SparseMatrix) -> LatentSemanticImputation:
         """Take a graph learned before, or one's own; see `fit`.
 
         Parameters
@@ -282,7 +286,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.graph_.sum_duplicates()
         return self
 
-    def fit_weights(self, X: Any) -> LatentSemanticImputation:
+    def fit_weights(self, X: DenseMatrix) -> LatentSemanticImputation:
         """Learn `weights_` and `certificate_` on the graph: the second third of `fit`.
 
         Examples
@@ -301,7 +305,7 @@ class LatentSemanticImputation(BaseEstimator):
         self._learn_weights(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory))
         return self
 
-    def _training_matrix(self, X: Any) -> Any:
+    def _training_matrix(self, X: DenseMatrix) -> Any:
         # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
         return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
 
@@ -321,7 +325,7 @@ class LatentSemanticImputation(BaseEstimator):
                 checkpoint=self.checkpoint,
             )
 
-    def set_weights(self, weights: Any) -> LatentSemanticImputation:
+    def set_weights(self, weights: SparseMatrix) -> LatentSemanticImputation:
         """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one.
 
         Parameters
@@ -349,7 +353,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.weights_ = sp.csr_array(weights)
         return self
 
-    def fit_vectors(self, Y: Any, X: Any = None) -> LatentSemanticImputation:
+    def fit_vectors(self, Y: DenseMatrix, X: DenseMatrix | None = None) -> LatentSemanticImputation:
         """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`.
 
         Parameters
@@ -402,7 +406,13 @@ class LatentSemanticImputation(BaseEstimator):
         else:
             self._map(Y, known, rows)
 
-    def fit_transform(self, X: Any, Y: Any) -> Any:
+    @overload
+    def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: DenseMatrix, Y: DenseInMemory) -> Floats: ...
+
+    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
         """Fit and return `vectors_`.
 
         Examples
@@ -416,7 +426,7 @@ class LatentSemanticImputation(BaseEstimator):
         """
         return self.fit(X, Y).vectors_
 
-    def infer(self, X_new: Any, X: Any, Y: Any) -> Any:
+    def infer(self, X_new: DenseMatrix, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
         """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.
 
         A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
@@ -527,7 +537,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.choice_ = mean_scores(scores)
         return best_candidate(scores, self.method)
 
-    def hidden_fold(self, X: Any, Y: Any, hidden: Any) -> HiddenFold:
+    def hidden_fold(self, X: DenseMatrix, Y: DenseMatrix, hidden: NDArray[np.integer]) -> HiddenFold:
         """Return what every method finds the vectors of known rows from, when they are hidden.
 
         Parameters

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.execution import (
     Checkpoint,
@@ -34,6 +35,7 @@ from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
+from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
@@ -108,7 +110,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     n_graph_components_ : int
         Connected components of the graph, rows without an edge left out.
     n_iter_, converged_, residuals_
-        Of the regression: residuals_ are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
+        Of the regression: ``residuals_`` are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
 
     References
     ----------
@@ -163,7 +165,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.block_memory = block_memory
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -173,7 +175,13 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def fit(self, X: Any, y: None = None, *, graph: Any = None) -> LocalityPreservingProjection:  # noqa: ARG002
+    def fit(
+        self,
+        X: MatrixLike,
+        y: None = None,  # noqa: ARG002
+        *,
+        graph: SparseMatrix | None = None,
+    ) -> LocalityPreservingProjection:
         """Learn the projection.
 
         Parameters
@@ -217,7 +225,13 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 self._fit_regression(rows)
         return self
 
-    def transform(self, X: Any) -> Any:
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> Floats | da.Array:
         """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array.
 
         Parameters

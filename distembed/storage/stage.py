@@ -723,7 +723,7 @@ def _array_spec(
 
 def _is_held(array: da.Array) -> bool:
     """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
-    layers = list(array.__dask_graph__().layers.values())
+    layers = list(array.dask.layers.values())
     return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())
 
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 import dask.array as da
 import pyarrow as pa
@@ -72,7 +71,7 @@ class Workspace:
 
     @classmethod
     def open(
-        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
     ) -> Workspace:
         """Open a workspace for reading.
 
@@ -114,7 +113,7 @@ class Workspace:
         url: str | os.PathLike[str],
         *,
         owner: str,
-        storage_options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, object] | None = None,
         watching: Callable[[str], None] | None = None,
     ) -> Workspace:
         """Open a workspace for writing, making it if need be, and take its lock.
@@ -171,7 +170,9 @@ class Workspace:
         return workspace
 
     @classmethod
-    def exists(cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> bool:
+    def exists(
+        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
+    ) -> bool:
         """Return whether there is a workspace at a folder or URL.
 
         Parameters
@@ -265,7 +266,7 @@ class Workspace:
         self,
         name: str,
         *,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         inputs: Mapping[str, str],
         made_with: Mapping[str, str] | None = None,
     ) -> Stage:

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from distembed.linalg.blocks import sparse_times_dense
+from distembed.typing import VectorLike
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.ngram_blocks import Slices
 
@@ -177,7 +178,7 @@ class SubwordTable:
         """
         return replace(self, normalized=True)
 
-    def projected(self, center: ArrayLike, directions: NDArray[np.floating]) -> SubwordTable:
+    def projected(self, center: VectorLike, directions: NDArray[np.floating]) -> SubwordTable:
         """Return the table that composes ``s' = (s - center) - (s - center) @ directions @ directions.T``.
 
         Parameters

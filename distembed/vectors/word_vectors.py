@@ -10,18 +10,22 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
+from distembed.typing import DenseInMemory, VectorLike
 from distembed.vectors.files import Format, read_vectors, write_vectors
-from distembed.vectors.keyed_vectors import make_keyed_vectors, read_keyed_vectors
+from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
@@ -74,7 +78,7 @@ class WordVectors:
     """
 
     def __init__(
-        self, words: Iterable[str], vectors: ArrayLike, *, subwords: SubwordTable | None = None
+        self, words: Iterable[str], vectors: DenseInMemory, *, subwords: SubwordTable | None = None
     ) -> None:
         self._words = tuple(words)
         self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -189,7 +193,7 @@ class WordVectors:
         )
 
     @classmethod
-    def from_gensim(cls, keyed: Any) -> WordVectors:
+    def from_gensim(cls, keyed: Keyed | KeyedModel) -> WordVectors:
         """Return the words and vectors of a gensim `KeyedVectors`, or of a model that has one as its `wv`.
 
         Parameters
@@ -213,7 +217,7 @@ class WordVectors:
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def to_gensim(self, *, counts: ArrayLike | None = None) -> Any:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
 
         Parameters
@@ -548,7 +552,7 @@ class WordVectors:
 
     def most_similar(
         self,
-        query: str | ArrayLike | Sequence[str],
+        query: str | VectorLike | Sequence[str],
         n: int = 10,
         *,
         exclude: Iterable[str] = (),
@@ -773,7 +777,7 @@ class WordVectors:
         norms = np.where(rows >= 0, self._norms[rows], _row_norms(words, found))
         return found / _divisors(norms)
 
-    def _checked_vector(self, query: ArrayLike | Sequence[str]) -> NDArray[np.float32]:
+    def _checked_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
         vector = np.asarray(query, dtype=np.float32)
         if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
             raise ValueError(
