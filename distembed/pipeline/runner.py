@@ -79,6 +79,7 @@ def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | No
         As `load_job`; a workspace may also hold no job.
     """
     if not Workspace.exists(source):
+        _refuse_folder(source)
         return _reached(load_job(source, settings=settings, workspace=workspace))
     place = Workspace.open(source)
     text = place.read_file(JOB_FILE)
@@ -284,6 +285,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     for name in spec.inputs:
         workspace.drop_temporary(name)
     reporter.note(f"{spec.name:<16}{_spent(spent)}")
+    run.crew.give_memory_back()
     return True
 
 
@@ -515,9 +517,27 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     if source.endswith(".toml"):
         source = load_job(source).job.workspace
     if not Workspace.exists(source):
+        _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
     vectors = read_vectors(Workspace.open(source))
     return vectors if max_words is None else vectors.head(max_words)
+
+
+def _refuse_folder(source: str) -> None:
+    """Refuse a folder that is no workspace, and name the workspace or the job file in it.
+
+    Raises
+    ------
+    IsADirectoryError
+        The folder is local and holds neither words nor the records of a job.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return
+    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))]
+    nearest = [*inside, *sorted(folder.glob("*.toml"))]
+    advice = f"did you mean {nearest[0]}?" if nearest else "name a vector file, a workspace or a job file"
+    raise IsADirectoryError(f"{source} is a folder and no workspace; {advice}")
 
 
 def _existing(job: Job) -> Workspace | None:

@@ -6,8 +6,11 @@ write straight to the workspace, which they must all see under the same address.
 
 from __future__ import annotations
 
+import ctypes
 import difflib
+import gc
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -158,6 +161,14 @@ class Workers:
 
         return cluster.watched(self.client, stage, note)
 
+    def give_memory_back(self) -> None:
+        """Let each process of the run return the memory that it no longer uses to its system."""
+        give_memory_back()
+        if self.client is not None:
+            # A worker that cannot answer gives nothing back; what it was asked to compute shows why.
+            with suppress(Exception):
+                self.client.run(give_memory_back, on_error="ignore")
+
     def memory_limits(self) -> list[int]:
         """Return the bytes that each worker process of a cluster may use; none where threads do the work."""
         if self.client is None:
@@ -175,6 +186,20 @@ class Workers:
             return []
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
         return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
+
+
+def give_memory_back() -> None:
+    """Return the memory that the allocators of this process keep unused, of glibc and of Arrow, to the system.
+
+    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used.
+    """
+    import pyarrow as pa
+
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_of_machine() -> int:

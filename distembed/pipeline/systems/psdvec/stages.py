@@ -195,7 +195,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
     ctx.stage.store(
         "core_vectors",
-        model.core_vectors_,
+        da.asarray(model.core_vectors_),
         dims=("word", "component"),
         units="",
         meaning="Vectors of the core words; their products approximate smoothed PMI.",
