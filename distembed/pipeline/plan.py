@@ -100,6 +100,11 @@ class Plan(NamedTuple):
         """Return the peak bytes of a process that runs so many tasks at once."""
         return WORKER_BYTES + max(stage.peak_bytes(n_threads) for stage in self.stages.values())
 
+    def worker_bytes(self, name: str) -> int:
+        """Return the bytes that a worker process of one thread needs at least for a stage; 0 by estimated sizes."""
+        stage = self.stages[name]
+        return WORKER_BYTES + stage.task_bytes if stage.exact else 0
+
     def check(self, stages: Collection[str] | None = None) -> None:
         """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.
 

@@ -37,7 +37,7 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import use_storage_options
+from distembed.pipeline.stores import failures_told, use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
@@ -157,7 +157,7 @@ def run_job(
     workers = workers or Workers()
     for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
         reporter.note(f"warning: {warning}")
-    with _writing(job, reporter) as workspace, workers as crew:
+    with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
@@ -268,7 +268,9 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
-    _plan_of_run(run).check({spec.name})  # by what earlier stages have counted
+    plan = _plan_of_run(run)
+    plan.check({spec.name})  # by what earlier stages have counted
+    run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
     with (
         run.crew.watched(spec.name, reporter.note),

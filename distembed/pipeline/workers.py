@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -169,12 +170,36 @@ class Workers:
             with suppress(Exception):
                 self.client.run(give_memory_back, on_error="ignore")
 
-    def memory_limits(self) -> list[int]:
-        """Return the bytes that each worker process of a cluster may use; none where threads do the work."""
+    def memory_limits(self) -> dict[str, int]:
+        """Return the bytes that each worker process of a cluster may use, by its address; none for threads."""
         if self.client is None:
-            return []
+            return {}
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [int(worker["memory_limit"] or self.memory_limit) for worker in workers.values()]
+        return {
+            address: int(worker["memory_limit"] or self.memory_limit) for address, worker in workers.items()
+        }
+
+    def check_memory(self, stage: str, needed: int) -> None:
+        """Refuse a cluster one of whose workers may use less memory than a task of a stage needs.
+
+        Dask would give such a worker tasks all the same, and it would die of each.
+
+        Raises
+        ------
+        MemoryError
+            If so; the message names the smallest worker.
+        """
+        small = {address: limit for address, limit in self.memory_limits().items() if limit < needed}
+        if not small:
+            return
+        address, limit = min(small.items(), key=itemgetter(1))
+        others = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
+        raise MemoryError(
+            f"stage {stage}: worker {address}{others} has a memory limit of {format_bytes(limit)}, and one task "
+            f"beside the libraries needs {format_bytes(needed)}: end that worker or start it with dask worker "
+            f"--memory-limit {-(-needed // 2**20)}MiB, or lower resources.block_memory, and give the same command "
+            "again: what is finished is kept"
+        )
 
     def memory(self) -> tuple[int, int]:
         """Return the resident bytes of the largest process and of all processes of the run together."""

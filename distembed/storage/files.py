@@ -148,7 +148,8 @@ class Folder:
         ------
         FileExistsError
             If it exists. On a remote store without conditional writes its existence is tested first, which
-            leaves a short race.
+            leaves a short race. On one with them, a write whose answer was lost is tried again and finds its
+            own file: a file that holds exactly `data` is therefore not another's.
         """
         path = self.writable(name)
         self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -162,6 +163,9 @@ class Folder:
             self.fs.pipe_file(path, data, mode="create")
         except NotImplementedError:  # fsspec says so of stores without conditional writes; tested above
             self.fs.pipe_file(path, data)
+        except FileExistsError:
+            if self.read(name) != data:
+                raise
 
     def sync(self, names: Iterable[str]) -> None:
         """Wait until files, and the names of the folders that lead to them, have reached the disk.

@@ -159,7 +159,9 @@ class Workspace:
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
-            message = f"Workspace {folder.url} cannot be written: {error.strerror}. Choose another folder."
+            message = (
+                f"Workspace {folder.url} cannot be written: {error.strerror or error}. Choose another folder."
+            )
             raise PermissionError(error.errno, message) from error
         workspace = cls(folder, held)
         try:

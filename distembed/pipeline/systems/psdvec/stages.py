@@ -128,7 +128,7 @@ def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
     """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
     memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
     if limits := ctx.workers.memory_limits():
-        return memory.kept_in_cluster(limits)
+        return memory.kept_in_cluster(list(limits.values()))
     return memory.kept_in_process(resources.memory_limit, resources.n_workers)
 
 
