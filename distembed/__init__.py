@@ -24,8 +24,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 _HOME = {
     "read_corpus": "corpus.readers",
     "Tokenizer": "corpus.tokenizer",
@@ -98,6 +96,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    __version__: str
+
     from distembed.corpus.readers import read_corpus
     from distembed.corpus.tokenizer import Tokenizer
     from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
@@ -129,10 +129,22 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module."""
+    """Import a public name from its module; the version is that of the installed package."""
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'distembed' has no attribute {name!r}")
     return getattr(import_module(f"distembed.{_HOME[name]}"), name)
+
+
+def _version() -> str:
+    """Return the version of the installed package, which its tag gave it when it was built."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - only who asks waits for it
+
+    try:
+        return version("distembed")
+    except PackageNotFoundError:  # a folder of sources on the path
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -31,7 +31,8 @@ extensions = [
     "repository_links",
     "job_keys",
 ]
-source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
+# Summaries of the library are written with the first suffix: reStructuredText, as docstrings are.
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 suppress_warnings = ["toc.empty_glob"]  # a folder may have no page yet
 
@@ -48,6 +49,7 @@ nb_execution_raise_on_error = True
 # The reference of the library is written from the docstrings.
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections have the types
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists its methods
 

@@ -113,6 +113,12 @@ def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = 
 
     Link text, headings and the contents of other HTML elements are kept. A construct that is never closed
     removes nothing. The time is linear in the length of the text.
+
+    Examples
+    --------
+    >>> from distembed.corpus import strip_wikitext
+    >>> strip_wikitext("'''Rome''' is in [[Italy|the country]].{{citation needed}}")
+    'Rome is in the country.'
     """
     return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
 

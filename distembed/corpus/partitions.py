@@ -141,6 +141,19 @@ def tokenize_partition(
     ------
     CorpusError
         If the partition cannot be read; nothing is left at `target`.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> from distembed.corpus import tokenize_partition
+    >>> summary = tokenize_partition(docs.partitions[0], de.Tokenizer(), "part-0")
+    >>> summary.n_documents, summary.n_tokens, summary.n_words
+    (9, 69, 42)
+    >>> from pathlib import Path
+    >>> sorted(path.name for path in Path().iterdir())
+    ['part-0.documents.parquet', 'part-0.tokens.parquet', 'part-0.words.parquet']
     """
     words = scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section)
     with PartitionFiles(target, storage_options or {}) as files:
@@ -384,6 +397,15 @@ class Tokens:
         The URL prefixes of the files of each partition.
     summaries : tuple of PartitionSummary
         The summaries of the tasks that wrote them, where these are known.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> tokens = docs.tokenize()
+    >>> len(tokens.partitions), tokens.n_documents
+    (1, 9)
     """
 
     partitions: tuple[str, ...]
@@ -407,15 +429,49 @@ class Tokens:
         )
 
     def iter_partition(self, partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
-        """Yield the ids of a partition, at most about `n_ids` at a time; a batch may end inside a document."""
+        """Yield the ids of a partition, at most about `n_ids` at a time; a batch may end inside a document.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> tokens = docs.tokenize()
+        >>> [partition] = tokens.partitions
+        >>> [batch] = tokens.iter_partition(partition)
+        >>> batch.document[:9].tolist()  # the first title has eight tokens
+        [0, 0, 0, 0, 0, 0, 0, 0, 1]
+        """
         return iter_partition(partition, n_ids=n_ids, storage_options=dict(self.storage_options))
 
     def words(self, partition: str) -> pa.Table:
-        """Return the dictionary of a partition: word, count, document_count."""
+        """Return the dictionary of a partition: word, count, document_count.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> tokens = docs.tokenize()
+        >>> [partition] = tokens.partitions
+        >>> tokens.words(partition).column_names
+        ['word', 'count', 'document_count']
+        """
         return read_partition(partition, "words", dict(self.storage_options))
 
     def documents(self, partition: str) -> pa.Table:
-        """Return the documents of a partition: id, title, label, n_tokens."""
+        """Return the documents of a partition: id, title, label, n_tokens.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> tokens = docs.tokenize()
+        >>> [partition] = tokens.partitions
+        >>> tokens.documents(partition).column_names
+        ['id', 'title', 'label', 'n_tokens']
+        """
         return read_partition(partition, "documents", dict(self.storage_options))
 
 
@@ -448,7 +504,20 @@ def read_partition(partition: str, kind: str, storage_options: dict[str, Any] | 
 def iter_partition(
     partition: str, *, n_ids: int = ROW_GROUP_IDS, storage_options: dict[str, Any] | None = None
 ) -> Iterator[TokenBatch]:
-    """Yield the ids of a partition in order, at most max(n_ids, 2^16) at a time."""
+    """Yield the ids of a partition in order, at most max(n_ids, 2^16) at a time.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> tokens = docs.tokenize()
+    >>> [partition] = tokens.partitions
+    >>> from distembed.corpus import iter_partition
+    >>> [batch] = iter_partition(partition)
+    >>> len(batch.ids)
+    69
+    """
     with open_partition(partition, "tokens", storage_options) as file:
         for group in range(file.num_row_groups):
             with _naming_damage(partition, "tokens"):

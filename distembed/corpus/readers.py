@@ -83,6 +83,14 @@ class Corpus:
         The folder in which `tokenize` creates its temporary folder; None means the system's.
     notes : tuple of str
         What is doubtful about the encodings of the files, a sentence per file.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> len(docs.partitions), docs.partitions[0].format, docs.partitions[0].encoding
+    (1, 'text', 'utf-8')
     """
 
     partitions: tuple[Partition, ...]
@@ -219,7 +227,7 @@ def read_corpus(
     layout: Literal["line", "blocks"] = "line",
     bad_records: Literal["error", "skip"] = "error",
     scratch: str | Path | None = None,
-    storage_options: dict[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     section: str = "",
 ) -> Corpus:
     r"""Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.

@@ -164,14 +164,14 @@ def _together(partitions: Sequence[CorpusSample], *, is_whole: bool) -> CorpusSa
 
 def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSample:
     """Read the first dictionaries of a tokenized corpus, as many as hold so many words, and one at least."""
-    found: list[CorpusSample] = []
+    found, n_words = list[CorpusSample](), 0
     for partition in tokens.partitions:
-        if found and sum(len(each.words) for each in found) >= max_words:
+        if found and n_words >= max_words:
             break
         words, documents = tokens.words(partition), tokens.documents(partition)
         counts, document_counts = (words[name].to_numpy() for name in ("count", "document_count"))
         lengths = np.concatenate([np.zeros(0, np.int64), *_part_segments(tokens, partition)])
-        n_tokens = int(counts.sum())
+        n_tokens, n_words = int(counts.sum()), n_words + words.num_rows
         found.append(
             CorpusSample(
                 words["word"],

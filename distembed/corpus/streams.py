@@ -90,6 +90,15 @@ class Partition:
         The section of the job file that the options come from, for errors; "" in the library.
     storage_options : tuple of (str, object)
         The options of fsspec, as sorted items.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> [partition] = docs.partitions
+    >>> partition.format, partition.start, partition.stop, partition.compression
+    ('text', 0, None, '')
     """
 
     url: str
@@ -346,9 +355,10 @@ def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterat
     """Yield the streams of a multistream bz2 file that begin in the partition, then those after it.
 
     A stream is found by its magic number (``BZh1``..``BZh9`` and that of the first block, 80 bits together),
-    so the partitions of a file need no index.
+    so the partitions of a file need no index. What is searched for it belongs to the partition before, or is
+    read again, and does not count as progress.
     """
-    start = 0 if partition.start == 0 else find_stream(raw, partition, progress)
+    start = 0 if partition.start == 0 else find_stream(raw, partition)
     if start is None:
         return
     raw.seek(start)
@@ -357,12 +367,12 @@ def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterat
         yield Piece(data, owned=start + consumed < stop)
 
 
-def find_stream(raw: BinaryIO, partition: Partition, progress: Progress) -> int | None:
+def find_stream(raw: BinaryIO, partition: Partition) -> int | None:
     """Return where the first bz2 stream of a partition begins."""
     position, tail = partition.start, b""
     raw.seek(position)
     stop = float("inf") if partition.stop is None else partition.stop + BZ2_STREAM_BYTES - 1
-    while position < stop and (data := read_more(raw, progress)):
+    while position < stop and (data := raw.read(READ_BYTES)):
         window = tail + data
         found = BZ2_STREAM.search(window)
         if found:

@@ -47,6 +47,15 @@ UNKNOWN_COUNT = -1
 class Vocabulary:
     """The words of a model; row i of every array is word i.
 
+    Parameters
+    ----------
+    words : sequence of str or pyarrow.Array (n,)
+        The words, in the order of the rows.
+    counts : int64 array (n,)
+        The number of tokens of each word.
+    document_counts : int64 array (n,)
+        The number of documents with each word.
+
     Attributes
     ----------
     array : pyarrow.Array (n,)
@@ -126,6 +135,15 @@ class Vocabulary:
     def take(self, rows: NDArray[np.int64]) -> Vocabulary:
         """Return the words of some rows, in the order given, with their counts.
 
+        Parameters
+        ----------
+        rows : int array (m,)
+
+        Returns
+        -------
+        Vocabulary
+            Of m words.
+
         Examples
         --------
         >>> import distembed as de
@@ -138,6 +156,14 @@ class Vocabulary:
 
     def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]:
         """Return the row of each word, int32, -1 for unknown words.
+
+        Parameters
+        ----------
+        words : sequence of str or pyarrow.Array (m,)
+
+        Returns
+        -------
+        int32 array (m,)
 
         Examples
         --------
@@ -155,6 +181,10 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Write Parquet, or lines of "word count" if the name ends with .txt.
+
+        Parameters
+        ----------
+        path : str or Path
 
         Examples
         --------
@@ -182,6 +212,10 @@ class Vocabulary:
     def load(cls, path: str | Path) -> Vocabulary:
         r"""Read a file written by `save`, or any file of "word count" lines whose name ends with .txt.
 
+        Parameters
+        ----------
+        path : str or Path
+
         Raises
         ------
         ValueError
@@ -204,6 +238,14 @@ class Vocabulary:
     @classmethod
     def from_table(cls, table: pa.Table) -> Vocabulary:
         """Return the vocabulary of a table with the columns word, count and document_count, as workspaces have it.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+
+        Returns
+        -------
+        Vocabulary
 
         Examples
         --------
@@ -386,6 +428,11 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     table = rules.most_frequent(pa.concat_tables([table for table, _ in chosen]))
     if table.num_rows == 0:
         largest = max(largest for _, largest in chosen)
+        if not largest:
+            raise CorpusError(
+                "The vocabulary is empty: no word was found in the corpus; look at its first lines, its encoding and "
+                "what the tokenizer takes for a word."
+            )
         raise CorpusError(
             f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is "
             f"{largest}; "
@@ -464,7 +511,7 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
             )
             for path in paths
         ]
-        for table in joined_slices(slices):
+        for table in joined_slices(slices, SLICE_WORDS):
             bucket = buckets_of(table.column("word").combine_chunks(), n_buckets, seed=seed)
             order = np.argsort(bucket, kind="stable")
             bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
@@ -473,14 +520,14 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
     return paths
 
 
-def joined_slices(slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of tables in tables of at least `SLICE_WORDS` rows, but for the last."""
+def joined_slices(slices: Iterable[pa.Table], least_rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of tables in tables of at least so many rows, but for the last."""
     held: list[pa.Table] = []
     n_held = 0
     for table in slices:
         held.append(table)
         n_held += table.num_rows
-        if n_held >= SLICE_WORDS:
+        if n_held >= least_rows:
             yield pa.concat_tables(held)
             held, n_held = [], 0
     if held:

@@ -46,6 +46,13 @@ class CooccurrenceOptions:
     ------
     ValueError
         If a value is outside its range or is not one of its names.
+
+    Examples
+    --------
+    >>> from distembed.counting import CooccurrenceOptions
+    >>> options = CooccurrenceOptions(window=3, weighting="harmonic")
+    >>> options.window, options.direction
+    (3, 'symmetric')
     """
 
     window: PositiveInt = 5
@@ -110,6 +117,14 @@ def cooccurrence_row_blocks(
     -------
     tuple of int
         0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.counting import cooccurrence_row_blocks
+    >>> counts = np.array([50_000, 20_000, 10_000, 10_000])
+    >>> cooccurrence_row_blocks(counts, window=5)
+    (0, 4)
     """
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
@@ -156,6 +171,19 @@ def count_partition(
     -------
     PartialCounts
         The file, and the facts that the merge needs.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> partial.n_tokens, partial.n_runs, partial.largest_cell
+    (25, 1, 9)
     """
     lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
@@ -384,6 +412,20 @@ def merge_row_block(
     csr_array
         Shape (rows of the block, n_words), of `count_type`. The sums are exact, and are divided once by the
         denominator.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> from distembed.counting import merge_row_block
+    >>> merge_row_block([partial], (0, 11), 0).shape
+    (11, 11)
     """
     first, last = row_blocks[block : block + 2]
     n_words = row_blocks[-1]
@@ -447,31 +489,31 @@ def count_cooccurrences(
 
     Parameters
     ----------
-    docs
+    docs : Corpus or Tokens
         The corpus, or its tokens.
     vocabulary : Vocabulary
         The words to count.
-    window
+    window : int
         Largest distance, in words.
-    direction
+    direction : {"left", "right", "symmetric"}
         Where the word of a row stands: to the "left" of the word of the column, to its "right", or on either side.
-    weighting
+    weighting : {"flat", "harmonic", "ramp", "dynamic"}
         Weight of distance d: "flat" 1; "harmonic" 1 / d; "ramp" window + 1 - d, as in HAL; "dynamic"
         (window + 1 - d) / window, which is what word2vec's random window gives on average.
-    draw
+    draw : int, optional
         Seed: with weighting="dynamic", draw the window of each right-hand word from 1..window instead.
-    subsample
+    subsample : float, optional
         word2vec's t: a token of a word with share f is kept with probability min(1, sqrt(t / f) + t / f). A
         dropped token is treated as one outside the vocabulary. The draw depends on `seed`, the partition
         and the token's place.
-    seed
+    seed : int
         The key of the random numbers of `subsample`.
-    oov
+    oov : {"keep_position", "remove"}
         "keep_position": words outside the vocabulary keep their position; "remove": they are removed first, as in
         word2vec.
-    block_memory
+    block_memory : int
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
-    scratch
+    scratch : str, optional
         Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
         folder, removed when the returned array and all arrays computed from it are gone.
 
@@ -553,7 +595,22 @@ def merge_partials(
     block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
-    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`."""
+    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> from distembed.counting import merge_partials
+    >>> int(merge_partials([partial], (0, 11)).compute().sum())
+    16
+    """
     kind = count_type(partials)
     return map_blocks(
         _merged_chunk,

@@ -27,7 +27,17 @@ class DocumentBlock(NamedTuple):
 
 
 def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> list[DocumentBlock]:
-    """Return the row blocks of the document-term matrix: one per partition, divided where it exceeds the memory."""
+    """Return the row blocks of the document-term matrix: one per partition, divided where it exceeds the memory.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> from distembed.counting import document_row_blocks
+    >>> [(block.first, block.last) for block in document_row_blocks(docs.tokenize())]
+    [(0, 9)]
+    """
     limit = max(1, block_memory // _BYTES_PER_TOKEN)
     return [block for partition in tokens.partitions for block in _partition_blocks(tokens, partition, limit)]
 
@@ -57,6 +67,17 @@ def count_document_block(
     csr_array
         Shape (last - first, n_words), int32. Words outside the vocabulary are ignored, and a document without
         a known word is an empty row.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> from distembed.counting import count_document_block, document_row_blocks
+    >>> tokens = docs.tokenize()
+    >>> count_document_block(document_row_blocks(tokens)[0], vocabulary).shape
+    (9, 11)
     """
     lookup = partition_lookup(block.partition, vocabulary, storage_options).rows
     counter = TermCounter(lookup, len(vocabulary), block.first, block.last)

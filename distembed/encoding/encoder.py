@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args, overload
 from uuid import uuid4
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.corpus.streams import Batch
 from distembed.corpus.tokenizer import Tokenizer
@@ -108,7 +109,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.tokenizer = tokenizer
         self.unknown = unknown
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: object = None, y: object = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Fold the weights and the whitening into the rows of the words; texts are neither needed nor read.
 
         Raises
@@ -134,13 +135,23 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_without_words_ = 0
         return self
 
-    def transform(self, X: Any) -> Any:
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: Iterable[str]) -> NDArray[np.float32]: ...
+
+    def transform(self, X: Iterable[str] | da.Array) -> NDArray[np.float32] | da.Array:
         """Return the vectors of texts, float32 (n, d).
 
         Parameters
         ----------
         X : iterable of str, or Dask array (n,) of them
             The texts. A Dask array gives a Dask array, lazily.
+
+        Returns
+        -------
+        float32 array (n, d)
 
         Warns
         -----
@@ -176,6 +187,16 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def encode(self, texts: Iterable[str]) -> EncodedTexts:
         """Return the vectors of texts with the number of tokens, and of known tokens, of each.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            n texts.
+
+        Returns
+        -------
+        EncodedTexts
+            `vectors` float32 (n, d), `n_tokens` and `n_known` int64 (n,).
 
         Raises
         ------
@@ -227,7 +248,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     # scikit-learn's mixin takes the number of names from this attribute.
     _n_features_out = n_features_out_
 
-    def __dask_tokenize__(self) -> Any:
+    def __dask_tokenize__(self) -> tuple[str, str]:
         """Return another name for each use in a graph: a hash of all vectors would take longer than a task."""
         return type(self).__name__, uuid4().hex
 
@@ -239,7 +260,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _encoded(self, batch: Batch) -> EncodedTexts:
         return self.stream().add(batch)
 
-    def _block(self, texts: NDArray[Any]) -> NDArray[np.float32]:
+    def _block(self, texts: NDArray[np.object_]) -> NDArray[np.float32]:
         return self._encoded(batch_of(texts.tolist())).vectors
 
     def _check(self) -> None:
@@ -256,7 +277,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 "a job with [subwords] enabled = true"
             )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         tags.requires_fit = False

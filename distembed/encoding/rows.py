@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from distembed.encoding import blocks
 from distembed.execution import one_blas_thread
+from distembed.typing import VectorLike
 from distembed.vectors import WordVectors
 
 BLOCK_ROWS = 1 << 13
@@ -20,7 +21,7 @@ Whitening = Literal["none", "component", "half", "full"]
 WHITENING_POWERS = {"half": -0.25, "full": -0.5}
 """The power of the second moments that weighted rows are multiplied by."""
 
-Counts = ArrayLike | Mapping[str, float]
+Counts = VectorLike | Mapping[str, float]
 
 
 class WordShares(NamedTuple):

@@ -176,10 +176,13 @@ def explain_similarity(
     Examples
     --------
     >>> import distembed as de
-    >>> vectors = de.WordVectors(["king", "queen", "crown"], [[2, 1], [1, 2], [1, 1]])
-    >>> found = de.explain_similarity(vectors, "king", "queen", n=1)
-    >>> found.raising[0].word
-    'crown'
+    >>> vectors = de.WordVectors(["king", "queen"], [[2.0, 1.0], [1.0, 2.0]])
+    >>> contexts = de.WordVectors(["crown", "he"], [[1.0, 1.0], [1.0, -1.0]])
+    >>> found = de.explain_similarity(vectors, "king", "queen", contexts=contexts)
+    >>> round(found.cosine, 2)
+    0.8
+    >>> [(term.word, round(term.term, 2)) for term in found.raising + found.lowering]
+    [('crown', 0.9), ('he', -0.1)]
     """
     if n < 1 or n_lowering < 0:
         raise ValueError(f"n is {n} and n_lowering is {n_lowering}; give 1 or more, and 0 or more")

@@ -86,6 +86,18 @@ def evaluate_sentences(
     ------
     ValueError
         If there is no set of sentences at a path, or a file of one has a bad line.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> from distembed.evaluation.sentence_files import SentencePairs
+    >>> vectors = de.WordVectors(["cat", "dog", "tax"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+    >>> first, second = ["a cat", "a cat", "a dog"], ["a dog", "a tax", "a tax"]
+    >>> pairs = SentencePairs("pets", np.array([4.5, 0.5, 1.0]), first, second)
+    >>> [score] = de.evaluate_sentences(de.TextEncoder(vectors), [pairs])
+    >>> score.metric, round(score.value, 2), score.answered
+    ('spearman', 1.0, '6/12')
     """
     scores, every = list[Score](), _sets(sets)
     policy = name or encoder_name(encoder)

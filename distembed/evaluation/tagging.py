@@ -97,7 +97,7 @@ def evaluate_tagging(
     *,
     policy: Policy | None = None,
 ) -> list[Score]:
-    """Score word vectors as features of a tagger, by the protocol of this module.
+    r"""Score word vectors as features of a tagger, by the protocol of this module.
 
     Parameters
     ----------
@@ -117,6 +117,22 @@ def evaluate_tagging(
     ------
     ValueError
         If there is no set of tagged words at a path, or a file of one has a bad line.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from pathlib import Path
+    >>> folder = Path("names")
+    >>> folder.mkdir()
+    >>> sentence = "Ann B-PER\nlives O\nin O\nRome B-LOC\n\nPeter B-PER\nleft O\nOslo B-LOC\n\n"
+    >>> _ = (folder / "train.txt").write_text(sentence * 10)
+    >>> _ = (folder / "test.txt").write_text("Mary B-PER\nleft O\nRome B-LOC\n\n" * 5)
+    >>> words = ["Ann", "Peter", "Mary", "Rome", "Oslo"]
+    >>> vectors = de.WordVectors(words, [[1, 0], [1, 0.1], [0.9, 0], [0, 1], [0.1, 1]])
+    >>> for score in de.evaluate_tagging(vectors, folder):
+    ...     print(score.set, score.metric, round(score.value, 2), score.answered)
+    names span F1 1.0 10/15
+    names span F1 without vectors 1.0 0/15
     """
     return compare_tagging({"": vectors}, sets, policy=policy)[""]
 

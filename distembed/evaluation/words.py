@@ -93,7 +93,7 @@ def evaluate(
     max_words: int | None = None,
     seed: int = 0,
 ) -> list[Score]:
-    """Score word vectors on evaluation sets.
+    r"""Score word vectors on evaluation sets.
 
     Parameters
     ----------
@@ -126,6 +126,19 @@ def evaluate(
     ValueError
         If a file is not in its format, no word of `restrict` is known, no item of any set is known, or `case`,
         `unknown` or `synonym_options` is not one of its choices.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from pathlib import Path
+    >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+    >>> lines = ["king queen 9.0", "king pear 1.0", "queen pear 1.5", "king plum 1.0"]
+    >>> _ = Path("pairs.txt").write_text("\n".join(lines))
+    >>> [score] = de.evaluate(vectors, "pairs.txt")
+    >>> score.set, score.task, score.metric, round(score.value, 2)
+    ('pairs', 'similarity', 'spearman', 1.0)
+    >>> score.answered  # "plum" has no vector
+    '3/4'
     """
     limited, read = _limited(vectors, restrict, max_words), find_word_sets(sets)
     return known_scores(limited, read, Policy(case, unknown, seed, synonym_options))

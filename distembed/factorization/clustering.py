@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus import consensus_words
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
 from distembed.options import RandomState
+from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Floats = NDArray[np.float64]
@@ -151,7 +153,7 @@ class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         "check_clustering": "its blobs have negative values, and X may not have any",
     }
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse or dense input without negative values."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
@@ -186,6 +188,17 @@ class SphericalKMeans(DocumentClusterer):
     objective_ : float64 array, sum of cosines, one value per round
     n_iter_ : int
     converged_ : bool
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    >>> model = de.SphericalKMeans(n_clusters=2, n_init=5).fit(X)
+    >>> sorted([model.labels_[:5].tolist(), model.labels_[5:].tolist()])
+    [[0, 0, 0, 0, 0], [1, 1, 1, 1]]
     """
 
     def __init__(
@@ -209,13 +222,38 @@ class SphericalKMeans(DocumentClusterer):
     def _n_features_out(self) -> int:
         return int(self.centroids_.shape[0])
 
-    def fit(self, X: Any, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
         """Learn the clusters of X, documents × words, non-negative.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        SphericalKMeans
+            The estimator itself.
 
         Raises
         ------
         ValueError
             If X is not a matrix, holds negative or NaN values, or fewer documents than clusters.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
+        >>> labels = model.labels_.tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
+        >>> model.centroids_.shape, model.converged_
+        ((2, 4), True)
         """
         with one_blas_thread():
             # One pass counts values and finds NaN, infinity and negative values.
@@ -234,7 +272,9 @@ class SphericalKMeans(DocumentClusterer):
             )
         return self
 
-    def fit_consensus(self, X: Any, starts: Sequence[Array]) -> SphericalKMeans:
+    def fit_consensus(
+        self, X: MatrixLike, starts: Sequence[NDArray[np.floating] | da.Array]
+    ) -> SphericalKMeans:
         """Learn the centroids that several starts have in common, and label the documents by them.
 
         Parameters
@@ -242,6 +282,23 @@ class SphericalKMeans(DocumentClusterer):
         X : matrix (documents, words), non-negative
         starts : sequence of arrays (words, clusters)
             The centroids of each start, a column each.
+
+        Returns
+        -------
+        SphericalKMeans
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> starts = [de.SphericalKMeans(n_clusters=2, random_state=seed).fit(X) for seed in range(3)]
+        >>> model = de.SphericalKMeans(n_clusters=2)
+        >>> labels = model.fit_consensus(X, [start.centroids_.T for start in starts]).labels_.tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
         """
         with one_blas_thread():
             matrix = unit_rows(row_blocks(training_matrix(self, X)))
@@ -259,21 +316,70 @@ class SphericalKMeans(DocumentClusterer):
             sample=self.seeding_sample,
         )  # fmt: skip
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the label of the nearest centroid of each row of X, -1 for a row without words."""
+    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
+        """Return the label of the nearest centroid of each row of X, -1 for a row without words.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+
+        Returns
+        -------
+        int64 array (n,)
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
+        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
+        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
+        ([True, True], -1)
+        """
         with one_blas_thread():
             matrix = row_blocks(self._new(X))
             return compute(each(_labels, matrix, self.centroids_.T, columns=1, dtype=np.int64)).ravel()
 
-    def transform(self, X: Any) -> Array:
-        """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array."""
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> NDArray[np.floating]: ...
+
+    def transform(self, X: MatrixLike) -> NDArray[np.floating] | da.Array:
+        """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+
+        Returns
+        -------
+        float64 array (n, k)
+            A Dask array where X is one.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
+        >>> cosines = model.transform(np.array([[1.0, 1, 0, 0]]))
+        >>> np.sort(cosines).round(2).tolist()
+        [[0.0, 1.0]]
+        """
         with one_blas_thread():
             matrix = unit_rows(row_blocks(self._new(X)))
             n_clusters = self.centroids_.shape[0]
             cosines = each(blocks.times, matrix, self.centroids_.T, columns=n_clusters, dtype=matrix.dtype)
             return like_input(cosines, X)
 
-    def _new(self, X: Any) -> Any:
+    def _new(self, X: MatrixLike) -> Array:
         return new_matrix(self, X, learned="centroids_", nonnegative=True)
 
 

@@ -6,16 +6,18 @@ space there is the log-entropy weighted word × document matrix.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.execution import Checkpoint, one_blas_thread, persist, whole
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import RandomState
+from distembed.typing import Floats, FloatType, InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
@@ -39,6 +41,22 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     singular_values_ : (n_components,) float64
     residuals_ : (n_components,) float64
         Of each component, relative to the square of its singular value; see `SingularTriplets`.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_document_terms(docs, vocabulary)
+    >>> model = de.LSA(n_components=2).fit(counts)
+    >>> print(model.singular_values_.round(2))
+    [2.84 2.51]
+    >>> words = de.WordVectors(vocabulary.words, model.components_.T * model.singular_values_)
+    >>> round(words.similarity("human", "user"), 1)  # no title has both words
+    1.0
+    >>> round(words.similarity("human", "graph"), 1)
+    -0.2
     """
 
     def __init__(
@@ -49,7 +67,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         n_passes: int = 6,
         oversampling: int = 10,
         tol: float | None = None,
-        dtype: Any = np.float32,
+        dtype: FloatType = np.float32,
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
     ) -> None:
@@ -62,7 +80,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted, and vectors are of `dtype`."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -73,24 +91,105 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def fit(self, X: Any, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks."""
+    def fit(self, X: MatrixLike, y: None = None) -> LSA:  # noqa: ARG002 - scikit-learn's signature
+        """Learn the components of X, (n × m): NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        LSA
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> print(de.LSA(n_components=2).fit(X).singular_values_.round(2))
+        [5.   4.54]
+        """
         self._fitted(X)
         return self
 
-    def fit_transform(self, X: Any, y: None = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array."""
+    @overload
+    def fit_transform(self, X: da.Array, y: None = None) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: InMemory, y: None = None) -> Floats: ...
+
+    def fit_transform(self, X: MatrixLike, y: None = None) -> da.Array | Floats:  # noqa: ARG002 - scikit-learn's signature
+        """Learn the components and return U S^exponent, (n × k); a Dask array for a Dask array.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        array (n, k)
+            In `dtype`; a Dask array where X is one.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> vectors = de.LSA(n_components=2).fit_transform(X)
+        >>> print(abs(vectors).round(2))  # the sign of each component is arbitrary
+        [[3.54 0.  ]
+         [3.54 0.  ]
+         [0.   3.47]
+         [0.   2.94]]
+        """
         found = self._fitted(X)
         return like_input(found.left * scaled_power(found.values, self.exponent).astype(self.dtype), X)
 
-    def transform(self, X: Any) -> Any:
-        """Return X V S^(exponent - 1), (n × k), for rows of the same features."""
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> da.Array | Floats:
+        """Return X V S^(exponent - 1), (n × k), for rows of the same features.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+
+        Returns
+        -------
+        array (n, k)
+            A Dask array where X is one.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.LSA(n_components=2).fit(X)
+        >>> print(abs(model.transform(np.array([[1.0, 1, 0, 0]]))).round(2))
+        [[1.41 0.  ]]
+        """
         matrix = new_matrix(self, X, learned="components_")
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
         return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)
 
-    def _fitted(self, X: Any) -> SingularTriplets:
+    def _fitted(self, X: MatrixLike) -> SingularTriplets:
         matrix = training_matrix(self, X)
         with one_blas_thread():
             found = largest_singular_triplets(

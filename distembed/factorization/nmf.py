@@ -14,8 +14,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, overload
 
+import dask.array as da
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_sta
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.factorization.row_lifts import Array, each, row_blocks, total
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
+from distembed.typing import Floats, InMemory, MatrixLike
 from distembed.validation import (
     like_input,
     new_matrix,
@@ -151,7 +153,7 @@ class _Factorization(DocumentClusterer):
             )
 
     def _fit_documents(
-        self, X: Any, start: Callable[..., Factors], one_round: Callable[..., Factors]
+        self, X: MatrixLike, start: Callable[..., Factors], one_round: Callable[..., Factors]
     ) -> None:
         """Factorize documents × words alone."""
         with one_blas_thread():
@@ -161,7 +163,7 @@ class _Factorization(DocumentClusterer):
             self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares), refit)
             self._keep_kind(X)
 
-    def fit_consensus(self, X: Any, starts: Sequence[Array]) -> Self:
+    def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> Self:
         """Learn what the word factors of several starts have in common, and the document factors that go with it.
 
         This is what `fit` keeps with ``n_init`` starts and ``choose="consensus"``, of starts that were made elsewhere.
@@ -171,6 +173,22 @@ class _Factorization(DocumentClusterer):
         X : matrix (n, d), non-negative
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, taken in float32; of Dask arrays, blocks of words are held at a time.
+
+        Returns
+        -------
+        self
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> starts = [de.NMF(n_components=2, init="random", random_state=seed).fit(X) for seed in range(3)]
+        >>> model = de.NMF(n_components=2).fit_consensus(X, [start.word_factors_ for start in starts])
+        >>> sorted(map(sorted, model.top_words(2, words)))
+        [['cat', 'dog'], ['tax', 'vote']]
         """
         with one_blas_thread():
             matrix, facts = self._documents(X)
@@ -178,7 +196,7 @@ class _Factorization(DocumentClusterer):
             self._keep_kind(X)
         return self
 
-    def _learn_consensus(self, starts: Sequence[Array], refit: Callable[[Any], Factors]) -> None:
+    def _learn_consensus(self, starts: Sequence[Floats | da.Array], refit: Callable[..., Factors]) -> None:
         self._learn(_consensus(starts, refit, converged=True))
 
     def _learn(self, fit: Fit) -> None:
@@ -190,15 +208,52 @@ class _Factorization(DocumentClusterer):
         self.objective_, self.converged_ = fit.objective, fit.converged
         self.n_iter_ = fit.objective.size
 
-    def _keep_kind(self, X: Any) -> None:
+    def _keep_kind(self, X: MatrixLike) -> None:
         """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
         self.document_factors_ = like_input(self.document_factors_, X)
 
-    def fit_transform(self, X: Any, y: object = None) -> Array:
-        """Fit and return the document factors."""
+    @overload
+    def fit_transform(self, X: da.Array, y: object = None) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: InMemory, y: object = None) -> Floats: ...
+
+    def fit_transform(self, X: MatrixLike, y: object = None) -> Floats | da.Array:
+        """Fit and return the document factors.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        array (n, k)
+            `document_factors_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> Z = de.NMF(n_components=2).fit_transform(X)
+        >>> Z.shape
+        (4, 2)
+        >>> bool((Z >= 0).all())
+        True
+        """
         return self.fit(X, y).document_factors_
 
-    def transform(self, X: Any) -> Array:
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> Floats | da.Array:
         """Return the document factors of X for the fixed word factors: ``argmin over Z >= 0 of ‖X - Z Wᵀ‖``.
 
         Parameters
@@ -215,6 +270,17 @@ class _Factorization(DocumentClusterer):
             Before `fit`.
         ValueError
             If X has another number of words, or holds negative, NaN or infinite values.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> Z = model.transform(np.array([[0.0, 5, 0, 0], [0, 0, 0, 0]]))  # one about dogs, an empty one
+        >>> bool(Z[0].argmax() == model.labels_[0]), Z[1].tolist()
+        (True, [0.0, 0.0])
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
@@ -227,7 +293,7 @@ class _Factorization(DocumentClusterer):
         seen: SeenDocuments | None = getattr(self, "seen_", None)
         return found if seen is None else seen.replaced(found, matrix)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
         """Return the topic of each document: its largest factor once columns are divided by `document_norms_`.
 
         Of a model from a workspace this is the label of the job for the documents that the job has seen. Of a model
@@ -245,6 +311,17 @@ class _Factorization(DocumentClusterer):
         ------
         NotFittedError, ValueError
             As `transform`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
+        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
+        ([True, True], -1)
         """
         with one_blas_thread():
             matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
@@ -269,6 +346,21 @@ class _Factorization(DocumentClusterer):
             If it is no opened workspace.
         ValueError
             If the job has not run this method.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> job = {
+        ...     "job": {"system": "topics"},
+        ...     "corpus": {"paths": [titles()]},
+        ...     "vocabulary": {"stop_words": "english"},
+        ...     "topics": {"method": "nmf", "n_topics": 2},
+        ... }
+        >>> run = de.run_job(job, workspace="runs/topics")
+        >>> model = de.NMF.from_workspace(run.workspace)
+        >>> model.predict(run.arrays["tf_idf"]).tolist()
+        [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
         stored = read_topics(workspace, cls._method)
         model = cls(stored.word_factors.shape[1])
@@ -298,10 +390,24 @@ class _Factorization(DocumentClusterer):
             (`word_shares_`). By default 0, the factors alone, and 0.5 for `SemanticNMF`, whose factors are large for
             rare words that occur together; 0 lists its words as the paper does.
 
+        Returns
+        -------
+        list of list of str
+            The words of each of the k components.
+
         Raises
         ------
         ValueError
             If the number of words is not the number of rows of `word_factors_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> sorted(de.NMF(n_components=2).fit(X).top_words(2, words))
+        [['cat', 'dog'], ['tax', 'vote']]
         """
         check_is_fitted(self, "word_factors_")
         n_words = self.word_factors_.shape[0]
@@ -311,7 +417,7 @@ class _Factorization(DocumentClusterer):
         order = blocks.listed_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
         return [[words[row] for row in column] for column in order]
 
-    def _documents(self, X: Any) -> tuple[Array, Facts]:
+    def _documents(self, X: MatrixLike) -> tuple[Array, Facts]:
         """Return X as row blocks, checked, and its facts."""
         # One pass counts values and finds NaN, infinity and negative values.
         matrix = row_blocks(training_matrix(self, X, finite=False))
@@ -364,7 +470,25 @@ class NMF(_Factorization):
         The lengths of the columns of the document factors, which `labels_` are judged by.
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
-    n_iter_, converged_, n_unused_words_, n_empty_documents_
+    n_iter_ : int
+        The rounds that were done.
+    converged_ : bool
+        Whether `tol` was met.
+    n_unused_words_, n_empty_documents_ : int
+        The words that no component has, and the documents without a word.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    >>> model = de.NMF(n_components=2).fit(X)
+    >>> model.labels_.tolist()  # five titles about people and computers, four about graphs
+    [1, 1, 1, 1, 1, 0, 0, 0, 0]
+    >>> model.top_words(3, vocabulary.words)
+    [['trees', 'graph', 'minors'], ['user', 'response', 'time']]
     """
 
     _method = "nmf"
@@ -388,14 +512,38 @@ class NMF(_Factorization):
         )  # fmt: skip
         self.solver = solver
 
-    def fit(self, X: Any, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: object = None) -> NMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        NMF
+            The estimator itself.
 
         Raises
         ------
         ValueError
             If X holds negative or NaN values, no value, or fewer documents than components, or if an option
             is not one of its names.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> model.document_factors_.shape, model.word_factors_.shape
+        ((4, 2), (4, 2))
+        >>> model.labels_.tolist()
+        [1, 1, 0, 0]
         """
         check_options(self)
         self._fit_documents(X, plain_start, partial(nmf_round, self.solver))
@@ -408,7 +556,57 @@ class OrthogonalNMF(_Factorization):
     Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, ZᵀZ = I by Yoo & Choi's multiplicative updates on the
     Stiefel manifold.  The constraint is met in the limit only, and the objective may rise in a round.
 
-    Parameters and attributes: those of `NMF` without `solver`.
+    Parameters
+    ----------
+    n_components : int
+        The rank k.
+    init : {"spherical_kmeans", "random", "nndsvd"}
+        Where the factors start: at spherical k-means, at random, or at singular vectors.
+    n_iter : int
+        The largest number of rounds.
+    tol : float
+        Stop when ten rounds gain less than this share of the objective; 0 runs all rounds.
+    n_init : int
+        The number of starts.
+    choose : {"consensus", "central", "objective"}
+        What is kept of several starts, without labels: the mean of the topics that they have in common, with the
+        document factors solved for it; the start whose labels are most like those of the others; or the start of the
+        smallest objective.
+    random_state : int, None, Generator or RandomState
+        The seed of the starts.
+    checkpoint : Checkpoint
+        Keeps the factors every ten rounds; a job passes one that stores them, and a rerun continues there.
+
+    Attributes
+    ----------
+    document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
+    word_factors_ : float64 array (d, k)
+    objective_ : float64 array, one value per round; of a consensus one value
+    labels_ : int64 array (n,)
+        Largest document factor once columns have unit norm; -1 for a document without words.
+    document_norms_ : float64 array (k,)
+        The lengths of the columns of the document factors, which `labels_` are judged by.
+    word_shares_ : float64 array (d,)
+        The share of the documents that hold each word, which `top_words` may weigh words by.
+    n_iter_ : int
+        The rounds that were done.
+    converged_ : bool
+        Whether `tol` was met.
+    n_unused_words_, n_empty_documents_ : int
+        The words that no component has, and the documents without a word.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> words = ["cat", "dog", "tax", "vote"]
+    >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+    >>> model = de.OrthogonalNMF(n_components=2).fit(X)
+    >>> sorted(model.top_words(2, words))
+    [['cat', 'dog'], ['tax', 'vote']]
+    >>> print((model.document_factors_.T @ model.document_factors_).round(1))  # orthogonal columns
+    [[3.2 0. ]
+     [0.  3.2]]
     """
 
     _method = "orthogonal_nmf"
@@ -421,13 +619,35 @@ class OrthogonalNMF(_Factorization):
         )
     )
 
-    def fit(self, X: Any, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: MatrixLike, y: object = None) -> OrthogonalNMF:  # noqa: ARG002 - scikit-learn's signature
         """Learn the factors of X, documents × words.
+
+        Parameters
+        ----------
+        X : array (n, d), non-negative
+            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        y : None
+            It is ignored, and stands here for scikit-learn's pipelines.
+
+        Returns
+        -------
+        OrthogonalNMF
+            The estimator itself.
 
         Raises
         ------
         ValueError
             As `NMF.fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> labels = de.OrthogonalNMF(n_components=2).fit(X).labels_.tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
         """
         check_options(self)
         self._fit_documents(X, orthogonal_start, orthogonal_round)
@@ -487,7 +707,30 @@ class SemanticNMF(_Factorization):
         The lengths of the columns of the document factors, which `labels_` are judged by.
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
-    n_iter_, converged_, n_unused_words_, n_empty_documents_
+    n_iter_ : int
+        The rounds that were done.
+    converged_ : bool
+        Whether `tol` was met.
+    n_unused_words_, n_empty_documents_ : int
+        The words that no component has, and the documents without a word.
+
+    References
+    ----------
+    Ailem, Salah & Nadif, Non-negative Matrix Factorization Meets Word Embedding, SIGIR 2017.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> X = de.tf_idf(de.count_document_terms(docs, vocabulary))
+    >>> M = de.ppmi(de.count_cooccurrences(docs, vocabulary, window=5))
+    >>> model = de.SemanticNMF(n_components=2, shift=1.0).fit(X, M)
+    >>> model.labels_.tolist()
+    [1, 1, 1, 1, 1, 0, 0, 0, 0]
+    >>> model.top_words(3, vocabulary.words)
+    [['graph', 'trees', 'minors'], ['eps', 'human', 'interface']]
     """
 
     _method = "semantic_nmf"
@@ -522,7 +765,7 @@ class SemanticNMF(_Factorization):
         self.shift = shift
         self.semantic_weight = semantic_weight
 
-    def fit(self, X: Any, M: Any) -> SemanticNMF:
+    def fit(self, X: MatrixLike, M: MatrixLike) -> SemanticNMF:
         """Learn the factors of X, documents × words, and M, words × words.
 
         Parameters
@@ -534,11 +777,29 @@ class SemanticNMF(_Factorization):
             nothing of it is above log shift, the result is that of `NMF` with the multiplicative solver, and a core
             of zeros.
 
+        Returns
+        -------
+        SemanticNMF
+            The estimator itself.
+
         Raises
         ------
         ValueError
             If X or M holds negative or NaN values, X no value or fewer documents than components, M is not
             square over the words of X, or not symmetric.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> model = de.SemanticNMF(n_components=2).fit(X, M)
+        >>> sorted(map(sorted, model.top_words(2, words)))
+        [['cat', 'dog'], ['tax', 'vote']]
+        >>> model.core_.shape
+        (2, 2)
         """
         check_options(self)
         with one_blas_thread():
@@ -552,7 +813,9 @@ class SemanticNMF(_Factorization):
             self._keep_kind(X)
         return self
 
-    def fit_consensus(self, X: Any, M: Any, starts: Sequence[Array]) -> Self:  # type: ignore[override]
+    def fit_consensus(  # type: ignore[override]
+        self, X: MatrixLike, M: MatrixLike, starts: Sequence[Floats | da.Array]
+    ) -> Self:
         """Learn what the word factors of several starts have in common, and the factors that go with it.
 
         Parameters
@@ -561,6 +824,24 @@ class SemanticNMF(_Factorization):
             As of `fit`.
         starts : sequence of arrays (d, k)
             The `word_factors_` of each start, as of `NMF.fit_consensus`.
+
+        Returns
+        -------
+        SemanticNMF
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> starts = [de.SemanticNMF(n_components=2, random_state=seed).fit(X, M) for seed in range(3)]
+        >>> model = de.SemanticNMF(n_components=2)
+        >>> model = model.fit_consensus(X, M, [start.word_factors_ for start in starts])
+        >>> sorted(map(sorted, model.top_words(2, words)))
+        [['cat', 'dog'], ['tax', 'vote']]
         """
         with one_blas_thread():
             matrix, semantic, _, squares = self._matrices(X, M)
@@ -571,7 +852,7 @@ class SemanticNMF(_Factorization):
             self._keep_kind(X)
         return self
 
-    def _matrices(self, X: Any, M: Any) -> _Matrices:
+    def _matrices(self, X: MatrixLike, M: MatrixLike) -> _Matrices:
         """Return X and M, checked and shifted, with the mean of X and the sums of squares of both."""
         matrix, facts = self._documents(X)
         semantic = semantic_matrix(M, matrix.shape[1], self.shift)
@@ -579,12 +860,61 @@ class SemanticNMF(_Factorization):
         squares = (facts.sum_of_squares, check_nonnegative(semantic, name="M").sum_of_squares)
         return _Matrices(matrix, semantic, facts.mean, squares)
 
-    def fit_transform(self, X: Any, M: Any) -> Array:  # type: ignore[override]
-        """Fit to X and M and return the document factors."""
+    @overload  # type: ignore[override]
+    def fit_transform(self, X: da.Array, M: MatrixLike) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: InMemory, M: MatrixLike) -> Floats: ...
+
+    def fit_transform(self, X: MatrixLike, M: MatrixLike) -> Floats | da.Array:
+        """Fit to X and M and return the document factors.
+
+        Parameters
+        ----------
+        X, M : matrices
+            As of `fit`.
+
+        Returns
+        -------
+        array (n, k)
+            `document_factors_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> de.SemanticNMF(n_components=2).fit_transform(X, M).shape
+        (4, 2)
+        """
         return self.fit(X, M).document_factors_
 
-    def fit_predict(self, X: Any, M: Any) -> NDArray[np.int64]:
-        """Fit to X and M and return the labels of the documents."""
+    def fit_predict(self, X: MatrixLike, M: MatrixLike) -> NDArray[np.int64]:
+        """Fit to X and M and return the labels of the documents.
+
+        Parameters
+        ----------
+        X, M : matrices
+            As of `fit`.
+
+        Returns
+        -------
+        int64 array (n,)
+            `labels_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
+        >>> labels = de.SemanticNMF(n_components=2).fit_predict(X, M).tolist()
+        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        True
+        """
         return self.fit(X, M).labels_
 
     def _learn(self, fit: Fit) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import TransformerTags
+from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
@@ -39,6 +39,7 @@ from distembed.options import (
     UnitInterval,
     check_options,
 )
+from distembed.typing import InMemory, MatrixLike, VectorLike
 from distembed.validation import checked_matrix, like_input, seed_of, training_matrix
 from distembed.weighting.pmi import (
     CutoffRule,
@@ -50,6 +51,7 @@ from distembed.weighting.pmi import (
 )
 
 Floats = NDArray[np.floating]
+Float32s = NDArray[np.float32]
 
 
 class PSDVec(BaseEstimator):
@@ -119,6 +121,24 @@ class PSDVec(BaseEstimator):
         Occurrences of all words of the fit, which the probabilities of words are shares of.
     core_counts_, core_row_totals_ : (n_core,) float64
         Word counts and row totals of the core words, which `transform` uses.
+
+    References
+    ----------
+    Li, Zhu & Miao, PSDVec: a toolbox for incremental and scalable word embedding, Neurocomputing 2017.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+    >>> model = de.PSDVec(n_components=3, smoothing=0.1).fit(counts, vocabulary.counts)
+    >>> vectors = de.WordVectors(vocabulary.words, model.vectors_.compute())
+    >>> [neighbor.word for neighbor in vectors.most_similar("response", n=2)]
+    ['time', 'computer']
+    >>> [neighbor.word for neighbor in vectors.most_similar("graph", n=2)]
+    ['minors', 'survey']
     """
 
     _expected_failed_checks: ClassVar[dict[str, str]] = {
@@ -166,7 +186,7 @@ class PSDVec(BaseEstimator):
         self.batch_words = batch_words
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: square sparse non-negative counts, with word counts as a second argument."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = tags.input_tags.pairwise = True
@@ -174,7 +194,9 @@ class PSDVec(BaseEstimator):
         tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])
         return tags
 
-    def fit(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
+    def fit(
+        self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
+    ) -> PSDVec:
         """Learn vectors of all words from their co-occurrence counts.
 
         Parameters
@@ -195,6 +217,19 @@ class PSDVec(BaseEstimator):
         ValueError
             If shapes do not fit, a count is NaN, infinite or negative, a word that has pairs was counted 0 times,
             or an option is out of range.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
+        >>> model.vectors_.shape, model.core_vectors_.shape
+        ((11, 2), (6, 2))
+        >>> len(model.objective_)  # one value per round
+        4
         """
         if getattr(counts, "shape", None) == (0, 0):
             raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
@@ -216,7 +251,9 @@ class PSDVec(BaseEstimator):
                 self._fit_rest(every, word_counts, totals)
             return self._as_kind_of(counts)
 
-    def fit_core(self, counts: Any, word_counts: Any, row_totals: Any = None) -> PSDVec:
+    def fit_core(
+        self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
+    ) -> PSDVec:
         """Learn the core vectors alone (core mode): the first step of `fit`, resumable through `checkpoint`.
 
         Parameters
@@ -230,6 +267,18 @@ class PSDVec(BaseEstimator):
         -------
         PSDVec
             With `vectors_` and `core_vectors_` as Dask arrays.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> model = de.PSDVec(n_components=2, smoothing=0.1)
+        >>> model = model.fit_core(counts[:6, :6], vocabulary.counts[:6])
+        >>> model.core_vectors_.shape
+        (6, 2)
         """
         rows = row_blocks(training_matrix(self, counts, name="counts", nonnegative=True))
         totals = marginals(rows).rows if row_totals is None else row_totals
@@ -245,7 +294,8 @@ class PSDVec(BaseEstimator):
         self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
             core = factorize(counts, word_counts, row_totals, self._rounds())
-        self.core_vectors_ = self.vectors_ = core.vectors
+        self.core_vectors_: Floats | da.Array = core.vectors
+        self.vectors_: Floats | da.Array = core.vectors
         self.objective_, self.eigenvalues_ = core.objective, core.eigenvalues
         self.ranks_, self.n_core_ = core.ranks, counts.shape[0]
         _, self.weight_cutoff_, self.weight_scale_ = core.weighting
@@ -255,9 +305,9 @@ class PSDVec(BaseEstimator):
 
     def set_core(
         self,
-        core_vectors: da.Array,
-        word_counts: Any,
-        row_totals: Any,
+        core_vectors: Floats | da.Array,
+        word_counts: VectorLike,
+        row_totals: VectorLike,
         *,
         noncore_cutoff: float | None = None,
         noncore_scale: float | None = None,
@@ -276,6 +326,25 @@ class PSDVec(BaseEstimator):
         Returns
         -------
         PSDVec
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> import numpy as np
+        >>> x = counts.compute()
+        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
+        >>> later = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).set_core(
+        ...     model.core_vectors_, model.core_counts_, model.core_row_totals_,
+        ...     noncore_cutoff=model.noncore_cutoff_, noncore_scale=model.noncore_scale_,
+        ...     total_count=model.total_count_,
+        ... )
+        >>> new = x[6:, :6], x[:6, 6:], vocabulary.counts[6:]
+        >>> np.array_equal(later.transform(*new), model.transform(*new))
+        True
         """
         self.n_core_ = core_vectors.shape[0]
         self.core_vectors_ = core_vectors
@@ -290,18 +359,46 @@ class PSDVec(BaseEstimator):
             setattr(self, f"{name}_", value)
         return self
 
+    @overload
     def transform(
         self,
-        new_rows: Any,
-        new_columns: Any,
-        new_counts: Any,
+        new_rows: da.Array,
+        new_columns: MatrixLike,
+        new_counts: VectorLike,
         *,
-        new_row_totals: Any = None,
-        core_counts: Any = None,
-        core_row_totals: Any = None,
-        ridge: Any = None,
-        prior: Any = None,
-    ) -> Any:
+        new_row_totals: VectorLike | None = ...,
+        core_counts: VectorLike | None = ...,
+        core_row_totals: VectorLike | None = ...,
+        ridge: float | VectorLike | None = ...,
+        prior: Floats | da.Array | None = ...,
+    ) -> da.Array: ...
+
+    @overload
+    def transform(
+        self,
+        new_rows: InMemory,
+        new_columns: MatrixLike,
+        new_counts: VectorLike,
+        *,
+        new_row_totals: VectorLike | None = ...,
+        core_counts: VectorLike | None = ...,
+        core_row_totals: VectorLike | None = ...,
+        ridge: float | VectorLike | None = ...,
+        prior: Floats | da.Array | None = ...,
+    ) -> Float32s: ...
+
+    def transform(
+        self,
+        new_rows: MatrixLike,
+        new_columns: MatrixLike,
+        new_counts: VectorLike,
+        *,
+        new_row_totals: VectorLike | None = None,
+        core_counts: VectorLike | None = None,
+        core_row_totals: VectorLike | None = None,
+        ridge: float | VectorLike | None = None,
+        prior: Floats | da.Array | None = None,
+    ) -> Float32s | da.Array:
         """Solve new words against the fixed core, of the same or another corpus.
 
         A word's vector is the same alone and among others, and for a word of the fit it is the fit's. The
@@ -338,6 +435,22 @@ class PSDVec(BaseEstimator):
         ValueError
             If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
             fit learned beside it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> import numpy as np
+        >>> x = counts.compute()
+        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(x, vocabulary.counts)
+        >>> vectors = model.transform(
+        ...     x[6:, :6], x[:6, 6:], vocabulary.counts[6:], new_row_totals=x.sum(axis=1)[6:]
+        ... )
+        >>> np.allclose(vectors, model.vectors_[6:], atol=1e-6)  # the same as by the fit
+        True
         """
         rows, columns = self._new_blocks(new_rows, new_columns)
         m, weighting = rows.shape[0], self._learnt_weighting()
@@ -361,7 +474,13 @@ class PSDVec(BaseEstimator):
             )
 
     def fit_noncore(
-        self, rows: Any, columns: Any, word_counts: Any, row_totals: Any, *, prior: Any = None
+        self,
+        rows: MatrixLike,
+        columns: MatrixLike,
+        word_counts: VectorLike,
+        row_totals: VectorLike,
+        *,
+        prior: Floats | da.Array | None = None,
     ) -> da.Array:
         """Return vectors of the noncore words, by the ridge of their band (noncore mode): the second step of `fit`.
 
@@ -378,6 +497,20 @@ class PSDVec(BaseEstimator):
         -------
         Dask array (m, d) float32
             Kept as ``noncore/vectors``.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from distembed.demos import titles
+        >>> docs = de.read_corpus(titles())
+        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> from distembed.weighting.pmi import marginals
+        >>> x, totals, occurrences = counts.compute(), marginals(counts).rows, vocabulary.counts
+        >>> model = de.PSDVec(n_components=2, smoothing=0.1)
+        >>> model = model.fit_core(x[:6, :6], occurrences[:6], totals[:6])  # the six most frequent words
+        >>> model.fit_noncore(x[6:, :6], x[:6, 6:], occurrences[6:], totals[6:]).compute().shape
+        (5, 2)
         """
         rows, columns = self._new_blocks(rows, columns, nonnegative=True)
         return self._learn_noncore(
@@ -420,7 +553,7 @@ class PSDVec(BaseEstimator):
         noncore = self._learn_noncore(rows, columns, word_counts[c:], totals[c:])
         self.vectors_ = da.concatenate([self.core_vectors_, noncore])
 
-    def _as_kind_of(self, counts: Any) -> PSDVec:
+    def _as_kind_of(self, counts: MatrixLike) -> PSDVec:
         if not isinstance(counts, da.Array):
             self.vectors_ = compute(self.vectors_)
             self.core_vectors_ = self.vectors_[: self.n_core_]
@@ -460,7 +593,9 @@ class PSDVec(BaseEstimator):
             )
         return PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
 
-    def _core_numbers(self, given: Any, name: Literal["core_counts", "core_row_totals"]) -> Floats:
+    def _core_numbers(
+        self, given: VectorLike | None, name: Literal["core_counts", "core_row_totals"]
+    ) -> Floats:
         return _checked_length(getattr(self, f"{name}_") if given is None else given, self.n_core_, name)
 
     def _total_count(self, core_counts: Floats) -> float:
@@ -468,7 +603,7 @@ class PSDVec(BaseEstimator):
         own = float(self.core_counts_.sum())
         return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
 
-    def _checked_prior(self, prior: Any, m: int) -> da.Array | None:
+    def _checked_prior(self, prior: Floats | da.Array | None, m: int) -> da.Array | None:
         """Return the prior of m words as row blocks, after checking it."""
         if prior is None:
             return None
@@ -517,7 +652,25 @@ class PSDVec(BaseEstimator):
         return _checked_length(word_counts, n, "word_counts")
 
     def core_size(self, n: int) -> int:
-        """Return how many of `n` words are core words, after checking `n_core` and `n_components`."""
+        """Return how many of `n` words are core words, after checking `n_core` and `n_components`.
+
+        Parameters
+        ----------
+        n : int
+            The number of words.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.PSDVec(n_components=100, n_core=5000).core_size(30_000)
+        5000
+        >>> de.PSDVec(n_components=100).core_size(30_000)
+        30000
+        """
         n_core = n if self.n_core is None else self.n_core
         if not 1 <= n_core <= n:
             raise ValueError(
@@ -561,7 +714,7 @@ def _corner(every: da.Array, n_core: int) -> da.Array:
     return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
 
 
-def _checked_length(values: Any, n: int, name: str) -> Floats:
+def _checked_length(values: VectorLike, n: int, name: str) -> Floats:
     array = np.asarray(values, float)
     if array.shape != (n,):
         raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")

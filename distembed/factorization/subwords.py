@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, whole
@@ -32,6 +33,7 @@ from distembed.options import (
     UnitInterval,
     check_options,
 )
+from distembed.typing import DenseMatrix, VectorLike
 from distembed.validation import checked_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
     add_spelling,
@@ -168,7 +170,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.random_state = random_state
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: words as input, with their vectors as a second argument."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
@@ -176,7 +178,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def fit(self, words: Sequence[str], vectors: Any, evidence: Any = None) -> SubwordMap:
+    def fit(
+        self, words: Sequence[str], vectors: DenseMatrix, evidence: VectorLike | None = None
+    ) -> SubwordMap:
         """Learn the vectors of the n-grams of words.
 
         Parameters
@@ -237,6 +241,15 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors (n, d) of words, known or not, composed from their n-grams, float32.
 
+        Parameters
+        ----------
+        words : sequence of str
+            n words.
+
+        Returns
+        -------
+        float32 array (n, d)
+
         Examples
         --------
         >>> import distembed as de
@@ -270,7 +283,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int:
         return int(self.mean_.shape[0])
 
-    def _weights(self, evidence: Any, n_words: int) -> Float64s:
+    def _weights(self, evidence: VectorLike | None, n_words: int) -> Float64s:
         if evidence is None:
             return np.ones(n_words)
         amount = np.asarray(evidence, np.float64)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import TransformerTags
+from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
@@ -49,6 +49,7 @@ from distembed.neighbors.graphs import (
 from distembed.neighbors.search import search_lists
 from distembed.neighbors.stored_graphs import RowBlocks
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.typing import DenseInMemory, DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.validation import checked_matrix, new_matrix, seed_of
 
 Float64s = NDArray[np.float64]
@@ -102,6 +103,21 @@ class SemisupervisedAlignment(JointGraphEstimator):
     References
     ----------
     Ham, Lee & Saul 2005, Semisupervised alignment of manifolds, section 3.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+    >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+    >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+    >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+    >>> options = {"n_neighbors": 2, "metric": "euclidean"}
+    >>> model = de.SemisupervisedAlignment(n_components=1, **options).fit(X1, X2, pairs)
+    >>> model.embedding_.shape
+    (10, 1)
+    >>> model.transfer(V1).ravel().tolist()  # the features of the nearest row of the first set
+    [0.0, 1.0, 2.0, 3.0, 4.0]
     """
 
     def __init__(
@@ -133,13 +149,40 @@ class SemisupervisedAlignment(JointGraphEstimator):
             checkpoint=checkpoint,
         )
 
-    def fit(self, X1: Any, X2: Any, correspondences: Any) -> SemisupervisedAlignment:
+    def fit(self, X1: MatrixLike, X2: MatrixLike, correspondences: InMemory) -> SemisupervisedAlignment:
         """Learn the embedding of both sets.
+
+        Parameters
+        ----------
+        X1 : array (n, d1)
+            The rows of the first set.
+        X2 : array (m, d2)
+            The rows of the second set.
+        correspondences : array or sparse matrix
+            Pairs of rows, see `correspondence_matrix`.
+
+        Returns
+        -------
+        SemisupervisedAlignment
+            The estimator itself.
 
         Raises
         ------
         ValueError
             If the correspondences are none or faulty (`correspondence_matrix`), or k is not below n + m.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> options = {"n_neighbors": 2, "metric": "euclidean"}
+        >>> model = de.SemisupervisedAlignment(n_components=1, **options).fit(X1, X2, pairs)
+        >>> model.eigenvalues_.shape, model.links_.nnz
+        ((1,), 3)
         """
         sets = self._training_sets(X1, X2)
         self.links_ = self.links_for(sets[0], sets[1], correspondences)
@@ -153,8 +196,32 @@ class SemisupervisedAlignment(JointGraphEstimator):
         )
         return self
 
-    def transfer(self, V1: Any, *, n_neighbors: PositiveInt = 1) -> Float64s:
-        """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f)."""
+    def transfer(self, V1: DenseInMemory, *, n_neighbors: PositiveInt = 1) -> Float64s:
+        """Return for each row of the second set the mean of V1 over its nearest of the first, (m × f).
+
+        Parameters
+        ----------
+        V1 : array (n, f)
+            The features of the first set.
+        n_neighbors : int
+
+        Returns
+        -------
+        float64 array (m, f)
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> options = {"n_neighbors": 2, "metric": "euclidean"}
+        >>> model = de.SemisupervisedAlignment(n_components=1, **options).fit(X1, X2, pairs)
+        >>> model.transfer(V1).ravel().tolist()
+        [0.0, 1.0, 2.0, 3.0, 4.0]
+        """
         check_is_fitted(self, "embedding_")
         first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
         nearest = (
@@ -212,7 +279,9 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     Parameters
     ----------
     n_components : int
-        The dimension k of the embedding; more than the rank of the features gains nothing.
+        The dimension k of the embedding; more than the rank of the features gains nothing. With 1, the start
+        "alignment" of a connected graph is its constant eigenvector, from which no round departs, and every row gets
+        the mean of the features: take 2 or more.
     n_neighbors : int
         The neighbors that each row is joined to in the graph of its set, see `neighbor_affinity`.
     affinity : "binary", "cosine", "gaussian" or "local"
@@ -266,12 +335,25 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     mean_, variance_ : v̄, (f,), and σ², the mean over features
     objective_ : value before the first round and after each
     converged_, n_iter_ : whether tol was reached with systems solved to solver_tol, and in how many rounds
-    solver_residuals_ : largest relative residual of the systems of each round, (n_iter_,)
+    solver_residuals_ : largest relative residual of the systems of each round, (``n_iter_``,)
     adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
 
     References
     ----------
     Krafft & Mahadevan, Feature-Preserving Embeddings for Topic Transfer, section 4.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+    >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+    >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+    >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+    >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
+    >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
+    >>> print(model.fit(X1, X2, V1, pairs).features_.round(1).ravel())  # inferred for the second set
+    [0.  0.8 2.  3.2 4. ]
     """
 
     def __init__(
@@ -322,7 +404,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         self.solver_max_iter = solver_max_iter
 
     def fit(
-        self, X1: Any, X2: Any, V1: Any = None, correspondences: Any = None
+        self,
+        X1: MatrixLike,
+        X2: MatrixLike,
+        V1: DenseMatrix | None = None,
+        correspondences: InMemory | None = None,
     ) -> FeaturePreservingEmbedding:
         """Learn from two sets, or with two arguments from one: fit(X, V).
 
@@ -344,6 +430,20 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             If a `tol` above 0 is not reached in `max_iter` rounds, or `solver_tol` not in the last of them.
         UserWarning
             If rows are joined to no known value: they get the mean.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
+        >>> model = model.fit(X1, X2, V1, pairs)
+        >>> model.embedding_.shape, model.regression_.shape, model.features_.shape
+        ((10, 2), (2, 1), (5, 1))
         """
         if X2 is None:
             raise ValueError(
@@ -366,7 +466,12 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
 
     def fit_graph(
-        self, adjacency: Any, V: Any, confidence: Any = None, *, sets: tuple[Any, ...] = ()
+        self,
+        adjacency: SparseMatrix | da.Array,
+        V: DenseMatrix,
+        confidence: VectorLike | None = None,
+        *,
+        sets: tuple[MatrixLike, ...] = (),
     ) -> FeaturePreservingEmbedding:
         """Learn on a given graph: of more than two sets (`joint_adjacency`), or of any other origin.
 
@@ -382,11 +487,26 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         ------
         ValueError
             See `fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> chain = csr_array(np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1))  # four rows in a row
+        >>> V = np.array([[0.0], [np.nan], [np.nan], [3.0]])
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, regularization=1e-4).fit_graph(chain, V)
+        >>> print(model.features_.round(1).ravel())
+        [0. 1. 2. 3.]
         """
         return self._learn(adjacency, V, confidence, self._training_sets(*sets) if sets else ())
 
     def _learn(
-        self, adjacency: Any, V: Any, confidence: Any, sets: tuple[Any, ...]
+        self,
+        adjacency: SparseMatrix | da.Array,
+        V: DenseMatrix,
+        confidence: VectorLike | None,
+        sets: tuple[Any, ...],
     ) -> FeaturePreservingEmbedding:
         self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
         self.sets_ = sets
@@ -419,7 +539,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             "raise max_iter or tol"
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
@@ -431,7 +551,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     def _n_features_out(self) -> int:
         return int(self.regression_.shape[0])
 
-    def transform(self, X: Any, *, data_set: int = 0) -> Float64s:
+    def transform(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
         """Return the embedding (r × k) of new rows: the mean of their neighbors' of set 0 or 1, by nearness.
 
         It minimizes the first term for the new rows alone, everything else fixed. Rows of zeros are put at
@@ -442,6 +562,18 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         ValueError
             If there is no such set, the model was fitted to a graph, or X has other columns than the set or
             holds NaN or infinity.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, n_neighbors=2, metric="euclidean")
+        >>> model.fit(X1, X2, V1, pairs).transform(np.array([[1.5], [2.5]])).shape
+        (2, 2)
         """
         check_is_fitted(self, "embedding_")
         if not 0 <= data_set < len(self.sets_):
@@ -459,7 +591,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
         return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
 
-    def _new_rows(self, X: Any, data_set: int) -> Any:
+    def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
         """Return new rows of a set after checking them, sparse or dense like the set."""
         fitted, sparse = self.sets_[data_set], self._takes_sparse()
         if not data_set:
@@ -471,14 +603,29 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             )
         return _stored_like(rows, fitted)
 
-    def predict(self, X: Any, *, data_set: int = 0) -> Float64s:
-        """Return the features (r × f) of new rows of set 0 or 1."""
+    def predict(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
+        """Return the features (r × f) of new rows of set 0 or 1.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
+        >>> model = model.fit(X1, X2, V1, pairs)
+        >>> print(model.predict(np.array([[7.0, 3.0]]), data_set=1).round(1))
+        [[1.4]]
+        """
         return self.transform(X, data_set=data_set) @ self.regression_ + self.mean_
 
     def _has_two_sets(self) -> bool:
         return len(self.sets_) == 2
 
-    def _prepared(self, V: Any, confidence: Any) -> tuple[Float64s, Float64s]:
+    def _prepared(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
         """Return c and V - v̄, zero where unknown; set mean_."""
         values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))

@@ -6,19 +6,18 @@ be certain (confidence 1) or probable.
 
 from __future__ import annotations
 
-from typing import Any
-
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import compute
+from distembed.typing import InMemory, MatrixLike
 
 Float64s = NDArray[np.float64]
 
 
-def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> sp.csr_array:
+def correspondence_matrix(correspondences: InMemory, n_first: int, n_second: int) -> sp.csr_array:
     """Return correspondences as a sparse matrix of confidences, (n_first × n_second), 0 < c_ij <= 1.
 
     Parameters
@@ -37,7 +36,7 @@ def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> 
         a pair has two different confidences.
     """
     if sp.issparse(correspondences):
-        given = correspondences.tocoo()
+        given = sp.coo_array(correspondences)
         if given.shape != (n_first, n_second):
             raise ValueError(
                 f"correspondences have shape {given.shape}, the sets {n_first} and {n_second} rows"
@@ -53,7 +52,7 @@ def correspondence_matrix(correspondences: Any, n_first: int, n_second: int) -> 
     return links
 
 
-def _pair_table(correspondences: Any) -> Float64s:
+def _pair_table(correspondences: InMemory) -> Float64s:
     pairs = np.asarray(correspondences, np.float64)
     pairs = pairs.reshape(0, 2) if pairs.size == 0 else pairs
     if pairs.ndim != 2 or pairs.shape[1] not in {2, 3}:
@@ -88,7 +87,7 @@ def _check_one_confidence(table: Float64s, links: sp.csr_array) -> None:
 # -------------------------------------------------------------------------------------- what they tell
 
 
-def shared_values(V1: Any, links: sp.csr_array) -> tuple[Float64s, Float64s]:
+def shared_values(V1: MatrixLike, links: sp.csr_array) -> tuple[Float64s, Float64s]:
     """Return the values and confidences of both sets, those of the second from their correspondents.
 
     Row j of the second set has the value Σ_i c_ij v_i / Σ_i c_ij with the confidence Σ_i c_ij² / Σ_i c_ij,
@@ -115,7 +114,7 @@ def shared_values(V1: Any, links: sp.csr_array) -> tuple[Float64s, Float64s]:
     )
 
 
-def known_values(V: Any, n_rows: int) -> tuple[Float64s, Float64s]:
+def known_values(V: MatrixLike, n_rows: int) -> tuple[Float64s, Float64s]:
     """Return V with zeros for unknown rows, and 1 for known rows."""
     values: Float64s = np.array(compute(V) if isinstance(V, da.Array) else V, np.float64)
     if values.ndim != 2 or values.shape[0] != n_rows:

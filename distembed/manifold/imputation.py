@@ -8,11 +8,12 @@ are those of the paper: the MST-kNN graph (algorithm 1), the weights (equation 2
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,6 +56,7 @@ from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
+from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
 from distembed.validation import training_matrix
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
@@ -129,6 +131,26 @@ class LatentSemanticImputation(BaseEstimator):
     Notes
     -----
     A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
+
+    References
+    ----------
+    Yao, Yu & Xiao, Enhancing Domain Word Embedding via Latent Semantic Imputation, KDD 2019: the graph is algorithm 1,
+    the weights are equation 2, the fixed point is equation 7.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+    >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+    >>> model = de.LatentSemanticImputation(min_degree=2).fit(X, Y)
+    >>> print(model.vectors_.round(1))
+    [[0. 0.]
+     [2. 1.]
+     [4. 2.]
+     [6. 3.]]
+    >>> model.converged_, model.weights_.shape
+    (True, (4, 4))
     """
 
     def __init__(
@@ -166,7 +188,9 @@ class LatentSemanticImputation(BaseEstimator):
         self.kernel = kernel
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any, *, graph: Any = None) -> LatentSemanticImputation:
+    def fit(
+        self, X: DenseMatrix, Y: DenseMatrix, *, graph: SparseMatrix | None = None
+    ) -> LatentSemanticImputation:
         """Learn the vectors of the rows of Y that are all NaN.
 
         Parameters
@@ -183,6 +207,20 @@ class LatentSemanticImputation(BaseEstimator):
             differ in rows; if min_degree is not less than n; if an option has an unknown value.
         UnreachedRowsError
             If rows to impute are joined to no known one; its `rows` names them.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> print(de.LatentSemanticImputation(min_degree=2).fit(X, Y).vectors_[1].round(1))
+        [2. 1.]
+        >>> from scipy.sparse import csr_array
+        >>> graph = csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]]))
+        >>> model = de.LatentSemanticImputation(floor=1e-6).fit(X, Y, graph=graph)
+        >>> print(model.vectors_[1].round(1))  # two thirds of the first name and a third of the last one
+        [2. 1.]
         """
         check_options(self)
         matrix = self._training_matrix(X)
@@ -195,7 +233,7 @@ class LatentSemanticImputation(BaseEstimator):
         self._learn_weights(rows)
         return self.fit_vectors(Y, matrix)
 
-    def fit_graph(self, X: Any, *, distances: da.Array | None = None) -> LatentSemanticImputation:
+    def fit_graph(self, X: DenseMatrix, *, distances: da.Array | None = None) -> LatentSemanticImputation:
         """Learn `graph_`, the MST-kNN graph of the rows of X, and `recall_`: the first third of `fit`.
 
         Parameters
@@ -204,27 +242,70 @@ class LatentSemanticImputation(BaseEstimator):
             The rows.
         distances : what `distance_rows` gave for X in the same metric, where it is kept on disk or in memory: the
             same graph, bit for bit, without making distances again
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> graph = de.LatentSemanticImputation(min_degree=2).fit_graph(X).graph_
+        >>> graph[[0]].indices.tolist(), graph[[0]].data.tolist()  # neighbors of the first row, distances
+        ([1, 2], [1.0, 2.0])
         """
         check_options(self)
         matrix = self._training_matrix(X)
         self._learn_graph(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory), distances)
         return self
 
-    def set_graph(self, graph: Any) -> LatentSemanticImputation:
-        """Take a graph learned before, or one's own; see `fit`."""
+    def set_graph(self, graph: SparseMatrix) -> LatentSemanticImputation:
+        """Take a graph learned before, or one's own; see `fit`.
+
+        Parameters
+        ----------
+        graph : sparse (n, n)
+            Row i's stored entries are the rows that i is rebuilt from.
+
+        Returns
+        -------
+        LatentSemanticImputation
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> graph = de.LatentSemanticImputation(min_degree=2).fit_graph(X).graph_
+        >>> model = de.LatentSemanticImputation().set_graph(graph).fit_weights(X).fit_vectors(Y)
+        >>> print(model.vectors_[1].round(1))
+        [2. 1.]
+        """
         self.graph_ = sp.csr_array(graph, copy=True)
         self.graph_.sum_duplicates()
         return self
 
-    def fit_weights(self, X: Any) -> LatentSemanticImputation:
-        """Learn `weights_` and `certificate_` on the graph: the second third of `fit`."""
+    def fit_weights(self, X: DenseMatrix) -> LatentSemanticImputation:
+        """Learn `weights_` and `certificate_` on the graph: the second third of `fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-6).fit_graph(X).fit_weights(X)
+        >>> print(model.weights_.toarray()[1].round(2))  # the second row is halfway between its neighbors
+        [0.5 0.  0.5 0. ]
+        """
         check_options(self)
         check_is_fitted(self, "graph_")
         matrix = self._training_matrix(X)
         self._learn_weights(domain_rows(matrix, metric=self.metric, block_memory=self.block_memory))
         return self
 
-    def _training_matrix(self, X: Any) -> Any:
+    def _training_matrix(self, X: DenseMatrix) -> Any:
         # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
         return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
 
@@ -244,12 +325,35 @@ class LatentSemanticImputation(BaseEstimator):
                 checkpoint=self.checkpoint,
             )
 
-    def set_weights(self, weights: Any) -> LatentSemanticImputation:
-        """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one."""
+    def set_weights(self, weights: SparseMatrix) -> LatentSemanticImputation:
+        """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one.
+
+        Parameters
+        ----------
+        weights : sparse (n, n)
+            Rows sum to one.
+
+        Returns
+        -------
+        LatentSemanticImputation
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> weights = csr_array(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0]])
+        >>> print(de.LatentSemanticImputation().set_weights(weights).fit_vectors(Y).vectors_.round(3))
+        [[0. 0.]
+         [2. 1.]
+         [4. 2.]]
+        """
         self.weights_ = sp.csr_array(weights)
         return self
 
-    def fit_vectors(self, Y: Any, X: Any = None) -> LatentSemanticImputation:
+    def fit_vectors(self, Y: DenseMatrix, X: DenseMatrix | None = None) -> LatentSemanticImputation:
         """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`.
 
         Parameters
@@ -258,6 +362,16 @@ class LatentSemanticImputation(BaseEstimator):
             The vectors, as for `fit`.
         X : array (n, d), optional
             The rows that `fit_weights` was given, which every `method` but "graph" reads.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> model = de.LatentSemanticImputation(min_degree=2).fit_graph(X).fit_weights(X)
+        >>> print(model.fit_vectors(Y).vectors_[1].round(1))
+        [2. 1.]
         """
         check_options(self)
         check_is_fitted(self, "weights_")
@@ -292,11 +406,27 @@ class LatentSemanticImputation(BaseEstimator):
         else:
             self._map(Y, known, rows)
 
-    def fit_transform(self, X: Any, Y: Any) -> Any:
-        """Fit and return `vectors_`."""
+    @overload
+    def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
+
+    @overload
+    def fit_transform(self, X: DenseMatrix, Y: DenseInMemory) -> Floats: ...
+
+    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
+        """Fit and return `vectors_`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> print(de.LatentSemanticImputation(min_degree=2).fit_transform(X, Y)[1].round(1))
+        [2. 1.]
+        """
         return self.fit(X, Y).vectors_
 
-    def infer(self, X_new: Any, X: Any, Y: Any) -> Any:
+    def infer(self, X_new: DenseMatrix, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
         """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.
 
         A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
@@ -407,7 +537,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.choice_ = mean_scores(scores)
         return best_candidate(scores, self.method)
 
-    def hidden_fold(self, X: Any, Y: Any, hidden: Any) -> HiddenFold:
+    def hidden_fold(self, X: DenseMatrix, Y: DenseMatrix, hidden: NDArray[np.integer]) -> HiddenFold:
         """Return what every method finds the vectors of known rows from, when they are hidden.
 
         Parameters
@@ -418,6 +548,17 @@ class LatentSemanticImputation(BaseEstimator):
             The vectors, as for `fit`.
         hidden : int array (h,)
             The rows to hide, sorted, which are known.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
+        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
+        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-6).fit_graph(X).fit_weights(X)
+        >>> fold = model.hidden_fold(X, Y, np.array([2]))
+        >>> print(fold.graph.round(1), Y[2])  # the vector that is found for the third name, and its own
+        [[4. 2.]] [4. 2.]
         """
         check_options(self)
         check_is_fitted(self, "weights_")

@@ -8,6 +8,7 @@ from typing import Any
 import dask.array as da
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 
 from distembed.execution import Checkpoint
 from distembed.manifold.correspondences import correspondence_matrix
@@ -21,6 +22,7 @@ from distembed.neighbors.graphs import (
     neighbor_affinity,
 )
 from distembed.options import RandomState
+from distembed.typing import InMemory, Matrix, MatrixLike
 from distembed.validation import checked_matrix, seed_of, training_matrix
 
 
@@ -54,7 +56,7 @@ class JointGraphEstimator(BaseEstimator):
         self.block_memory = block_memory
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse rows are accepted where only their cosines are needed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse()
@@ -63,15 +65,25 @@ class JointGraphEstimator(BaseEstimator):
     def _takes_sparse(self) -> bool:
         return self.metric == "cosine" and not self.propagate
 
-    def _training_sets(self, *sets: Any) -> tuple[Any, ...]:
+    def _training_sets(self, *sets: MatrixLike) -> tuple[Any, ...]:
         """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
         rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
         first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
         others = enumerate(sets[1:], start=2)
         return first, *(checked_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
 
-    def links_for(self, X1: Any, X2: Any, correspondences: Any) -> sp.csr_array:
-        """Return the correspondences to use: those given, and those found if the estimator propagates."""
+    def links_for(self, X1: Matrix, X2: Matrix, correspondences: InMemory) -> sp.csr_array:
+        """Return the correspondences to use: those given, and those found if the estimator propagates.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1, X2 = np.array([[0.0], [1.0]]), np.array([[9.0], [8.0], [7.0]])
+        >>> links = de.SemisupervisedAlignment().links_for(X1, X2, [[0, 0, 1.0], [1, 2, 0.5]])
+        >>> links.toarray().tolist()
+        [[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+        """
         links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
         if not links.nnz:
             raise ValueError(

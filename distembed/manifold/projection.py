@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from distembed.execution import (
     Checkpoint,
@@ -34,6 +35,7 @@ from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
+from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
@@ -108,7 +110,24 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     n_graph_components_ : int
         Connected components of the graph, rows without an edge left out.
     n_iter_, converged_, residuals_
-        Of the regression: residuals_ are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
+        Of the regression: ``residuals_`` are ‖Xᵀ(y - X w) - alpha w‖ / ‖Xᵀy‖, measured at the end.
+
+    References
+    ----------
+    Jurgens & Stevens, Capturing Nonlinear Structure in Word Spaces through Dimensionality Reduction, GEMS 2010, who
+    apply it to words.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> angles = np.linspace(0, 1.5, 8)
+    >>> X = np.column_stack([np.cos(angles), np.sin(angles), np.ones(8)])  # points along an arc
+    >>> Z = de.LocalityPreservingProjection(n_components=1, n_neighbors=2).fit_transform(X)
+    >>> Z.shape
+    (8, 1)
+    >>> bool((np.diff(Z[:, 0]) > 0).all() or (np.diff(Z[:, 0]) < 0).all())  # the order along the arc
+    True
     """
 
     def __init__(
@@ -146,7 +165,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.block_memory = block_memory
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -156,7 +175,13 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def fit(self, X: Any, y: None = None, *, graph: Any = None) -> LocalityPreservingProjection:  # noqa: ARG002
+    def fit(
+        self,
+        X: MatrixLike,
+        y: None = None,  # noqa: ARG002
+        *,
+        graph: SparseMatrix | None = None,
+    ) -> LocalityPreservingProjection:
         """Learn the projection.
 
         Parameters
@@ -178,6 +203,16 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             If X has rows of zeros.
         RuntimeWarning
             If the regression does not converge.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> angles = np.linspace(0, 1.5, 8)
+        >>> X = np.column_stack([np.cos(angles), np.sin(angles), np.ones(8)])  # points along an arc
+        >>> model = de.LocalityPreservingProjection(n_components=2, n_neighbors=2).fit(X)
+        >>> model.components_.shape, model.n_graph_components_
+        ((2, 3), 1)
         """
         rows = training_matrix(self, X, min_rows=2)
         self._check_options(rows)
@@ -190,8 +225,35 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 self._fit_regression(rows)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array."""
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> Floats | da.Array:
+        """Return X Wᵀ + intercept, (n × k), for rows of the same features; a Dask array for a Dask array.
+
+        Parameters
+        ----------
+        X : array (n, m)
+            NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
+
+        Returns
+        -------
+        array (n, k)
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> angles = np.linspace(0, 1.5, 8)
+        >>> X = np.column_stack([np.cos(angles), np.sin(angles), np.ones(8)])  # points along an arc
+        >>> model = de.LocalityPreservingProjection(n_components=1, n_neighbors=2).fit(X)
+        >>> first, new, last = model.transform(np.array([X[3], (X[3] + X[4]) / 2, X[4]]))
+        >>> np.allclose(new, (first + last) / 2)  # the projection is linear
+        True
+        """
         rows = row_blocks(new_matrix(self, X, learned="components_"))
         projected = sparse_times(rows, whole(self.components_.T))
         return like_input(projected + self.intercept_ if self.constant_column else projected, X)

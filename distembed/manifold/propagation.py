@@ -1,7 +1,8 @@
 """Further correspondences of two sets of rows, found from a few known ones by linear maps.
 
-The rows are read and mapped block by block, and compared tile by tile: no task holds more than a few blocks of
-them. In memory are the candidates of one set, 12 bytes for each of `CANDIDATES` per row, and the pairs.
+Small sets are read once and searched in memory, without a task. The rows of larger ones are read and mapped block
+by block, and compared tile by tile: no task holds more than a few blocks of them. In memory are the candidates of
+one set, 12 bytes for each of `CANDIDATES` per row, and the pairs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -37,15 +38,17 @@ from distembed.neighbors.search import Products, search_lists
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Spaces = tuple[da.Array, da.Array]
+Rows: TypeAlias = Float64s | da.Array
+"""The rows of a set: in memory where both sets have at most `ROWS_AT_ONCE`, otherwise by row blocks."""
+Spaces: TypeAlias = tuple[Rows, Rows]
 
 _DENSE: dict[str, Any] = {"dtype": np.float64, "meta": np.empty((0, 0))}
 
 CANDIDATES = 10
 """Neighbors in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
 ROWS_AT_ONCE = 4096
-"""Rows of a set up to which it is one block and a search one call: it takes less than half a second, and 16 to 176
-are made."""
+"""Rows of both sets up to which a search is one call in memory: it takes less than half a second, and 16 to 176 are
+made, each of which would be five graphs of tiny tasks."""
 
 
 class Propagation(NamedTuple):
@@ -55,8 +58,9 @@ class Propagation(NamedTuple):
     ----------
     links : CSR array (n × m)
         The known confidences, and probabilities for the rows of the second set without a known one.
-    spaces : tuple of Dask arrays (n × r), (m × r)
-        Unit rows of both sets in the space in which they were last compared, by row blocks.
+    spaces : tuple of arrays (n × r), (m × r)
+        Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at
+        most `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks.
     n_found : int array
         The number of found pairs to which the maps of each round were fitted in addition to the known ones.
     temperature, lost_share : float
@@ -106,7 +110,8 @@ def propagate_correspondences(
 
     Parameters
     ----------
-    X1, X2 : dense NumPy or Dask arrays, (n × d1) and (m × d2), read again by every search
+    X1, X2 : dense NumPy or Dask arrays, (n × d1) and (m × d2); those of more than `ROWS_AT_ONCE` rows are read
+        again by every search
     links : known correspondences, (n × m)
     n_rounds : int
         The number of rounds.
@@ -134,7 +139,9 @@ def propagate_correspondences(
     """
     if not links.nnz:
         raise ValueError("there is no correspondence to start from: give at least one pair")
-    rows = _comparable(X1, metric, block_memory), _comparable(X2, metric, block_memory)
+    rows: Spaces = _comparable(X1, metric, block_memory), _comparable(X2, metric, block_memory)
+    if max(len(X) for X in rows) <= ROWS_AT_ONCE:
+        rows = compute(rows)
     search = _Search(*rows, n_rounds, first_share, found_weight, exponent, metric, checkpoint)
     with one_blas_thread():
         spaces, n_found = search.spaces(links, "all")
@@ -147,8 +154,8 @@ def propagate_correspondences(
 class _Search(NamedTuple):
     """Two sets of unit rows, and the search for their pairs."""
 
-    first: da.Array
-    second: da.Array
+    first: Rows
+    second: Rows
     n_rounds: int
     first_share: float
     found_weight: float
@@ -175,8 +182,10 @@ class _Search(NamedTuple):
         )
         return self._through(self.first, here), self._through(self.second, there)
 
-    def _through(self, rows: da.Array, weights: Float64s) -> da.Array:
+    def _through(self, rows: Rows, weights: Float64s) -> Rows:
         step = blocks.mapped_directions if self.metric == "cosine" else np.matmul
+        if isinstance(rows, np.ndarray):
+            return step(rows, weights)
         chunks = (rows.chunks[0], (weights.shape[1],))
         return map_blocks(partial(_image, step, weights), rows, chunks=chunks, **_DENSE)
 
@@ -188,7 +197,7 @@ class _Search(NamedTuple):
             there &= np.asarray(taken.sum(axis=0)) == 0
         rows, columns = np.flatnonzero(here), np.flatnonzero(there)
         if not rows.size or not columns.size:
-            empty = da.zeros((0, 2, 0))
+            empty = np.zeros((0, 2, 0))
             return _Candidates(empty, empty, rows[:0], columns[:0])
         sides = _taken(spaces[0], rows), _taken(spaces[1], columns)
         return _Candidates(*_cross_lists(*sides, name, self.checkpoint), rows, columns)
@@ -211,11 +220,15 @@ def _comparable(X: Any, metric: Metric, block_memory: int) -> da.Array:
     return rows / size if size > 0 else rows
 
 
-def _linked_product(left: da.Array, right: da.Array, links: sp.csr_array) -> Float64s:
+def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
     """Return Σ c_ij left_j right_iᵀ over the links c (rows of `right` × rows of `left`), from tiles of blocks.
 
-    The blocks of `left` are read again for each block of `right`.
+    The blocks of a Dask array `left` are read again for each block of `right`.
     """
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return blocks.linked_product(left, right, links)
+    assert isinstance(left, da.Array)
+    assert isinstance(right, da.Array)
     total = np.zeros((left.shape[1], right.shape[1]))
     product = delayed(blocks.linked_product, pure=True)
     columns, rows = (list(zip(_bounds(X), X.to_delayed().ravel(), strict=True)) for X in (left, right))
@@ -227,14 +240,25 @@ def _linked_product(left: da.Array, right: da.Array, links: sp.csr_array) -> Flo
     return total
 
 
+def _row_blocks(rows: Rows) -> Iterator[tuple[int, Float64s]]:
+    """Return the row blocks of an array, one at a time, each after the number of its first row."""
+    if isinstance(rows, np.ndarray):
+        yield 0, rows
+        return
+    for (first, _), part in zip(_bounds(rows), rows.to_delayed().ravel(), strict=True):
+        yield first, compute(part)
+
+
 def _bounds(rows: da.Array) -> list[tuple[int, int]]:
     return list(pairwise(np.cumsum([0, *rows.chunks[0]]).tolist()))
 
 
-def _taken(rows: da.Array, chosen: Int64s) -> da.Array:
+def _taken(rows: Rows, chosen: Int64s) -> Rows:
     """Return the chosen rows, those of each block in a block of their own; blocks without any are left out."""
     if chosen.size == rows.shape[0]:
         return rows
+    if isinstance(rows, np.ndarray):
+        return _rows_at(rows, numbers=chosen)
     parts = []
     for number, (first, stop) in enumerate(_bounds(rows)):
         begin, end = np.searchsorted(chosen, (first, stop))
@@ -248,15 +272,13 @@ def _rows_at(rows: Float64s, *, numbers: Int64s) -> Float64s:
     return rows[numbers]
 
 
-def _cross_lists(
-    first: da.Array, second: da.Array, name: str, checkpoint: Checkpoint
-) -> tuple[da.Array, da.Array]:
+def _cross_lists(first: Rows, second: Rows, name: str, checkpoint: Checkpoint) -> tuple[Rows, Rows]:
     """Return the neighbor lists (rows, 2, k) of each set in the other."""
     k = min(CANDIDATES, first.shape[0], second.shape[0])
-    if max(first.shape[0], second.shape[0]) <= ROWS_AT_ONCE:
-        rows, columns = compute((first, second))
-        lists = _whole_lists(rows, columns, k), _whole_lists(columns, rows, k)
-        return da.from_array(lists[0], chunks=-1), da.from_array(lists[1], chunks=-1)
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return _whole_lists(first, second, k), _whole_lists(second, first, k)
+    assert isinstance(first, da.Array)
+    assert isinstance(second, da.Array)
     forth = checkpoint(f"{name}-forth", partial(_lists_by_blocks, first, second, k))
     return forth, checkpoint(f"{name}-back", partial(_lists_by_blocks, second, first, k))
 
@@ -284,14 +306,14 @@ class _Candidates(NamedTuple):
 
     Attributes
     ----------
-    forth, back : Dask arrays (rows, 2, k) and (columns, 2, k)
-        The lists.
+    forth, back : arrays (rows, 2, k) and (columns, 2, k)
+        The lists, in memory or by row blocks.
     rows, columns : int64
         The numbers of those rows in their sets.
     """
 
-    forth: da.Array
-    back: da.Array
+    forth: Rows
+    back: Rows
     rows: Int64s
     columns: Int64s
 
@@ -317,13 +339,13 @@ class _Candidates(NamedTuple):
     def _by_block(self) -> Iterator[blocks.CandidatePairs]:
         if not self.rows.size or not self.columns.size:
             return
-        lists = [compute(part) for part in self.back.to_delayed().ravel()]
+        lists = [part for _, part in _row_blocks(self.back)]
         means = np.concatenate([blocks.mean_cosines(part) for part in lists])
         listed = sp.vstack([neighbor_blocks.list_rows(part, self.rows.size) for part in lists], format="csr")
         by_row = sp.csr_array(listed.T)
         del lists, listed
-        for (first, stop), part in zip(_bounds(self.forth), self.forth.to_delayed().ravel(), strict=True):
-            yield blocks.candidate_pairs(compute(part), by_row[first:stop], means, first_row=first)
+        for first, part in _row_blocks(self.forth):
+            yield blocks.candidate_pairs(part, by_row[first : first + len(part)], means, first_row=first)
 
 
 JUDGED_PAIRS = 50

@@ -14,6 +14,15 @@ def read_pmi(workspace: str | os.PathLike[str]) -> SmoothedPMI:
     Row i and column j are words i (left) and j of the workspace's vocabulary; their PMI is
     ``constant + excess[i, j]``. `Workspace.array("pmi")` is the sparse part alone.
 
+    Parameters
+    ----------
+    workspace : str or path
+        A folder or URL.
+
+    Returns
+    -------
+    SmoothedPMI
+
     Raises
     ------
     FileNotFoundError

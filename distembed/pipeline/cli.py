@@ -10,7 +10,6 @@ import signal
 
 import click
 
-import distembed
 from distembed.pipeline.commands import (
     drawings,
     explain,
@@ -23,6 +22,7 @@ from distembed.pipeline.commands import (
     tuning,
     vectors,
 )
+from distembed.pipeline.commands.command_line import examples
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -47,13 +47,16 @@ def _stop(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(distembed.__version__)
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("distembed demo psdvec", "distembed new psdvec texts.txt", "distembed run psdvec.toml"),
+)
+@click.version_option(package_name="distembed")
 def cli() -> None:
     """Word and document embeddings by matrix methods, out of core, on Dask and Zarr.
 
-    A job is a TOML file (see jobs/); its workspace holds everything it makes. Stop a run at any time and give the
-    same command again: it goes on where it was.
+    A job is a TOML file, which new writes for your own files; its workspace holds everything it makes. Stop a run at
+    any time and give the same command again: it goes on where it was.
     """
 
 

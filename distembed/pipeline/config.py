@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,17 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"there is no job file or workspace {path}; jobs/ in the source holds examples"
+            f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
         ) from None
     return parse_job(text, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
+
+
+def _where_jobs_are(path: Path) -> str:
+    """Return the job file beside a path that is named like it, or how one is made."""
+    there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    nearest = get_close_matches(path.name, there, n=1)
+    made = "distembed new SYSTEM FILE writes one, distembed demo SYSTEM brings one"
+    return f"did you mean {path.parent / nearest[0]}?" if nearest else made
 
 
 def parse_job(
@@ -116,7 +125,9 @@ def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -
     if fault["type"] == "missing":
         return f"{where} is required and not there; add it"
     if fault["type"] == "value_error":
-        shown = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
+        given = fault["input"]
+        value = str(given).lower() if isinstance(given, bool) else repr(given)
+        shown = "" if isinstance(given, dict) else f" = {value}"
         return f"{where}{shown}: {fault['ctx']['error']}".removeprefix(": ")
     return _refused_value(faults, tree)
 

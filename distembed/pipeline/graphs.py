@@ -40,6 +40,15 @@ def read_neighbors(workspace: str | os.PathLike[str]) -> NeighborGraph:
 
     `Workspace.open(workspace).array("neighbors")` is the same graph as a lazy array of CSR chunks.
 
+    Parameters
+    ----------
+    workspace : str or path
+        A folder or URL.
+
+    Returns
+    -------
+    NeighborGraph
+
     Raises
     ------
     FileNotFoundError

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import dask.array as da
 import pyarrow as pa
@@ -97,7 +97,7 @@ class FinishedJob:
 
 
 def run_job(
-    job: Job | Mapping[str, Any] | str | Path,
+    job: Job | Mapping[str, Mapping[str, object]] | str | Path,
     *,
     workspace: str | Path | None = None,
     workers: Workers | None = None,
@@ -105,7 +105,7 @@ def run_job(
     until: str | None = None,
     allow_code: bool = False,
     replace: bool = False,
-    **sections: Mapping[str, Any],
+    **sections: Mapping[str, object],
 ) -> FinishedJob:
     """Run a job, or finish one that was stopped, as `distembed run` does.
 
@@ -125,7 +125,7 @@ def run_job(
         Let the job call the Python functions that it names.
     replace : bool
         Compute again what changed, also where that was more than a minute of work.
-    sections : mappings
+    **sections : mappings
         Keys that override those of the job: ``topics={"n_topics": 5}``.
 
     Returns
@@ -173,8 +173,8 @@ def run_job(
 
 
 def _checked(
-    job: Job | Mapping[str, Any] | str | Path,
-    sections: Mapping[str, Mapping[str, Any]],
+    job: Job | Mapping[str, Mapping[str, object]] | str | Path,
+    sections: Mapping[str, Mapping[str, object]],
     workspace: str | None,
 ) -> Job:
     """Return a job with the sections that override its own, checked whole."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from distembed.display import plural
 from distembed.files import replacing
 from distembed.pipeline import demos, sniff
 from distembed.pipeline.inputs import is_input
@@ -25,6 +27,8 @@ Settings = dict[str, Any]
 WIDTH = 100
 FULL_SIZE_WORDS = 300
 """With fewer words than this in a text that is read whole, the defaults of larger ones are lowered."""
+SMALL_FILES = 8
+"""More files than this are no small text."""
 MIN_COUNTS = (5, 2, 1)
 COMPONENTS = ("psdvec.n_components", "wordspaces.n_components")
 
@@ -52,7 +56,7 @@ def write_new_job(system: str, files: Sequence[str], target: str | Path) -> dict
     keys = keys_of(system)
     settings = {
         "job.system": system,
-        "job.title": f"{system}: {', '.join(os.path.basename(file) for file in files) or 'an example'}",  # noqa: PTH119
+        "job.title": f"{system}: {_title_of(files)}",
         "job.workspace": f"{target.stem}-workspace",
         **(
             settings_of_files(system, keys, files, target.parent)
@@ -70,23 +74,46 @@ def write_new_job(system: str, files: Sequence[str], target: str | Path) -> dict
 def settings_of_files(system: str, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
     """Return where the files of a user go, and the keys of their sections that fit them."""
     wanted = [key for key in keys if key.required and is_input(key.annotation)]
+    if len(wanted) == 1 and _takes_several(wanted[0]):
+        found = _settings_of_input(wanted[0], keys, files, folder)
+        one = len(files) == 1  # of several, the first says nothing of the size of all
+        return found | (_for_a_small_text({key.place for key in keys}, files[0]) if one else {})
     if len(files) not in (1, len(wanted)) or (len(files) < len(wanted) and not _is_parallel(wanted)):
         places = ", ".join(key.place for key in wanted)
         raise JobError(
-            f"{system} reads {len(wanted)} files, {places}: give {len(wanted)} of them and not {len(files)}, "
+            f"{system} reads {plural(len(wanted), 'file')}, {places}: give {len(wanted)} and not {len(files)}, "
             f"or type: distembed demo {system}"
         )
     settings: Settings = {}
     for number, key in enumerate(wanted):
         file = files[min(number, len(files) - 1)]
-        names = {other.name for other in keys if other.section == key.section}
-        found = sniff.settings_for(names, file)
+        settings |= _settings_of_input(key, keys, [file], folder)
         if len(files) < len(wanted):
-            found["text_field"] = _field_of_side(file, number)
-        place = _relative(file, folder)
-        settings[key.place] = [place] if key.kind.startswith("a list") else place
-        settings |= {f"{key.section}.{name}": value for name, value in found.items()}
+            settings[f"{key.section}.text_field"] = _field_of_side(file, number)
     return settings | _for_a_small_text({key.place for key in keys}, files[0])
+
+
+def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
+    """Return where the files of one input go, and the keys of its section that fit the first of them."""
+    names = {other.name for other in keys if other.section == key.section}
+    places = [_relative(file, folder) for file in files]
+    found = sniff.settings_for(names, files[0])
+    return {
+        key.place: places if _takes_several(key) else places[0],
+        **{f"{key.section}.{name}": value for name, value in found.items()},
+    }
+
+
+def _takes_several(key: Key) -> bool:
+    """Return whether an input is a list of files."""
+    return key.kind.startswith("a list")
+
+
+def _title_of(files: Sequence[str]) -> str:
+    """Return the names of the files as a part of a title: the first three, and how many more there are."""
+    names = [os.path.basename(file) for file in files[:3]]  # noqa: PTH119
+    more = [f"{len(files) - 3} more"] if len(files) > 3 else []
+    return ", ".join([*names, *more]) or "an example"
 
 
 def _is_parallel(wanted: Sequence[Key]) -> bool:
@@ -107,15 +134,16 @@ def _relative(file: str, folder: Path) -> str:
 
 def _for_a_small_text(places: set[str], file: str) -> Settings:
     """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
-    path = sniff.first_file(file)
-    if "vocabulary.min_count" not in places or sniff.suffix_of(path) in (".xml", ".parquet", ".pq"):
+    paths = sniff.files_at(file)
+    if "vocabulary.min_count" not in places or sniff.suffix_of(paths[0]) in (".xml", ".parquet", ".pq"):
         return {}
-    sample = sniff.sample_of(path)
-    counts = sniff.word_counts(sample).values()
+    samples = list(map(sniff.sample_of, paths[:SMALL_FILES]))
+    counts = sum(map(sniff.word_counts, samples), Counter[str]()).values()
+    is_whole = len(paths) <= SMALL_FILES and all(sample.is_whole for sample in samples)
     enough = {least: sum(count >= least for count in counts) for least in MIN_COUNTS}
     least = next((least for least in MIN_COUNTS if enough[least] >= FULL_SIZE_WORDS), MIN_COUNTS[-1])
     components = max(2, min(100, enough[least] // 3))
-    if not sample.is_whole or (least == MIN_COUNTS[0] and components == 100):
+    if not is_whole or (least == MIN_COUNTS[0] and components == 100):
         return {}
     found: Settings = {"vocabulary.min_count": least}
     return found | {place: components for place in COMPONENTS if place in places}

@@ -20,6 +20,9 @@ MAX_TASKS = 100_000
 WORKER_BYTES = 500 * 2**20
 """Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
 
+COMPILING_BYTES = 200 * 2**20
+"""Bytes more that a process takes the first time on a machine, when numba compiles the kernels and LLVM is loaded."""
+
 SCRATCH_FACTOR = 8.0
 """Peak bytes of a task over those of its block, measured: counts, their transpose, both merged, what is written."""
 
@@ -80,6 +83,8 @@ class Plan(NamedTuple):
                 f"\neach worker process: {format_bytes(self.process_bytes(1))} of at most "
                 f"{format_bytes(self.job.resources.memory_limit)}; "
                 f"{n_threads} threads of one process: {format_bytes(self.process_bytes(n_threads))}"
+                f"\nthe first run on a machine compiles its kernels, and a process then takes up to "
+                f"{format_bytes(COMPILING_BYTES)} more"
             )
         )
 
@@ -94,6 +99,11 @@ class Plan(NamedTuple):
     def process_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of a process that runs so many tasks at once."""
         return WORKER_BYTES + max(stage.peak_bytes(n_threads) for stage in self.stages.values())
+
+    def worker_bytes(self, name: str) -> int:
+        """Return the bytes that a worker process of one thread needs at least for a stage; 0 by estimated sizes."""
+        stage = self.stages[name]
+        return WORKER_BYTES + stage.task_bytes if stage.exact else 0
 
     def check(self, stages: Collection[str] | None = None) -> None:
         """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.

@@ -37,7 +37,7 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import use_storage_options
+from distembed.pipeline.stores import failures_told, use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
@@ -79,6 +79,7 @@ def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | No
         As `load_job`; a workspace may also hold no job.
     """
     if not Workspace.exists(source):
+        _refuse_folder(source)
         return _reached(load_job(source, settings=settings, workspace=workspace))
     place = Workspace.open(source)
     text = place.read_file(JOB_FILE)
@@ -156,7 +157,7 @@ def run_job(
     workers = workers or Workers()
     for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
         reporter.note(f"warning: {warning}")
-    with _writing(job, reporter) as workspace, workers as crew:
+    with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
@@ -267,7 +268,9 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
-    _plan_of_run(run).check({spec.name})  # by what earlier stages have counted
+    plan = _plan_of_run(run)
+    plan.check({spec.name})  # by what earlier stages have counted
+    run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
     with (
         run.crew.watched(spec.name, reporter.note),
@@ -284,6 +287,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     for name in spec.inputs:
         workspace.drop_temporary(name)
     reporter.note(f"{spec.name:<16}{_spent(spent)}")
+    run.crew.give_memory_back()
     return True
 
 
@@ -515,9 +519,27 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     if source.endswith(".toml"):
         source = load_job(source).job.workspace
     if not Workspace.exists(source):
+        _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
     vectors = read_vectors(Workspace.open(source))
     return vectors if max_words is None else vectors.head(max_words)
+
+
+def _refuse_folder(source: str) -> None:
+    """Refuse a folder that is no workspace, and name the workspace or the job file in it.
+
+    Raises
+    ------
+    IsADirectoryError
+        The folder is local and holds neither words nor the records of a job.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return
+    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))]
+    nearest = [*inside, *sorted(folder.glob("*.toml"))]
+    advice = f"did you mean {nearest[0]}?" if nearest else "name a vector file, a workspace or a job file"
+    raise IsADirectoryError(f"{source} is a folder and no workspace; {advice}")
 
 
 def _existing(job: Job) -> Workspace | None:

@@ -27,10 +27,11 @@ from pydantic import (
     Field,
     ValidationInfo,
     create_model,
+    field_validator,
 )
 
 from distembed.option_source import options_in_source
-from distembed.options import NonNegativeInt, Option, RandomState, options_of
+from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.pipeline.stores import without_secrets
 
@@ -76,6 +77,30 @@ class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _number_is_not_true(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true and false where a number is asked for: Python takes them as 1 and 0."""
+        wanted = cls.model_fields[str(info.field_name)].rebuild_annotation()
+        kinds = _innermost(wanted)
+        if _holds_bool(value) and kinds & {int, float} and bool not in kinds:
+            raise ValueError(f"true and false are no numbers: give {described(wanted)}")
+        return value
+
+
+def _innermost(annotation: Any) -> set[Any]:
+    """Return the types that a type is made of, as int and str of ``dict[str, tuple[int, ...]]``."""
+    inner = get_args(annotation)
+    if inner:
+        return set().union(*map(_innermost, inner))
+    return {annotation} if isinstance(annotation, type) else set()
+
+
+def _holds_bool(value: Any) -> bool:
+    """Return whether a value is true or false, or a list or a table with one of them."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, bool) or any(map(_holds_bool, items))
 
 
 KEPT_BY_THE_JOB = {

@@ -48,20 +48,30 @@ class Sample(NamedTuple):
 
 
 def first_file(path: str) -> str:
-    """Return the file itself, or the first one of a folder or a glob.
+    """Return the first of the files that `files_at` finds."""
+    return files_at(path)[0]
+
+
+def files_at(path: str) -> list[str]:
+    """Return the file itself, or those of a folder or a glob that are not empty, in order.
 
     Raises
     ------
     FileNotFoundError
-        Nothing lies at the path.
+        Nothing lies at the path, or nothing is in it.
     """
-    if "://" in path or os.path.isfile(path):  # noqa: PTH113 - a glob or a URL is no Path
-        return path
+    if "://" in path:
+        return [path]
     pattern = os.path.join(path, "**") if os.path.isdir(path) else path  # noqa: PTH112, PTH118
     found = sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))  # noqa: PTH113, PTH207
+    if not found and os.path.isfile(path):  # noqa: PTH113 - a name with brackets is no glob of itself
+        found = [path]
     if not found:
         raise FileNotFoundError(f"there is no file {path}: give a file, a folder or a quoted glob")
-    return found[0]
+    filled = [one for one in found if os.path.getsize(one)]  # noqa: PTH202
+    if not filled:
+        raise FileNotFoundError(f"{path} is empty: give a file that holds text, a table or vectors")
+    return filled
 
 
 def suffix_of(path: str) -> str:
@@ -112,13 +122,10 @@ def longest_fields(records: Records) -> list[str]:
 
 
 def text_layout(sample: Sample) -> dict[str, Any]:
-    """Return the encoding of a text that is not UTF-8, and its layout where empty lines part the documents."""
+    """Return the layout of a text where empty lines part the documents; encodings are told file by file by the job."""
     lines = sample.text.splitlines()
     empty = sum(not line.strip() for line in lines)
-    return {
-        "encoding": None if sample.encoding == "utf-8" else sample.encoding,
-        "layout": "blocks" if len(lines) > 3 and empty > len(lines) / 20 else None,
-    }
+    return {"layout": "blocks" if len(lines) > 3 and empty > len(lines) / 20 else None}
 
 
 def sample_of(path: str) -> Sample:

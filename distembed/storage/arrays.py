@@ -126,8 +126,10 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
 def open_array(folder: Folder, output: Output, token: str) -> da.Array:
     """Open a stored array lazily: each chunk is one row block, read in the worker that needs it."""
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
-    return numbered(range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}").map_blocks(
+    numbers = numbered(range(len(output.row_blocks)), output, name=f"number-{output.name}-{token}")
+    return da.map_blocks(
         _read_chunk,
+        numbers,
         chunks=(output.row_blocks, *((size,) for size in output.shape[1:])),
         dtype=dtype,
         meta=empty(output.kind, dtype, ndim),
@@ -140,8 +142,9 @@ def open_array(folder: Folder, output: Output, token: str) -> da.Array:
 def open_row_nonzeros(folder: Folder, output: Output, token: str) -> da.Array:
     """Open the number of stored values of each row of a sparse array, int64 (rows,); its values are not read."""
     numbers = numbered(range(len(output.row_blocks)), output, name=f"number-rows-{output.name}-{token}")
-    return numbers.map_blocks(
+    return da.map_blocks(
         _read_row_nonzeros,
+        numbers,
         drop_axis=1,
         chunks=(output.row_blocks,),
         dtype=np.int64,

@@ -148,7 +148,8 @@ class Folder:
         ------
         FileExistsError
             If it exists. On a remote store without conditional writes its existence is tested first, which
-            leaves a short race.
+            leaves a short race. On one with them, a write whose answer was lost is tried again and finds its
+            own file: a file that holds exactly `data` is therefore not another's.
         """
         path = self.writable(name)
         self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
@@ -162,6 +163,9 @@ class Folder:
             self.fs.pipe_file(path, data, mode="create")
         except NotImplementedError:  # fsspec says so of stores without conditional writes; tested above
             self.fs.pipe_file(path, data)
+        except FileExistsError:
+            if self.read(name) != data:
+                raise
 
     def sync(self, names: Iterable[str]) -> None:
         """Wait until files, and the names of the folders that lead to them, have reached the disk.
@@ -196,17 +200,22 @@ class Folder:
     def beginning(self, prefix: str) -> dict[str, int]:
         """Return the size of every file whose name begins with `prefix` followed by no digit."""
         folder, start = posixpath.split(self.inside(prefix))
-        self.fs.invalidate_cache()
-        if not self.fs.exists(folder):
-            return {}
         sizes: dict[str, int] = {}
-        for entry in self.fs.ls(folder, detail=True):
+        for entry in self._entries(folder, start):
             path = entry["name"].rstrip("/")
             rest = posixpath.basename(path)
             if rest.startswith(start) and not rest[len(start) : len(start) + 1].isdigit():
                 name = path[len(self.root) + 1 :]
                 sizes.update(self.find(name) if entry["type"] == "directory" else {name: entry["size"]})
         return sizes
+
+    def _entries(self, folder: str, start: str) -> list[dict[str, Any]]:
+        """Return what fsspec lists of a folder; of a local one only names that begin so, for it asks for every size."""
+        if self.is_local:
+            return _local_entries(folder, start)
+        self.fs.invalidate_cache()
+        found: list[dict[str, Any]] = self.fs.ls(folder, detail=True) if self.fs.exists(folder) else []
+        return found
 
     def remove(self, name: str) -> None:
         """Remove a file, a link, or a folder with its contents, if it exists; links are not followed."""
@@ -237,6 +246,22 @@ class Folder:
         return zarr.storage.FsspecStore.from_url(
             self.path(name), storage_options=options, read_only=read_only
         )
+
+
+def _local_entries(folder: str, start: str) -> list[dict[str, Any]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if entry.name.startswith(start)]
+    except FileNotFoundError:
+        return []
+    return [
+        {
+            "name": f"{folder}/{entry.name}",
+            "size": entry.stat().st_size,
+            "type": "directory" if entry.is_dir() else "file",
+        }
+        for entry in found
+    ]
 
 
 @contextlib.contextmanager

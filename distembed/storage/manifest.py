@@ -114,6 +114,21 @@ def committed(folder: Folder) -> dict[str, StageManifest]:
     return found
 
 
+def committed_output(folder: Folder, name: str) -> OutputRecord | None:
+    """Return the record of a committed output; None if no stage has it.
+
+    The manifest of the stage that announced the output is read before those of others: that of a stage of
+    tens of thousands of items takes a second, and each of their tasks asks for the vocabulary.
+    """
+    stages = committed_names(folder.directly_in(MANIFEST))
+    stages.sort(key=lambda stage: not folder.exists(f"{MANIFEST}/{stage}/{name}/output.json"))
+    for stage in stages:
+        manifest = tolerant(read_manifest, folder, stage)
+        if manifest is not None and name in manifest.outputs:
+            return manifest.outputs[name]
+    return None
+
+
 def committed_names(files: Iterable[str]) -> list[str]:
     """Return the stages whose manifest is among the files of a workspace, sorted."""
     inner = (name[len(MANIFEST) + 1 :] for name in files if name.startswith(f"{MANIFEST}/"))

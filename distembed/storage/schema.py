@@ -91,6 +91,13 @@ class Output:
     ``kind`` is dense, csr, table, bytes or files. ``shape`` and ``row_blocks`` count rows and columns for
     arrays; a table or plain file has one block; for files ``row_blocks`` has a 1 per item. ``constant`` is to be
     added to every cell of a sparse array, those that are not stored too.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> output = de.Workspace.open("runs/titles").describe("vectors").spec  # of the example of run_job
+    >>> output.kind, output.shape, output.dims
+    ('dense', (16, 3), ('word', 'component'))
     """
 
     stage: str
@@ -118,7 +125,15 @@ class Output:
         return f"{self.name}.parquet" if self.kind == "table" else self.name
 
     def block_location(self, index: int) -> str:
-        """Return the folder, file or file-name prefix of one block, relative to the workspace."""
+        """Return the folder, file or file-name prefix of one block, relative to the workspace.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> output = de.Workspace.open("runs/titles").describe("cooccurrence").spec
+        >>> output.block_location(0)
+        'arrays.zarr/cooccurrence/000000'
+        """
         if self.is_array:
             return f"{self.location}/{index:06d}"
         if self.kind != "files":
@@ -140,7 +155,15 @@ class Output:
 
 @dataclass(frozen=True)
 class BlockRecord:
-    """The record of one block: the digest of its content, its files, and a small summary for items of files."""
+    """The record of one block: the digest of its content, its files, and a small summary for items of files.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> record = de.Workspace.open("runs/titles").describe("vectors")  # of the example of run_job
+    >>> [(block.index, len(block.digest)) for block in record.blocks]
+    [(0, 32)]
+    """
 
     index: int
     digest: str
@@ -150,7 +173,15 @@ class BlockRecord:
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """The record of a committed output; ``dropped`` means that a temporary one was removed intentionally."""
+    """The record of a committed output; ``dropped`` means that a temporary one was removed intentionally.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> record = de.Workspace.open("runs/titles").describe("vectors")  # of the example of run_job
+    >>> record.dropped, len(record.blocks), record.spec.shape
+    (False, 1, (16, 3))
+    """
 
     spec: Output
     blocks: tuple[BlockRecord, ...]
@@ -177,6 +208,13 @@ class StageManifest:
 
     ``facts`` (seconds, bytes of memory) and ``made_with`` (the versions and the processor that computed it) take
     no part in any digest.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> manifest = de.Workspace.open("runs/titles").stages()["vectors"]  # of the example of run_job
+    >>> sorted(manifest.outputs), manifest.parameters["psdvec"]["smoothing"]
+    (['vectors'], 0.1)
     """
 
     stage: str

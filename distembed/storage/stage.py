@@ -59,6 +59,23 @@ class Stage:
     blocks of two versions. A stage whose parameters or inputs have changed removes its own old blocks when it
     begins to write. The stages that depend on it are removed when it is committed; until then they stay
     unchanged.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import distembed as de
+    >>> workspace = de.Workspace.create("runs/mine", owner="example")
+    >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+    >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+    >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+    >>> stage.is_committed
+    False
+    >>> _ = stage.commit()
+    >>> stage.is_committed
+    True
+    >>> workspace.array("numbers").compute().tolist()
+    [0, 1, 2, 3]
+    >>> workspace.close()
     """
 
     def __init__(
@@ -141,6 +158,18 @@ class Stage:
             name.
         OSError
             If a block cannot be written.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> stored.compute().tolist()
+        [0, 1, 2, 3]
+        >>> workspace.close()
         """
         spec = _array_spec(
             self.name, name, array, dims=tuple(dims), units=units, meaning=meaning, temporary=temporary
@@ -160,6 +189,19 @@ class Stage:
         """Return the array stored as ``checkpoints/<stage>/<name>``; store ``make()`` if it is not stored yet.
 
         This is the `execution.Checkpoint` of a job. Checkpoints are temporary outputs.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> squares = stage.checkpoint("squares", lambda: da.arange(4, chunks=2) ** 2)
+        >>> squares.compute().tolist()
+        [0, 1, 4, 9]
+        >>> stage.checkpoint("squares", lambda: 1 / 0).compute().tolist()  # it is there, and not made again
+        [0, 1, 4, 9]
+        >>> workspace.close()
         """
         full = f"checkpoints/{self.name}/{name}"
         if self.is_stored(full):
@@ -170,7 +212,20 @@ class Stage:
         return self.store(full, array, dims=dims, units="", meaning=meaning, temporary=True)
 
     def store_table(self, name: str, table: pa.Table) -> None:
-        """Store a table as ``<name>.parquet``."""
+        """Store a table as ``<name>.parquet``.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import pyarrow as pa
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> stage.store_table("words", pa.table({"word": ["cat", "dog"]}))
+        >>> _ = stage.commit()
+        >>> workspace.table("words")["word"].to_pylist()
+        ['cat', 'dog']
+        >>> workspace.close()
+        """
         self.store_batches(name, table.schema, [table], n_rows=table.num_rows)
 
     def store_batches(self, name: str, schema: pa.Schema, tables: Iterable[pa.Table], *, n_rows: int) -> None:
@@ -180,6 +235,19 @@ class Stage:
         ------
         ValueError
             If the pieces do not have `n_rows` rows together.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import pyarrow as pa
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> pieces = (pa.table({"word": [word]}) for word in ["cat", "dog"])
+        >>> stage.store_batches("words", pa.schema({"word": pa.string()}), pieces, n_rows=2)
+        >>> _ = stage.commit()
+        >>> workspace.table("words")["word"].to_pylist()
+        ['cat', 'dog']
+        >>> workspace.close()
         """
         spec = Output(self.name, name, "table", (n_rows,), (n_rows, len(schema)))
         if self._keeps(spec):
@@ -199,7 +267,19 @@ class Stage:
         self._recorder(spec, None)(BlockRecord(0, written.digest, {spec.location: written}))
 
     def store_bytes(self, name: str, data: bytes) -> None:
-        """Store one plain file, such as a report or vectors in a text format."""
+        """Store one plain file, such as a report or vectors in a text format.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> stage.store_bytes("note.txt", b"Four numbers.")
+        >>> _ = stage.commit()
+        >>> workspace.read_bytes("note.txt")
+        b'Four numbers.'
+        >>> workspace.close()
+        """
         self._store_one_file(Output(self.name, name, "bytes", (1,), (len(data),)), data)
 
     def store_files(
@@ -221,6 +301,19 @@ class Stage:
         ------
         ValueError
             If an item writes no file, or another stage owns the name.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> from pathlib import Path
+        >>> def write(index, prefix):
+        ...     return {"n_characters": Path(prefix + ".txt").write_text("x" * index)}
+        >>> items = stage.store_files("texts", 3, write)
+        >>> [item.summary["n_characters"] for item in items]
+        [0, 1, 2]
+        >>> workspace.close()
         """
         spec = Output(self.name, name, "files", (1,) * n, (n,), temporary=temporary)
         if not self._keeps(spec):
@@ -231,7 +324,20 @@ class Stage:
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
-        """Return whether every block of an output is recorded and undamaged."""
+        """Return whether every block of an output is recorded and undamaged.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> stage.is_stored("numbers"), stage.is_stored("letters")
+        (True, False)
+        >>> workspace.close()
+        """
         if self.is_committed:
             record = self._committed_outputs().get(name)
             return record is not None and not record.dropped
@@ -246,21 +352,77 @@ class Stage:
         return not self._missing(found.spec, None)
 
     def array(self, name: str) -> da.Array:
-        """Open a stored array of this stage, committed or not, lazily."""
+        """Open a stored array of this stage, committed or not, lazily.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> stage.array("numbers").chunks
+        ((2, 2),)
+        >>> workspace.close()
+        """
         record = self._record(name)
         return arrays.open_array(self._folder, record.spec, record.digest)
 
     def row_nonzeros(self, name: str) -> da.Array:
-        """Return the number of stored values of each row of a sparse array, int64 (rows,), without reading them."""
+        """Return the number of stored values of each row of a sparse array, int64 (rows,), without reading them.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> from scipy.sparse import csr_array
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["row", "column"], "units": "1", "meaning": "Numbers."}
+        >>> matrix = da.ones((3, 2), chunks=(3, 2)).map_blocks(csr_array)
+        >>> _ = stage.store("matrix", matrix, **options)
+        >>> stage.row_nonzeros("matrix").compute().tolist()
+        [2, 2, 2]
+        >>> workspace.close()
+        """
         record = self._record(name)
         return arrays.open_row_nonzeros(self._folder, record.spec, record.digest)
 
     def files(self, name: str) -> list[FileItem]:
-        """Return the items of `store_files`, in order."""
+        """Return the items of `store_files`, in order.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> from pathlib import Path
+        >>> def write(index, prefix):
+        ...     return {"n_characters": Path(prefix + ".txt").write_text("x" * index)}
+        >>> items = stage.store_files("texts", 3, write)
+        >>> [len(item.paths) for item in stage.files("texts")]
+        [1, 1, 1]
+        >>> workspace.close()
+        """
         return file_items(self._folder, self._record(name))
 
     def damaged_blocks(self, *, progress: Progress | None = None) -> list[Problem]:
-        """Return the problems of a committed stage's files, each of which is read and digested, in parallel."""
+        """Return the problems of a committed stage's files, each of which is read and digested, in parallel.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> _ = stage.commit()
+        >>> stage.damaged_blocks()
+        []
+        >>> workspace.close()
+        """
         kept = [record for record in self._committed_outputs().values() if not record.dropped]
         todo = [check for record in kept for check in verify.checks(self._folder, record, decode=False)]
         found = verify.run_checks(todo, progress)
@@ -277,6 +439,20 @@ class Stage:
         ----------
         damaged : sequence of Problem, optional
             The problems found by `damaged_blocks` or `Workspace.verify`; by default everything is read again.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> _ = stage.commit()
+        >>> stage.reopen()
+        >>> stage.is_committed, stage.is_stored("numbers")
+        (False, True)
+        >>> workspace.close()
         """
         self._check_writable()
         found = self.damaged_blocks() if damaged is None else list(damaged)
@@ -296,6 +472,19 @@ class Stage:
         ------
         ValueError
             If an output of this run is not complete.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> manifest = stage.commit({"sum": 6})
+        >>> sorted(manifest.outputs), dict(manifest.facts)
+        (['numbers'], {'sum': 6})
+        >>> workspace.close()
         """
         if self.is_committed and self._manifest is not None:
             return self._manifest
@@ -319,7 +508,21 @@ class Stage:
         return manifest
 
     def discard(self) -> None:
-        """Remove every output and record of this stage and of the stages that depend on it."""
+        """Remove every output and record of this stage and of the stages that depend on it.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
+        >>> options = {"dims": ["number"], "units": "1", "meaning": "The first numbers."}
+        >>> stored = stage.store("numbers", da.arange(4, chunks=2), **options)
+        >>> stage.discard()
+        >>> stage.is_stored("numbers")
+        False
+        >>> workspace.close()
+        """
         self._check_writable()
         for stage in [*records.dependents(self._folder, self.name), self.name]:
             records.remove_stage(self._folder, stage)
@@ -520,7 +723,7 @@ def _array_spec(
 
 def _is_held(array: da.Array) -> bool:
     """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
-    layers = list(array.__dask_graph__().layers.values())
+    layers = list(array.dask.layers.values())
     return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())
 
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
 import dask.array as da
 import pyarrow as pa
@@ -50,6 +49,19 @@ class Workspace:
     ----------
     url : str
         The absolute path, or the URL, of the workspace.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+    >>> sorted(workspace.stages())
+    ['cooccurrence', 'core', 'evaluation', 'partial_counts', 'pmi', 'tokens', 'vectors', 'vocabulary']
+    >>> workspace.array("vectors").shape
+    (16, 3)
+    >>> workspace.table("vocabulary").column_names
+    ['word', 'count', 'document_count']
+    >>> workspace.verify()
+    []
     """
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
@@ -59,9 +71,20 @@ class Workspace:
 
     @classmethod
     def open(
-        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
     ) -> Workspace:
         """Open a workspace for reading.
+
+        Parameters
+        ----------
+        url : str or path
+            A folder or fsspec URL.
+        storage_options : mapping, optional
+            Options of the fsspec file system.
+
+        Returns
+        -------
+        Workspace
 
         Raises
         ------
@@ -69,6 +92,13 @@ class Workspace:
             If there is no workspace there.
         ManifestError
             If it was written by a newer format version, or its first file is damaged.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.array("vectors").shape
+        (16, 3)
         """
         folder = Folder.at(url, storage_options)
         if not _check_format(folder):
@@ -83,7 +113,7 @@ class Workspace:
         url: str | os.PathLike[str],
         *,
         owner: str,
-        storage_options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, object] | None = None,
         watching: Callable[[str], None] | None = None,
     ) -> Workspace:
         """Open a workspace for writing, making it if need be, and take its lock.
@@ -110,6 +140,18 @@ class Workspace:
             If the folder holds something that is no workspace.
         ManifestError
             If a newer version wrote it.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/squares", owner="example") as workspace:
+        ...     stage = workspace.stage("squares", parameters={"n": 6}, inputs={})
+        ...     squares = da.arange(6, chunks=3)[:, None] ** 2
+        ...     _ = stage.store("squares", squares, dims=["row", "column"], units="1", meaning="Squares.")
+        ...     _ = stage.commit()
+        >>> de.Workspace.open("runs/squares").array("squares").compute().ravel().tolist()
+        [0, 1, 4, 9, 16, 25]
         """
         folder = Folder.at(url, storage_options)
         _check_place(folder)
@@ -117,7 +159,9 @@ class Workspace:
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
-            message = f"Workspace {folder.url} cannot be written: {error.strerror}. Choose another folder."
+            message = (
+                f"Workspace {folder.url} cannot be written: {error.strerror or error}. Choose another folder."
+            )
             raise PermissionError(error.errno, message) from error
         workspace = cls(folder, held)
         try:
@@ -128,12 +172,43 @@ class Workspace:
         return workspace
 
     @classmethod
-    def exists(cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> bool:
-        """Return whether there is a workspace at a folder or URL."""
+    def exists(
+        cls, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
+    ) -> bool:
+        """Return whether there is a workspace at a folder or URL.
+
+        Parameters
+        ----------
+        url : str or path
+            A folder or fsspec URL.
+        storage_options : mapping, optional
+            Options of the fsspec file system.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.Workspace.exists("runs/titles"), de.Workspace.exists("runs/elsewhere")
+        (True, False)
+        """
         return Folder.at(url, storage_options).exists(WORKSPACE_FILE)
 
     def writer(self) -> str:
-        """Return a description of the run that is writing the workspace; "" if there is none."""
+        """Return a description of the run that is writing the workspace; "" if there is none.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.writer()  # nobody writes it
+        ''
+        >>> with de.Workspace.create("runs/titles", owner="a second run"):
+        ...     print(workspace.writer())
+        a second run (process ...)
+        """
         return lock.owner_of(self._folder)
 
     def __repr__(self) -> str:
@@ -163,20 +238,37 @@ class Workspace:
         self.close()
 
     def close(self) -> None:
-        """Release the lock; the workspace can still be read through this object."""
+        """Release the lock; the workspace can still be read through this object.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.create("runs/mine", owner="example")
+        >>> workspace.close()
+        >>> workspace
+        Workspace('...mine', open for reading)
+        """
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def path(self, name: str) -> str:
-        """Return the full path or URL of a plain file inside."""
+        """Return the full path or URL of a plain file inside.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.path("report/index.html").endswith("runs/titles/report/index.html")
+        True
+        """
         return self._folder.path(name)
 
     def stage(
         self,
         name: str,
         *,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         inputs: Mapping[str, str],
         made_with: Mapping[str, str] | None = None,
     ) -> Stage:
@@ -184,6 +276,19 @@ class Workspace:
 
         `made_with` holds the versions that compute it: a stage that was begun by other versions is started
         again. Nothing is written until something is stored.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import pyarrow as pa
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     stage = workspace.stage("words", parameters={"n": 2}, inputs={})
+        ...     stage.store_table("words", pa.table({"word": ["cat", "dog"]}))
+        ...     _ = stage.commit()
+        ...     print(workspace.stage("words", parameters={"n": 2}, inputs={}).is_committed)
+        ...     print(workspace.stage("words", parameters={"n": 3}, inputs={}).is_committed)
+        True
+        False
         """
         return Stage(
             self._folder,
@@ -195,19 +300,54 @@ class Workspace:
         )
 
     def progress(self, stage: str) -> dict[str, tuple[int, int]]:
-        """Return the number of recorded blocks, and of all blocks, of each output of a stage that has begun."""
+        """Return the number of recorded blocks, and of all blocks, of each output of a stage that has begun.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.progress("vectors")  # nothing is under way: the stage is committed
+        {'vectors': (1, 1)}
+        """
         return records.blocks_done(self._folder, stage)
 
     def stages(self) -> dict[str, StageManifest]:
-        """Return the committed stages by name."""
+        """Return the committed stages by name.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> vectors = workspace.stages()["vectors"]
+        >>> sorted(vectors.outputs), sorted(vectors.inputs)
+        (['vectors'], ['core'])
+        """
         return records.committed(self._folder)
 
     def begun(self) -> dict[str, Begun]:
-        """Return the stages that have begun and are not committed, by name."""
+        """Return the stages that have begun and are not committed, by name.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.begun()
+        {}
+        """
         return records.interrupted(self._folder)
 
     def read_file(self, name: str) -> bytes | None:
-        """Read a plain file that belongs to no stage; None if it does not exist."""
+        """Read a plain file that belongs to no stage; None if it does not exist.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.read_file("report/index.html")[:15]
+        b'<!DOCTYPE html>'
+        >>> workspace.read_file("notes.txt") is None
+        True
+        """
         try:
             return self._folder.read(name)
         except FileNotFoundError:
@@ -222,6 +362,14 @@ class Workspace:
             If the name is reserved for the workspace itself.
         OutsideError
             If the name or a symbolic link leads out of the workspace.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     workspace.write_file("notes.txt", b"Nine titles.")
+        ...     workspace.read_file("notes.txt")
+        b'Nine titles.'
         """
         self._check_writable()
         if name.split("/", maxsplit=1)[0] in RESERVED:
@@ -229,23 +377,51 @@ class Workspace:
         self._folder.write(name, data)
 
     def remove_file(self, name: str) -> None:
-        """Remove a plain file that belongs to no stage, if it exists."""
+        """Remove a plain file that belongs to no stage, if it exists.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     workspace.write_file("notes.txt", b"Nine titles.")
+        ...     workspace.remove_file("notes.txt")
+        ...     print(workspace.read_file("notes.txt"))
+        None
+        """
         self._check_writable()
         self._folder.remove(name)
 
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
 
+        Parameters
+        ----------
+        name : str
+            The name of the output.
+
+        Returns
+        -------
+        OutputRecord
+
         Raises
         ------
         KeyError
             If no committed stage has it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> record = workspace.describe("cooccurrence")
+        >>> record.spec.kind, record.spec.shape, record.spec.units
+        ('csr', (16, 16), 'occurrences')
         """
-        outputs = {key: record for stage in self.stages().values() for key, record in stage.outputs.items()}
-        if name not in outputs:
-            others = ", ".join(sorted(key for key, record in outputs.items() if not record.spec.temporary))
+        found = records.committed_output(self._folder, name)
+        if found is None:
+            outputs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
+            others = ", ".join(sorted(spec.name for spec in outputs if not spec.temporary))
             raise KeyError(f"{self.url} has no committed output {name!r}; it has {others or 'none yet'}.")
-        return outputs[name]
+        return found
 
     def array(self, name: str) -> da.Array:
         """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
@@ -256,6 +432,15 @@ class Workspace:
         ``counts.map_blocks(lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=counts.dtype,
         meta=np.empty(0))``.
 
+        Parameters
+        ----------
+        name : str
+            The name of the array, such as ``vectors``.
+
+        Returns
+        -------
+        dask.array.Array
+
         Raises
         ------
         KeyError
@@ -264,6 +449,18 @@ class Workspace:
             If it is no array.
         FileNotFoundError
             If it was temporary and has been dropped.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> counts = workspace.array("cooccurrence")
+        >>> counts.shape, counts.dtype
+        ((16, 16), dtype('int32'))
+        >>> vocabulary = de.Vocabulary.from_table(workspace.table("vocabulary"))
+        >>> response, time = vocabulary.index(["response", "time"])
+        >>> int(counts.compute()[response, time])  # "response time" stands in two titles
+        2
         """
         record = self._committed(name)
         if not record.spec.is_array:
@@ -271,7 +468,24 @@ class Workspace:
         return arrays.open_array(self._folder, record.spec, record.digest)
 
     def table(self, name: str) -> pa.Table:
-        """Read a committed table."""
+        """Read a committed table.
+
+        Parameters
+        ----------
+        name : str
+            The name of the table, such as ``vocabulary``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
+        [{'word': 'of', 'count': 7, 'document_count': 6}]
+        """
         data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
         return pq.read_table(data, page_checksum_verification=True)
 
@@ -292,6 +506,13 @@ class Workspace:
         ------
         KeyError
             If no committed stage has it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> [batch.num_rows for batch in workspace.batches("vocabulary", columns=["word"], n_rows=10)]
+        [10, 6]
         """
         path = self._folder.inside(self._committed(name).spec.location)
         with (
@@ -303,26 +524,94 @@ class Workspace:
             yield from file.iter_batches(n_rows, columns=columns, use_threads=False)
 
     def schema(self, name: str) -> pa.Schema:
-        """Return the names and types of the columns of a committed table."""
+        """Return the names and types of the columns of a committed table.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.schema("vocabulary").names
+        ['word', 'count', 'document_count']
+        """
         with self._folder.fs.open(self._folder.inside(self._committed(name).spec.location), "rb") as file:
             return pq.read_schema(file)
 
     def read_bytes(self, name: str) -> bytes:
-        """Read a committed plain file."""
+        """Read a committed plain file.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     stage = workspace.stage("note", parameters={}, inputs={})
+        ...     stage.store_bytes("note.txt", b"Nine titles.")
+        ...     _ = stage.commit()
+        >>> de.Workspace.open("runs/mine").read_bytes("note.txt")
+        b'Nine titles.'
+        """
         return self._folder.read(self._committed(name).spec.location)
 
     def files(self, name: str) -> list[FileItem]:
-        """Return the committed items of `Stage.store_files`, in order."""
+        """Return the committed items of `Stage.store_files`, in order.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> [len(item.paths) for item in workspace.files("tokens")]  # the files of each partition
+        [3]
+        """
         return file_items(self._folder, self.describe(name))
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
-        """Return the digest of the committed content of all or some stages, without times, facts and temporaries."""
+        """Return the digest of the committed content of all or some stages, without times, facts and temporaries.
+
+        Parameters
+        ----------
+        stages : iterable of str, optional
+            The stages; by default all.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> len(workspace.digest()), workspace.digest() == workspace.digest(sorted(workspace.stages()))
+        (32, True)
+        """
         done = self.stages()
         chosen = done.keys() if stages is None else done.keys() & set(stages)
         return digest_of_json({name: done[name].digest for name in done if name in chosen})
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
-        """Return all problems of the committed outputs, by file; an empty list if there are none."""
+        """Return all problems of the committed outputs, by file; an empty list if there are none.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of files that were read and that of all files.
+
+        Returns
+        -------
+        list of Problem
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.verify()
+        []
+        >>> from pathlib import Path
+        >>> block = next(Path("runs/titles/arrays.zarr/vectors").rglob("c/0/0"))
+        >>> _ = block.write_bytes(block.read_bytes()[:-1])  # a byte is lost
+        >>> for problem in workspace.verify():
+        ...     print(problem.output, problem.block, problem.what)
+        vectors 0 truncated
+        """
         return verify.verify(self._folder, progress)
 
     def copy_to(self, url: str | os.PathLike[str]) -> None:
@@ -334,6 +623,14 @@ class Workspace:
         ------
         FileExistsError
             If there is something at `url`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.copy_to("runs/copy")
+        >>> de.Workspace.open("runs/copy").digest() == workspace.digest()
+        True
         """
         target = Folder.at(url)
         if target.exists(""):
@@ -344,7 +641,21 @@ class Workspace:
             target.write(name, self._folder.read(name))
 
     def drop_temporary(self, stage: str) -> None:
-        """Remove the temporary outputs of a committed stage, once a later stage no longer needs them."""
+        """Remove the temporary outputs of a committed stage, once a later stage no longer needs them.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     stage = workspace.stage("sums", parameters={}, inputs={})
+        ...     ones, what = da.ones((4, 2), chunks=(2, 2)), {"units": "1", "meaning": "Ones."}
+        ...     _ = stage.store("ones", ones, dims=["row", "column"], temporary=True, **what)
+        ...     _ = stage.commit()
+        ...     workspace.drop_temporary("sums")
+        ...     print(workspace.describe("ones").dropped)
+        True
+        """
         self._check_writable()
         manifest = self.stages()[stage]
         outputs = {

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from distembed.typing import VectorLike
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
+
+
+class Keyed(Protocol):
+    """What is read of gensim's `KeyedVectors`."""
+
+    index_to_key: Sequence[str]
+    vectors: NDArray[np.float32]
+
+
+class KeyedModel(Protocol):
+    """A gensim model, whose `wv` are its word vectors."""
+
+    wv: Keyed
 
 
 class KeyedRows(NamedTuple):
@@ -15,7 +34,7 @@ class KeyedRows(NamedTuple):
     vectors: NDArray[np.float32]
 
 
-def read_keyed_vectors(keyed: Any) -> KeyedRows:
+def read_keyed_vectors(keyed: Keyed | KeyedModel) -> KeyedRows:
     """Return the words and vectors of a gensim model, or of its `wv`.
 
     Raises
@@ -38,7 +57,9 @@ def read_keyed_vectors(keyed: Any) -> KeyedRows:
     return KeyedRows(list(words), np.asarray(vectors, dtype=np.float32))
 
 
-def make_keyed_vectors(words: list[str], vectors: NDArray[np.float32], counts: ArrayLike | None) -> Any:
+def make_keyed_vectors(
+    words: list[str], vectors: NDArray[np.float32], counts: VectorLike | None
+) -> KeyedVectors:
     """Return a gensim `KeyedVectors` of words and a copy of their vectors.
 
     Parameters

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from distembed.linalg.blocks import sparse_times_dense
+from distembed.typing import VectorLike
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.ngram_blocks import Slices
 
@@ -96,6 +97,15 @@ class SubwordTable:
 
         The vector of a word is the same alone and among others.
 
+        Parameters
+        ----------
+        words : sequence of str
+            n words.
+
+        Returns
+        -------
+        float32 array (n, d)
+
         Examples
         --------
         >>> import distembed as de
@@ -168,7 +178,7 @@ class SubwordTable:
         """
         return replace(self, normalized=True)
 
-    def projected(self, center: ArrayLike, directions: NDArray[np.floating]) -> SubwordTable:
+    def projected(self, center: VectorLike, directions: NDArray[np.floating]) -> SubwordTable:
         """Return the table that composes ``s' = (s - center) - (s - center) @ directions @ directions.T``.
 
         Parameters

@@ -10,18 +10,22 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import one_blas_thread
+from distembed.typing import DenseInMemory, VectorLike
 from distembed.vectors.files import Format, read_vectors, write_vectors
-from distembed.vectors.keyed_vectors import make_keyed_vectors, read_keyed_vectors
+from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import BLOCK_VALUES
 from distembed.vectors.subwords import SubwordTable
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
 
 MAX_SPELLINGS = 20_000  # words compared by spelling when one is not found: a tenth of a second
 COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
@@ -74,7 +78,7 @@ class WordVectors:
     """
 
     def __init__(
-        self, words: Iterable[str], vectors: ArrayLike, *, subwords: SubwordTable | None = None
+        self, words: Iterable[str], vectors: DenseInMemory, *, subwords: SubwordTable | None = None
     ) -> None:
         self._words = tuple(words)
         self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -106,6 +110,26 @@ class WordVectors:
     ) -> WordVectors:
         r"""Load word2vec text or binary, GloVe text, Parquet, safetensors or fastText; see `distembed.vectors`.
 
+        Parameters
+        ----------
+        path : str or Path
+            The file, or an fsspec URL; text and binary files may be compressed (.gz, .bz2, .xz, .zst).
+        format : {"auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"}
+            "auto" goes by the extension and the first bytes of the file.
+        max_words : int, optional
+            The number of words to read, from the beginning of the file; by default all.
+        encoding : str
+            The encoding of the words in text and binary files.
+        errors : {"strict", "replace", "ignore"}
+            Whether words that are not valid in the encoding are an error, or their bytes are replaced or left out.
+        duplicates : {"error", "first"}
+            "first" keeps the first of several equal words instead of refusing the file.
+
+        Returns
+        -------
+        WordVectors
+            Their rows are those of the file; the table of n-grams of safetensors and fastText files is kept.
+
         Examples
         --------
         >>> import distembed as de
@@ -133,6 +157,17 @@ class WordVectors:
 
         The table of n-grams is kept by .safetensors and .fasttext.bin, and left out of the other formats.
 
+        Parameters
+        ----------
+        path : str or Path
+            The file, or an fsspec URL; text and binary files are compressed by their extension.
+        format : str, optional
+            One of the formats of `load`; by default that of the extension.
+        space : str, optional
+            What stands in text and binary files in place of the blanks of a word; by default such words are refused.
+        half : bool
+            Whether values are written as float16 in place of float32, which .safetensors alone has.
+
         Examples
         --------
         >>> import distembed as de
@@ -158,8 +193,17 @@ class WordVectors:
         )
 
     @classmethod
-    def from_gensim(cls, keyed: Any) -> WordVectors:
+    def from_gensim(cls, keyed: Keyed | KeyedModel) -> WordVectors:
         """Return the words and vectors of a gensim `KeyedVectors`, or of a model that has one as its `wv`.
+
+        Parameters
+        ----------
+        keyed : gensim.models.KeyedVectors
+            Or a model of gensim with the attribute `wv`.
+
+        Returns
+        -------
+        WordVectors
 
         Examples
         --------
@@ -173,8 +217,17 @@ class WordVectors:
         rows = read_keyed_vectors(keyed)
         return cls(rows.words, rows.vectors)
 
-    def to_gensim(self, *, counts: ArrayLike | None = None) -> Any:
+    def to_gensim(self, *, counts: VectorLike | None = None) -> KeyedVectors:
         """Return a gensim `KeyedVectors` with the same words and rows; `counts` (n,) become its attribute "count".
+
+        Parameters
+        ----------
+        counts : array (n,), optional
+            The occurrences of the words.
+
+        Returns
+        -------
+        gensim.models.KeyedVectors
 
         Examples
         --------
@@ -260,6 +313,14 @@ class WordVectors:
     def describe(self, word: str) -> str:
         """Return in words where the vector of a string comes from.
 
+        Parameters
+        ----------
+        word : str
+
+        Returns
+        -------
+        str
+
         Examples
         --------
         >>> import distembed as de
@@ -287,6 +348,17 @@ class WordVectors:
     def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
         """Return the row of a word, or of each of several words, int64; -1 for unknown words.
 
+        Parameters
+        ----------
+        words : str or iterable of str
+        ignore_case : bool
+            Whether a word that is not known as it is written is looked up without regard to case.
+
+        Returns
+        -------
+        int, or int64 array (n,)
+            A number for one word, an array for several.
+
         Examples
         --------
         >>> import distembed as de
@@ -311,6 +383,14 @@ class WordVectors:
     def head(self, n_words: int) -> WordVectors:
         """Return the first words, which are the most frequent ones in most files.
 
+        Parameters
+        ----------
+        n_words : int
+
+        Returns
+        -------
+        WordVectors
+
         Examples
         --------
         >>> import distembed as de
@@ -327,6 +407,14 @@ class WordVectors:
         """Return the vectors of the words that are known, in the order of the rows.
 
         With a table of n-grams the other words are composed from then on.
+
+        Parameters
+        ----------
+        words : iterable of str
+
+        Returns
+        -------
+        WordVectors
 
         Examples
         --------
@@ -345,6 +433,15 @@ class WordVectors:
 
     def extended(self, words: Iterable[str]) -> WordVectors:
         """Return the vectors with further rows, those of words that are composed.
+
+        Parameters
+        ----------
+        words : iterable of str
+            Words without a row; a word that has one keeps it.
+
+        Returns
+        -------
+        WordVectors
 
         Raises
         ------
@@ -371,6 +468,14 @@ class WordVectors:
     def similarity(self, first: str, second: str) -> float:
         """Return the cosine of two words, in float64; 0 if one of the vectors is zero.
 
+        Parameters
+        ----------
+        first, second : str
+
+        Returns
+        -------
+        float
+
         Examples
         --------
         >>> import distembed as de
@@ -383,6 +488,15 @@ class WordVectors:
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64.
+
+        Parameters
+        ----------
+        pairs : int64 array (n, 2)
+            The row numbers of the words of each pair.
+
+        Returns
+        -------
+        float64 array (n,)
 
         Examples
         --------
@@ -403,6 +517,15 @@ class WordVectors:
 
     def composed_similarities(self, words: Sequence[str]) -> NDArray[np.float64]:
         """Return the cosine of the vector of each word with the one that is composed from its n-grams, (n,).
+
+        Parameters
+        ----------
+        words : sequence of str
+            n words.
+
+        Returns
+        -------
+        float64 array (n,)
 
         Raises
         ------
@@ -429,7 +552,7 @@ class WordVectors:
 
     def most_similar(
         self,
-        query: str | ArrayLike | Sequence[str],
+        query: str | VectorLike | Sequence[str],
         n: int = 10,
         *,
         exclude: Iterable[str] = (),
@@ -438,6 +561,20 @@ class WordVectors:
 
         The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; among
         equal cosines the word of the smaller row comes first.
+
+        Parameters
+        ----------
+        query : str, array (d,), or sequence of str
+            A word, a vector, or several words, of whose unit vectors the mean is taken.
+        n : int
+            The number of neighbors.
+        exclude : iterable of str
+            Words that are no neighbors.
+
+        Returns
+        -------
+        list of Neighbor
+            Pairs (word, similarity), the largest cosine first.
 
         Examples
         --------
@@ -474,6 +611,20 @@ class WordVectors:
         Levy and Goldberg (2014), 3CosAdd (equation 1) and 3CosMul (equation 4, cosines not halved). The
         order of "add" is that of gensim's ``most_similar(positive=[b, c], negative=[a])``.
 
+        Parameters
+        ----------
+        a, b, c : str
+            The words of the question "a is to b as c is to what?"
+        n : int
+            The number of answers.
+        method : {"add", "mul"}
+            The first or the second of the formulas.
+
+        Returns
+        -------
+        list of Neighbor
+            Pairs (word, similarity), the best first.
+
         Examples
         --------
         >>> import distembed as de
@@ -496,6 +647,10 @@ class WordVectors:
     def normalized(self) -> WordVectors:
         """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero.
 
+        Returns
+        -------
+        WordVectors
+
         Examples
         --------
         >>> import distembed as de
@@ -516,6 +671,17 @@ class WordVectors:
         Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed
         in float64 by blocks of rows; without `remove_mean` the components are those of the raw second
         moments. The same is done to vectors that are composed.
+
+        Parameters
+        ----------
+        remove_mean : bool
+            Whether the mean mu is subtracted.
+        n_components_removed : int
+            The number D of principal components that are removed.
+
+        Returns
+        -------
+        WordVectors
 
         Examples
         --------
@@ -555,6 +721,10 @@ class WordVectors:
         ----------
         weight : float
             alpha, 0 or more.
+
+        Returns
+        -------
+        WordVectors
 
         Raises
         ------
@@ -607,7 +777,7 @@ class WordVectors:
         norms = np.where(rows >= 0, self._norms[rows], _row_norms(words, found))
         return found / _divisors(norms)
 
-    def _checked_vector(self, query: ArrayLike | Sequence[str]) -> NDArray[np.float32]:
+    def _checked_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
         vector = np.asarray(query, dtype=np.float32)
         if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
             raise ValueError(

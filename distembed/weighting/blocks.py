@@ -124,6 +124,6 @@ def largest_values(values: Floats, size: int) -> Floats:
     return padded
 
 
-def as_same_kind(result: csr_array, like: object) -> object:
+def as_same_kind(result: csr_array, like: object) -> csr_array | NDArray[np.float32]:
     """Return a block dense where `like` is dense, sparse otherwise."""
     return result if issparse(like) else result.toarray()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import dask.array as da
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from distembed.execution import blockwise, compute, delayed, map_blocks, whole
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
+from distembed.typing import FloatType, Matrix, Number, SparseMatrix
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ def stacked_rows(
 # --- many blocks -------------------------------------------------------------------------------------------
 
 
-def document_frequencies(counts: Any) -> NDArray[np.int64]:
+def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
     """Return the number of documents that contain each word, int64 (words,).
 
     Raises
@@ -226,16 +227,42 @@ def inverse_document_frequencies(
     return np.where(used, weight, 0.0)
 
 
+@overload
 def tf_idf(
-    counts: Any,
+    counts: da.Array,
+    *,
+    frequencies: NDArray[np.int64] | None = ...,
+    n_documents: int | None = ...,
+    smooth: bool = ...,
+    sublinear: bool = ...,
+    normalize: bool = ...,
+    dtype: FloatType = ...,
+) -> da.Array: ...
+
+
+@overload
+def tf_idf(
+    counts: NDArray[Number] | SparseMatrix,
+    *,
+    frequencies: NDArray[np.int64] | None = ...,
+    n_documents: int | None = ...,
+    smooth: bool = ...,
+    sublinear: bool = ...,
+    normalize: bool = ...,
+    dtype: FloatType = ...,
+) -> csr_array: ...
+
+
+def tf_idf(
+    counts: Matrix,
     *,
     frequencies: NDArray[np.int64] | None = None,
     n_documents: int | None = None,
     smooth: bool = True,
     sublinear: bool = False,
     normalize: bool = True,
-    dtype: Any = np.float32,
-) -> Any:
+    dtype: FloatType = np.float32,
+) -> csr_array | da.Array:
     """Weight documents × words by ``tf · idf``, with rows of unit Euclidean length.
 
     The result equals that of scikit-learn's `TfidfTransformer` with the same options where `smooth` is true.
@@ -293,7 +320,7 @@ def tf_idf(
     return _each_block(weigh, matrix, idf, dtype)
 
 
-def entropy_weights(counts: Any) -> Floats:
+def entropy_weights(counts: Matrix) -> Floats:
     """Return ``1 - H_j / log n_documents`` of each word, H the entropy of its counts over documents (nats).
 
     A word in no document has weight 0; with a single document every word has weight 1.
@@ -378,7 +405,7 @@ def _as_layer(block: Any, function: Callable[[Any], NDArray[Any]]) -> NDArray[An
     return function(block)[np.newaxis]
 
 
-def _lifted(counts: Any) -> Any:
+def _lifted(counts: Matrix) -> csr_array | da.Array:
     """Return counts as `csr_array` or as a Dask array of row blocks."""
     if isinstance(counts, da.Array) and counts.ndim == 2:
         return counts.rechunk((counts.chunks[0], -1)) if counts.numblocks[1] > 1 else counts

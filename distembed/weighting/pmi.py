@@ -7,7 +7,7 @@ it is lazy. A pair that is not stored stands for a count of zero: in PMI for "no
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import dask.array as da
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from distembed.execution import blockwise, compute, map_blocks, whole
 from distembed.linalg.csr import canonical_csr
 from distembed.options import PositiveFloat
+from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
 
 Floats = NDArray[np.floating]
@@ -55,7 +56,22 @@ class SmoothedPMI(NamedTuple):
     excess: da.Array
 
 
-def marginals(counts: Any) -> Marginals:
+class PMIOptions(TypedDict, total=False):
+    """The options of `ppmi`, which `pmi` describes."""
+
+    row_totals: Floats | None
+    column_totals: Floats | None
+    context_smoothing: float
+    negative_samples: float
+
+
+class SignedPMIOptions(PMIOptions, total=False):
+    """The options of `pmi`."""
+
+    positive: bool
+
+
+def marginals(counts: MatrixLike) -> Marginals:
     """Sum the rows and the columns of counts, in one pass over the blocks.
 
     Raises
@@ -78,15 +94,27 @@ def marginals(counts: Any) -> Marginals:
     return Marginals(rows, columns)
 
 
+@overload
+def pmi(counts: da.Array, **options: Unpack[SignedPMIOptions]) -> da.Array: ...
+
+
+@overload
+def pmi(counts: SparseMatrix, **options: Unpack[SignedPMIOptions]) -> csr_array: ...
+
+
+@overload
+def pmi(counts: DenseInMemory, **options: Unpack[SignedPMIOptions]) -> NDArray[np.float32]: ...
+
+
 def pmi(
-    counts: Any,
+    counts: MatrixLike,
     *,
     row_totals: Floats | None = None,
     column_totals: Floats | None = None,
     context_smoothing: float = 1.0,
     negative_samples: float = 1.0,
     positive: bool = False,
-) -> Any:
+) -> da.Array | csr_array | NDArray[np.float32]:
     """Return pointwise mutual information on the support of counts.
 
     ``PMI_ij = log(x_ij / (n_i p_j)) - log(N)`` with ``p_j = c_j^alpha / sum_k c_k^alpha``.
@@ -143,7 +171,19 @@ def pmi(
     return blocks.as_same_kind(result, counts)
 
 
-def ppmi(counts: Any, **options: Any) -> Any:
+@overload
+def ppmi(counts: da.Array, **options: Unpack[PMIOptions]) -> da.Array: ...
+
+
+@overload
+def ppmi(counts: SparseMatrix, **options: Unpack[PMIOptions]) -> csr_array: ...
+
+
+@overload
+def ppmi(counts: DenseInMemory, **options: Unpack[PMIOptions]) -> NDArray[np.float32]: ...
+
+
+def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_array | NDArray[np.float32]:
     """Return positive pointwise mutual information (PPMI): the values of PMI above zero, and zero elsewhere.
 
     ``PPMI_ij = max(0, log(x_ij / (n_i p_j)) - log(N))`` with ``p_j = c_j^alpha / sum_k c_k^alpha``; this is
@@ -179,7 +219,7 @@ def ppmi(counts: Any, **options: Any) -> Any:
     return pmi(counts, positive=True, **options)
 
 
-def smoothed_pmi(counts: da.Array, word_counts: Any, *, smoothing: float = 0.02) -> SmoothedPMI:
+def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float = 0.02) -> SmoothedPMI:
     """Return PMI with Jelinek-Mercer smoothing, which is finite for every pair of words.
 
     ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``: the constant ``log(kappa)`` for a pair without a
@@ -213,7 +253,7 @@ def smoothed_pmi(counts: da.Array, word_counts: Any, *, smoothing: float = 0.02)
     >>> round(float(smoothed.constant + smoothed.excess.compute()[graph, minors]), 2)
     2.03
     """
-    shares = np.asarray(word_counts, float) / np.sum(word_counts, dtype=float)
+    shares = np.asarray(word_counts, float) / np.sum(np.asarray(word_counts), dtype=float)
     excess = _lift(blocks.smoothed_excess, counts, _lazy_row_sums(counts), shares, {"smoothing": smoothing})
     return SmoothedPMI(float(np.log(smoothing)), excess)
 

@@ -6,12 +6,13 @@ The pages are made when the site is built, from what `distembed keys SYSTEM --ma
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 from distembed.pipeline.keys import as_markdown, keys_of
 from distembed.pipeline.registry import SYSTEMS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 FOLDER = "reference/keys"
 

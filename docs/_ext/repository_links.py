@@ -11,9 +11,10 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 FENCE = re.compile(r"^ *(?:```|~~~|:::)")
 TARGET = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)\s#]+)")

@@ -1,81 +1,278 @@
-"""Measure what the bookkeeping of very many partitions and row blocks costs, with next to no counts in them.
+"""Measure what the bookkeeping of very many partitions and row blocks costs, with next to no text in them.
 
-``python -m tests.benchmarks.bookkeeping [N_PARTITIONS...]`` writes so many files of runs for 7,500 row blocks (2 TB
-of text have 64,000 of them), and prints for each number: processor seconds to store the items of a stage and to
-commit it, seconds and bytes of the graph of the merge, time per file to merge groups of 256 files, and the time to
-add one row block of the merged files. Linear bookkeeping doubles from one row to the next.
+``python -m tests.benchmarks.bookkeeping [N_PARTITIONS...]`` makes a job whose corpus has so many partitions and whose
+counts have 7,500 row blocks (2 TB of text have 64,000 partitions), and prints for each step the processor seconds of
+this process, its peak of resident memory and of open files. The items of stages are links to a few real files, so
+that they take no disk but for their records. ``scheduler [N_TASKS...]`` sends so many tasks that do nothing through
+a scheduler and two workers of their own, and prints the peak of the scheduler's memory. Linear bookkeeping doubles
+from one number to the next.
 """
 
 from __future__ import annotations
 
-import pickle
+import os
+import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import dask
 import numpy as np
+import psutil
+import pyarrow as pa
+from distributed import Client
 
+from distembed.corpus import build_vocabulary, tokenize_partition
+from distembed.corpus.partitions import DOCUMENTS_SCHEMA
 from distembed.counting.blocks import Run
 from distembed.counting.cooccurrence import PartialCounts, merge_files, merge_partials, merge_row_block
 from distembed.counting.runs import RunWriter
+from distembed.pipeline.config import load_job
+from distembed.pipeline.corpus.config import corpus_of
+from distembed.pipeline.corpus.stages import (
+    MERGED_FILES,
+    document_tables,
+    grouped_documents,
+    local_scratch,
+    tokens_of,
+    words_in_memory,
+)
+from distembed.pipeline.runner import job_status, plan_job
+from distembed.pipeline.sections import Job
+from distembed.pipeline.standing import Standing, standings
+from distembed.pipeline.systems.psdvec.stages import stages
+from distembed.storage.stage import Stage
+from distembed.storage.tasks import run_each
 from distembed.storage.workspace import Workspace
 
-N_BLOCKS, FAN_IN, N_MERGED = 7_500, 256, 512
+N_BLOCKS, N_RUN_FILES, PARTITION_BYTES = 7_500, 100, 1_024
+SAMPLE_SECONDS = 0.02
+LINE = "Text of a few words beside which there is next to nothing here\n"
+JOB = f"""
+[job]
+workspace = "w"
+[corpus]
+paths = ["text.txt"]
+partition_bytes = {PARTITION_BYTES}
+[vocabulary]
+min_count = 1
+[psdvec]
+n_components = 2
+[resources]
+workers = 1
+"""
 
 
-def write_runs(index: int, prefix: str, *, n_blocks: int) -> dict[str, int]:
+class Peak(NamedTuple):
+    """The most resident bytes and open files that were seen."""
+
+    n_bytes: int
+    n_files: int
+
+
+@contextmanager
+def watched(process: psutil.Process) -> Iterator[list[Peak]]:
+    """Yield a list that holds the peak of a process once the block is left."""
+    seen, stop = [Peak(0, 0)], threading.Event()
+
+    def look() -> None:
+        while not stop.wait(SAMPLE_SECONDS):
+            now = process.memory_info().rss, process.num_fds()
+            seen[0] = Peak(max(seen[0].n_bytes, now[0]), max(seen[0].n_files, now[1]))
+
+    sampling = threading.Thread(target=look)
+    sampling.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        sampling.join()
+
+
+def step(name: str, function: Callable[[], Any]) -> Any:
+    """Print what a step took, and return its result."""
+    with watched(psutil.Process()) as seen:
+        began = time.process_time()
+        result = function()
+        seconds = time.process_time() - began
+    (peak,) = seen
+    print(f"  {name:<44}{seconds:9.2f} s {peak.n_bytes / 2**20:8.0f} MiB {peak.n_files:5} files", flush=True)
+    return result
+
+
+def link_tokens(_: int, prefix: str, *, template: str, made: Iterator[int], stop: int) -> dict[str, int]:
+    """Link the three files of a partition; after `stop` items be killed."""
+    if next(made) >= stop:
+        raise KeyboardInterrupt
+    for kind in ("tokens", "words", "documents"):
+        os.link(f"{template}.{kind}.parquet", f"{prefix}.{kind}.parquet")
+    return {"n_tokens": 1, "n_documents": 1, "n_words": 1}
+
+
+def write_runs(index: int, url: str) -> None:
     """Write a file of runs with one pair in every hundredth row block."""
-    run = Run(np.array([0, 1], np.int64), np.array([index % n_blocks], np.int32), np.array([1], np.int32))
-    with RunWriter(f"{prefix}.counts", n_blocks) as writer:
-        for block in range(index % 100, n_blocks, 100):
+    run = Run(np.array([0, 1], np.int64), np.array([index], np.int32), np.array([1], np.int32))
+    with RunWriter(url, N_BLOCKS) as writer:
+        for block in range(index, N_BLOCKS, 100):
             writer.append(block, run)
+
+
+def link_runs(index: int, prefix: str, *, template: str) -> dict[str, int]:
+    """Link one of a few files of runs."""
+    os.link(f"{template}-{index % N_RUN_FILES}.counts", f"{prefix}.counts")
     return {"denominator": 1, "largest_cell": 1, "n_tokens": 1, "n_runs": 1}
 
 
-def clocked(function):
-    """Return the result of a function and the processor seconds it took."""
-    start = time.process_time()
-    return function(), time.process_time() - start
+def templates(job: Job, folder: Path) -> None:
+    """Write the few files that all items are links to."""
+    corpus = corpus_of(job.corpus)
+    tokenize_partition(corpus.partitions[0], corpus.tokenizer, str(folder / "tokens"))
+    for index in range(N_RUN_FILES):
+        write_runs(index, str(folder / f"runs-{index}.counts"))
 
 
-def measure(n_partitions: int, folder: Path) -> None:
-    """Print one row of the table."""
-    row_blocks = tuple(range(N_BLOCKS + 1))
+def begun(workspace: Workspace, standing: Standing) -> Stage:
+    """Return the stage of a job, as a run of it would make it."""
+    return workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
+
+
+def make_tokens(workspace: Workspace, standing: Standing, n: int, template: str) -> None:
+    """Store the token partitions, killed after half of them, and resume."""
+
+    def store(stop: int) -> Stage:
+        stage = begun(workspace, standing)
+        stage.store_files("tokens", n, partial(link_tokens, template=template, made=count(), stop=stop))
+        return stage
+
+    def half() -> None:
+        try:
+            store(n // 2)
+        except KeyboardInterrupt:
+            return
+
+    step("tokens: store one half", half)
+    stage = step("tokens: check it and store the other", lambda: store(n))
+    facts = {"n_tokens": n, "n_documents": n * 16, "n_words": n * 12, "wall_seconds": 0}
+    step("tokens: commit", lambda: stage.commit({**facts, "peak_process_bytes": 0, "peak_total_bytes": 0}))
+
+
+def make_vocabulary(workspace: Workspace, standing: Standing, n: int) -> None:
+    """Merge the dictionaries, once in memory and once by buckets, and store the list of documents."""
+    tokens, stage = tokens_of(workspace), begun(workspace, standing)
+    with local_scratch(workspace) as scratch:
+        merge = partial(build_vocabulary, tokens, min_count=1, scratch=scratch)
+        found = step("vocabulary: merge in memory", lambda: merge(words_in_memory=words_in_memory(2**26)))
+        step("vocabulary: merge by buckets", lambda: merge(words_in_memory=2**14))
+    stage.store_table("vocabulary", pa.table({"word": found.array, "count": np.asarray(found.counts)}))
+    tables = grouped_documents(tokens)
+    n_rows = sum(table.num_rows for table in document_tables(tokens))
+    store = partial(stage.store_batches, "documents", DOCUMENTS_SCHEMA, n_rows=n_rows)
+    step("documents: store", lambda: store(tables))
+    stage.commit({"n_words": len(found), "wall_seconds": 0, "peak_process_bytes": 0, "peak_total_bytes": 0})
+    step("documents: read by batches", lambda: sum(b.num_rows for b in workspace.batches("documents")))
+    print(f"  {'documents: bytes':<44}{Path(workspace.path('documents.parquet')).stat().st_size:12,}", n)
+
+
+def make_counts(workspace: Workspace, standing: Standing, n: int, template: str) -> list[PartialCounts]:
+    """Store the partial counts, commit them, and return the items of the stage as the merge takes them."""
+    stage = begun(workspace, standing)
+    make = partial(link_runs, template=template)
+    step("partial counts: store", lambda: stage.store_files("partial_counts", n, make, temporary=True))
+    facts = {"wall_seconds": 0, "peak_process_bytes": 0, "peak_total_bytes": 0}
+    step("partial counts: commit", lambda: stage.commit({**facts, "row_blocks": list(range(N_BLOCKS + 1))}))
+    items = step("partial counts: list", lambda: workspace.files("partial_counts"))
+    return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
+
+
+def merge_groups(partials: list[PartialCounts], folder: Path) -> None:
+    """Merge one group of files, and make the graph that merges as many merged files as there are groups."""
+    row_blocks, group = tuple(range(N_BLOCKS + 1)), partials[:MERGED_FILES]
+    merged = step(
+        f"merge {len(group)} files into one", lambda: merge_files(group, row_blocks, f"{folder}/merged")
+    )
+    files = [merged] * -(-len(partials) // MERGED_FILES)
+    step("graph of the merge", lambda: merge_partials(files, row_blocks).__dask_graph__().to_dict())
+    step(f"merge a row block of {len(files)} files", lambda: merge_row_block(files, row_blocks, 0))
+
+
+def look_at(job: Job, workspace: Workspace) -> None:
+    """Look at the workspace as a task, a user and a second run do."""
+    place = workspace.url
+    step("a task reads the vocabulary", lambda: Workspace.open(place).table("vocabulary"))
+    step("plan of what is left", lambda: plan_job(job))
+    step("status", lambda: job_status(job))
+    step("verify", lambda: len(workspace.verify()))
+    step("announce one more output", lambda: announced(workspace))
+
+
+def announced(workspace: Workspace) -> None:
+    """Store one more output, as an iterative stage does in each round."""
+    stage = workspace.stage("core", parameters={}, inputs={})
+    stage.store_bytes("state", b"one more")
+
+
+def measure(n: int, folder: Path) -> None:
+    """Print what each step takes for so many partitions."""
+    print(f"{n:,} partitions, {N_BLOCKS:,} row blocks")
+    (folder / "text.txt").write_text(LINE * (PARTITION_BYTES // len(LINE) * n + n // 4), encoding="ascii")
+    (folder / "job.toml").write_text(JOB, encoding="ascii")
+    job = load_job(folder / "job.toml")
+    step("plan", lambda: plan_job(job))
+    templates(job, folder)
+    found = {standing.spec.name: standing for standing in standings(job, stages(job), None)}
     with Workspace.create(folder / "w", owner="bench") as workspace, dask.config.set(scheduler="sync"):
-        stage = workspace.stage("partial_counts", parameters={}, inputs={})
-        make = partial(write_runs, n_blocks=N_BLOCKS)
-        items, stored = clocked(
-            lambda: stage.store_files("partial_counts", n_partitions, make, temporary=True)
+        make_tokens(workspace, found["tokens"], n, str(folder / "tokens"))
+        make_vocabulary(workspace, found["vocabulary"], n)
+        partials = make_counts(workspace, found["partial_counts"], n, str(folder / "runs"))
+        merge_groups(partials, folder)
+        look_at(job, workspace)
+
+
+def nothing(index: int) -> int:
+    """Return the number of a task, and do nothing else."""
+    return index
+
+
+def through_a_scheduler(n: int, folder: Path) -> None:
+    """Send so many tasks through a scheduler and two workers, processes of their own."""
+    place, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
+    for words in (("scheduler", "--no-dashboard", "--port", "0"), *(("worker", "--no-dashboard"),) * 2):
+        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(place)]
+        started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+    try:
+        with (
+            Client(scheduler_file=str(place), set_as_default=True) as client,
+            watched(psutil.Process(started[0].pid)) as seen,
+        ):
+            client.wait_for_workers(2)
+            before, done = psutil.Process(started[0].pid).memory_info().rss, list[int]()
+            began = time.perf_counter()
+            run_each(nothing, range(n), done.append)
+            seconds = time.perf_counter() - began
+        print(
+            f"{len(done):,} tasks: scheduler {before / 2**20:.0f} MiB before, {seen[0].n_bytes / 2**20:.0f} MiB at its "
+            f"peak; {seconds:.0f} s of wall time",
+            flush=True,
         )
-        _, committed = clocked(stage.commit)
-    partials = [PartialCounts(item.paths[0], **item.summary) for item in items]
-    graph, made = clocked(lambda: merge_partials(partials, row_blocks).__dask_graph__().to_dict())
-    n_bytes = len(pickle.dumps(list(graph.values())))
-    starts = range(0, min(n_partitions, N_MERGED), FAN_IN)
-    merged, merging = clocked(
-        lambda: [
-            merge_files(partials[start : start + FAN_IN], row_blocks, f"{folder}/merged-{start}")
-            for start in starts
-        ]
-    )
-    _, added = clocked(lambda: merge_row_block(merged, row_blocks, 0))
-    per_file = 1e3 * merging / min(n_partitions, N_MERGED)
-    print(
-        f"{n_partitions:>8,}  store {stored:8.2f} s  commit {committed:6.2f} s  graph {made:6.2f} s "
-        f"{n_bytes / 1e6:7.1f} MB  merge {per_file:6.2f} ms per file  "
-        f"a row block of {len(merged)} files {1e3 * added:6.2f} ms",
-        flush=True,
-    )
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
 
 
-def main(*numbers: str) -> None:
-    """Print one row per number of partitions."""
-    for number in numbers or ("250", "500", "1000", "2000", "4000"):
+def main(*words: str) -> None:
+    """Print the steps for each number of partitions, or the scheduler's memory for each number of tasks."""
+    run = through_a_scheduler if words[:1] == ("scheduler",) else measure
+    for number in (words[1:] if run is through_a_scheduler else words) or ("1000", "2000", "4000"):
         with tempfile.TemporaryDirectory() as folder:
-            measure(int(number), Path(folder))
+            run(int(number), Path(folder))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import pytest
 from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_partition
 from distembed.corpus.partitions import read_partition, total
 from distembed.corpus.readers import documents_of
+from distembed.corpus.streams import Progress, pieces_of
 
 
 def texts(path, **options):
@@ -143,6 +144,18 @@ def test_bz2_streams_belong_to_the_split_they_begin_in(tmp_path, dump, shift):
     assert [page for pages in found for page in pages] == whole
     # A stream that begins before the border, if only by a byte, is read by the partition before.
     assert found[1] == [str(k) for k in (range(4, 8) if shift > 0 else range(4)) if k % 10 not in {3, 7}]
+
+
+def test_the_search_for_the_first_stream_does_not_count_as_read(tmp_path, dump):
+    streams = multistream(dump.encode(), 4)
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(b"".join(streams))
+    partition = replace(read_corpus(path).partitions[0], start=1, stop=path.stat().st_size)
+    progress = Progress()
+    assert b"".join(piece.data for piece in pieces_of(partition, progress)) == bz2.decompress(
+        b"".join(streams[1:])
+    )
+    assert progress.n_bytes_read == sum(map(len, streams[1:]))
 
 
 def test_utf_16_and_declared_encodings(tmp_path, dump):

@@ -162,6 +162,7 @@ def test_a_file_that_holds_no_names_is_refused(tmp_path: Path, content: bytes | 
         scanner(Tokenizer(phrases_file=str(path)))
 
 
+@pytest.mark.filterwarnings("ignore:.*no known word")
 def test_a_corpus_counts_names_and_texts_are_encoded_alike(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("New York\nNew York City\n")
     (tmp_path / "a.txt").write_text("new york city is in new york\n" * 3 + "york is old and new\n")

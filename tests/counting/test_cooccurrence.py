@@ -444,6 +444,28 @@ def test_pairs_are_summed_exactly_even_where_a_sum_outgrows_32_bits(cell, units,
     assert none.indptr.tolist() == [0] * 8
 
 
+def test_pairs_have_their_places_beyond_31_bits():
+    """A piece of a block of 64 GiB holds 2**31 pairs; of this memory only the last page is ever touched."""
+    begin, words = 2**31 + 5, np.array([blocks.BORDER, 1, 2, 1], np.int32)
+    try:
+        keys = np.empty(begin + 2, np.uint32)
+    except MemoryError:
+        pytest.skip("this system does not promise 8 GiB that are not used")
+    stream = (words, np.empty(0, np.int32), 1, blocks.LEFT, 0)
+    sizes = np.array([0, begin, begin])
+    blocks._bucket_pairs(*stream, sizes, keys[:0])
+    assert sizes.tolist() == [0, begin + 1, begin + 1]
+    starts = np.array([begin, begin, begin + 1, begin + 2])
+    blocks._bucket_pairs(*stream, starts[:-1].copy(), keys)
+    assert keys[begin:].tolist() == [2, 1]
+    indptr, indices, values = np.empty(4, np.int64), np.empty(2, np.int32), np.empty(2, np.int32)
+    sums = blocks._row_of_sums(3)
+    blocks._sum_buckets(starts, keys, 0, np.ones(1, np.int64), sums, indptr, indices, values)
+    assert indptr.tolist() == [0, 0, 1, 2]
+    assert indices.tolist() == [2, 1]
+    assert values.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("n_words", [63, 64, 65, 4095, 4096, 4097, 300_000])
 def test_columns_at_the_borders_of_the_marks_are_read_in_order(n_words):
     """Marks are kept in groups of 64 and of 64 times 64 columns."""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
 import pytest
 
 import distembed
+from distembed.pipeline.cli import cli
+from distembed.pipeline.keys import keys_of
+from distembed.pipeline.registry import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -88,3 +94,44 @@ def test_every_public_name_is_on_the_page_of_the_library() -> None:
         r"^   (\w+)$", (DOCS / "reference" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert sorted(listed) == sorted(set(distembed.__all__) - {"__version__"})
+
+
+def extension(name: str) -> dict[str, Any]:
+    """Return the names of one of the site's own extensions of Sphinx, which imports without Sphinx."""
+    return run_path(str(DOCS / "_ext" / f"{name}.py"))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_key_is_on_the_page_of_its_system(system: str) -> None:
+    page = extension("job_keys")["page_of"](system)
+    sections = dict(part.split("`]\n".replace("`]", "]`"), 1) for part in page.split("\n## `[")[1:])
+    assert page.startswith("# ")
+    for key in keys_of(system):
+        assert f"\n| `{key.name}` |" in sections[key.section]
+
+
+def test_every_command_is_on_the_page_of_commands() -> None:
+    """The page is written from the group that the commands join, to its last level."""
+    page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert ".. click:: distembed.pipeline.cli:cli\n   :prog: distembed\n   :nested: full\n" in page
+    assert all(command.help for command in cli.commands.values())
+
+
+def test_links_are_made_relative_to_the_page_that_shows_a_file() -> None:
+    relinked = extension("repository_links")["relinked"]
+    shown = {ROOT / "tests/benchmarks/TOPICS.md": DOCS / "results/topics.md"}
+    at = {"page": DOCS / "results/plans.md", "shown": shown}
+    beside = relinked("[t](../../tests/benchmarks/TOPICS.md#time)", folder=DOCS / "papers", **at)
+    assert beside == "[t](topics.md#time)"
+    included = relinked("[a](TOPICS.md), [b](../../docs/faq.md)", folder=ROOT / "tests/benchmarks", **at)
+    assert included == "[a](topics.md), [b](../faq.md)"
+    code = "```\n[a](TOPICS.md)\n```\n[x](https://example.org/TOPICS.md)"
+    assert relinked(code, folder=ROOT / "tests/benchmarks", **at) == code
+
+
+def test_every_extra_is_on_the_page_of_installing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    page = (DOCS / "start" / "install.md").read_text(encoding="utf-8")
+    assert [name for name in extras if f"`{name}`" not in page] == []

@@ -58,7 +58,7 @@ def test_reweighted_maps_follow_their_formula(seed, n, exponent):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_search_in_one_call_equals_search_by_blocks(metric, monkeypatch):
+def test_search_in_one_call_equals_search_by_blocks(metric):
     generator = np.random.default_rng(0)
     first, second = (np.round(generator.standard_normal((n, 5)), 1) for n in (70, 90))
     second[:20] = first[:20]
@@ -69,8 +69,7 @@ def test_search_in_one_call_equals_search_by_blocks(metric, monkeypatch):
         sets = (da.from_array(X, chunks=(chunk, -1)) for X in (first, second))
         return compute(propagation._cross_lists(*sets, "search", persist))
 
-    whole = lists(-1)
-    monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 0)
+    whole = propagation._cross_lists(first, second, "search", persist)
     for chunk in (-1, 13):
         for one, other in zip(whole, lists(chunk), strict=True):
             np.testing.assert_array_equal(one, other)

@@ -103,6 +103,12 @@ def test_a_value_of_several_kinds_is_refused_by_what_every_kind_asks_for(tmp_pat
         ("topics.n_topics_range=[4, 0]", r"topics\.n_topics_range\.1 = 0 is not allowed: .*equal to 1$"),
         ('corpus.text_field=["title", 3]', r"corpus\.text_field\.1 = 3 is not allowed: .* a valid string$"),
         ("counting.window=0", r"counting\.window = 0 is not allowed: .*equal to 1$"),
+        (
+            "topics.n_topics=true",
+            r'topics\.n_topics = true: .* no numbers: give an integer of 1 or more, or "auto"$',
+        ),
+        ("topics.n_topics_range=[5, true]", r"topics\.n_topics_range = .*: true and false are no numbers"),
+        ("resources.block_memory=true", r"resources\.block_memory = true: .*: give a size, such as 64MiB$"),
     ):
         with pytest.raises(JobError, match=message):
             load_job(path, settings=(setting,))

@@ -15,8 +15,9 @@ import distembed as de
 from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.manifold import imputation
+from distembed.pipeline.config import load_job
 from distembed.pipeline.quantities import format_number
-from distembed.pipeline.runner import open_job
+from distembed.pipeline.runner import open_job, plan_job
 from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
 
@@ -444,6 +445,17 @@ def test_plan_runs_nothing_and_knows_the_sizes(job: Path, tmp_path: Path) -> Non
     assert done.exit_code == 0, done.output
     assert "60 names x 3 numbers, vectors of 5 components" in done.output
     assert not (tmp_path / "w").exists()
+
+
+def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> None:
+    """They are read with the others, and written where they are kept."""
+    kept, left = (
+        plan_job(load_job(job, settings=(f"known.keep_others={choice}",))).stages["join"]
+        for choice in ("true", "false")
+    )
+    vectors = (job.parent / "known.txt").stat().st_size // 2
+    assert kept.written_bytes - left.written_bytes == vectors > 4 * 5 * (N_KNOWN + 1)
+    assert kept.shared_bytes - left.shared_bytes == vectors
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from itertools import islice, product
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
+from distributed import Client
 
+from distembed.pipeline import workers
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import WORKER_BYTES
-from distembed.pipeline.runner import plan_job
+from distembed.pipeline.runner import plan_job, run_job
 
 from .conftest import environment
 
@@ -93,3 +97,36 @@ def test_many_distinct_words_take_what_the_plan_says(tmp_path: Path) -> None:
         assert peaks[name] <= WORKER_BYTES + planned[name].peak_bytes(1)
         taken = peaks[name] - few[name]  # what loading the libraries takes is in both
         assert taken / 1.25 <= planned[name].peak_bytes(1) <= 4 * taken, name
+
+
+# --- memory between stages -----------------------------------------------------------------------------------
+
+GIVEN_BACK: list[str] = []
+"""The threads that gave memory back in the place of `give_memory_back`."""
+
+
+def note_thread() -> None:
+    GIVEN_BACK.append(threading.current_thread().name)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc's allocator is asked")
+def test_memory_that_is_no_longer_used_goes_back_to_the_system() -> None:
+    """Pieces below one that is still used stay with the process, until it gives them back."""
+    used = [bytes(1000) for _ in range(200_000)]
+    del used[:-1]
+    before = psutil.Process().memory_info().rss
+    workers.give_memory_back()
+    assert before - psutil.Process().memory_info().rss > 100 * 2**20
+
+
+def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "give_memory_back", note_thread)
+    GIVEN_BACK.clear()
+    run_job(load_job(write_job(tmp_path / "a", ["word"] * 400)), until="vocabulary")
+    assert len(GIVEN_BACK) == 2
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        GIVEN_BACK.clear()
+        workers.Workers(client=client).give_memory_back()
+        assert len(GIVEN_BACK) == 2

@@ -80,3 +80,24 @@ def test_numbers_of_the_operating_system_become_words(tmp_path: Path) -> None:
     partial = FileNotFoundError(2, "No such file or directory", "/a/b.txt.0123456789ab.partial")
     assert _sentence(partial) == "/a/b.txt: there is no such file or folder; check its name"
     assert _sentence(ImportError("Install s3fs to access S3")).endswith("pip install 'distembed[cloud]'")
+
+
+def test_a_job_that_is_not_there_is_looked_for_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINIMAL.format("psdvec"))
+    assert f"did you mean {tmp_path / 'mine.toml'}?" in run("plan", tmp_path / "mein.toml").output
+    assert "distembed new SYSTEM FILE writes one" in run("plan", tmp_path / "other" / "job.toml").output
+
+
+def test_a_folder_is_told_from_the_workspace_in_it(copy: Path, tmp_path: Path) -> None:
+    for command in (["neighbors", tmp_path, "king"], ["status", tmp_path]):
+        done = run(*command)
+        assert done.exit_code == 1
+        assert f"{tmp_path} is a folder and no workspace; did you mean {copy}?" in done.output
+
+
+def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("12 34 ! ?\n")
+    (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))
+    done = run("run", tmp_path / "job.toml")
+    assert done.exit_code == 1
+    assert "The vocabulary is empty: no word was found in the corpus" in done.output

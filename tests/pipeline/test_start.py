@@ -13,6 +13,7 @@ import pytest
 from distembed.pipeline import demos
 from distembed.pipeline.config import load_job
 from distembed.pipeline.keys import as_markdown, as_text, keys_of, section_model
+from distembed.pipeline.new import settings_of_files
 from distembed.pipeline.registry import SYSTEMS, system_named
 from distembed.pipeline.sections import Section
 from distembed.pipeline.sniff import Sample, settings_for, text_layout
@@ -112,11 +113,24 @@ def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     assert found == {"name_column": "Datum", "transform": "return_correlation"}
 
 
-def test_the_encoding_and_the_layout_of_a_text_are_found(tmp_path: Path) -> None:
-    (tmp_path / "german.txt").write_bytes("Das schöne Lied.\n".encode("latin-1") * 3)
-    assert settings_for({"text_field", "encoding"}, str(tmp_path / "german.txt")) == {"encoding": "latin-1"}
+def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path: Path) -> None:
+    (tmp_path / "german.txt").write_bytes("Das schöne „Lied“.\n".encode("cp1252") * 3)
+    assert settings_for({"text_field", "encoding", "layout"}, str(tmp_path / "german.txt")) == {}
     pages = Sample("A title\nsome text\n\nAnother\nmore text\n\n", "utf-8", is_whole=True)
-    assert text_layout(pages) == {"encoding": None, "layout": "blocks"}
+    assert text_layout(pages) == {"layout": "blocks"}
+
+
+def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
+    """A shell makes a list of names out of `*.txt`."""
+    texts = [tmp_path / f"{name}.txt" for name in "abcde"]
+    for text in texts:
+        text.write_text("The same few words in every file.\n" * 20)
+    written = run("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
+    assert written.exit_code == 0, written.output
+    job = load_job(tmp_path / "job.toml")
+    assert [Path(str(path)).name for path in job.corpus.paths] == [text.name for text in texts]
+    assert job.job.title == "psdvec: a.txt, b.txt, c.txt, 2 more"
+    assert run("plan", tmp_path / "job.toml").exit_code == 0
 
 
 def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
@@ -147,3 +161,15 @@ def test_a_new_job_without_files_is_the_demo(tmp_path: Path) -> None:
     assert load_job(tmp_path / "t.toml").topics.n_topics == demo["topics"]["n_topics"]
     refused = run("new", "imputation", "--to", tmp_path / "i.toml")
     assert "distembed demo imputation" in refused.output
+
+
+def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) -> None:
+    words = [f"{first}{second}o" for first in "bcdfghklmnprstvw" for second in "aeiouybcdfghklmnprst"]
+    for name, text in {"a": "", "b": "one story\n", "c": (" ".join(words) + "\n") * 6}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    every = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "*.txt")], tmp_path)
+    few = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "b.txt")], tmp_path)
+    assert "vocabulary.min_count" not in every
+    assert few["vocabulary.min_count"] == 1
+    with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):
+        settings_for({"text_field"}, str(tmp_path / "a.txt"))

@@ -7,21 +7,27 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
 from distembed.pipeline.config import load_job
 from distembed.pipeline.sections import JobError
-from tests.pipeline.conftest import run
+from distembed.storage.files import Folder
+from distembed.storage.workspace import Workspace
+from tests.pipeline.conftest import digest_here, finished, job, run
+from tests.pipeline.failing_store import FAULTS, failing_store
 from tests.pipeline.processes import distembed
+
+__all__ = ["finished", "job"]
 
 SENTENCES = ("the sea and the wind of the north", "a ship on the sea and a man on the ship")
 
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the address of an S3 server on loopback that has one bucket."""
-    pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
+    """Yield the address of an S3 server on loopback that has one empty bucket, `texts`."""
+    s3fs = pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
     server = pytest.importorskip("moto.server", reason="a real S3 server: pip install 'distembed[test]'")
     from fsspec.config import conf
 
@@ -34,7 +40,13 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     started = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     started.start()
     host, port = started.get_host_and_port()
-    yield f"http://{host}:{port}"
+    address = f"http://{host}:{port}"
+    with urlopen(
+        Request(f"{address}/moto-api/reset", method="POST")
+    ):  # servers of one process share their buckets
+        s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem(endpoint_url=address).mkdir("texts")
+    yield address
     started.stop()
 
 
@@ -42,7 +54,6 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     import s3fs
 
     store = s3fs.S3FileSystem(endpoint_url=endpoint)
-    store.mkdir("texts")
     with store.open("texts/a.txt", "w") as file:
         file.writelines(f"{sentence}\n" for sentence in SENTENCES * 20)
     job = tmp_path / "job.toml"
@@ -58,6 +69,94 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     standing = run("status", job)
     assert standing.exit_code == 0, standing.output
     assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
+
+
+TINY_JOB = """
+[job]
+workspace = "w"
+[corpus]
+paths = ["a.txt"]
+[vocabulary]
+min_count = 1
+[resources.storage_options.s3]
+endpoint_url = "{url}"
+config_kwargs = {{ retries = {{ max_attempts = {attempts} }} }}
+"""
+
+
+def tiny_job(folder: Path, url: str, *, attempts: int = 9) -> Path:
+    (folder / "a.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES * 20))
+    path = folder / "tiny.toml"
+    path.write_text(TINY_JOB.format(url=url, attempts=attempts))
+    return path
+
+
+def vocabulary_at(workspace: str, **options: str) -> str:
+    return Workspace.open(workspace, storage_options=options).stages()["vocabulary"].digest
+
+
+def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        store.next.append(("PUT", "/lock.json", "reset_after"))
+        options = {"endpoint_url": store.url}
+        with Workspace.create("s3://texts/w", owner="a", storage_options=options):
+            assert store.counted["reset_after"] == 1
+            with pytest.raises(FileExistsError):
+                Folder.at("s3://texts/w", options).create("lock.json", b"of another run")
+
+
+def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:
+    with failing_store(
+        int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.5
+    ) as store:
+        given = tiny_job(tmp_path, store.url)
+        done = run("run", given, "--workspace", "s3://texts/w", "--until", "vocabulary")
+        assert done.exit_code == 0, done.output
+        assert len(store.counted) > 3, store.counted  # the requests, and faults of several kinds
+    assert run("run", given, "--until", "vocabulary").exit_code == 0
+    assert vocabulary_at("s3://texts/w", endpoint_url=endpoint) == vocabulary_at(str(tmp_path / "w"))
+
+
+def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
+    endpoint: str, tmp_path: Path
+) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        command = (
+            "run",
+            tiny_job(tmp_path, store.url, attempts=0),
+            "--workspace",
+            "s3://texts/w",
+            "--until",
+            "tokens",
+        )
+        store.next += [("PUT", "/stage.json", "broken")] * 2
+        failed = run(*command)
+        assert failed.exit_code == 1
+        assert (
+            "the object store of s3://texts/w failed, also when it was asked again (We failed)"
+            in failed.output
+        )
+        assert "Traceback" not in failed.output
+        store.next.clear()
+        assert run(*command).exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_whole_job_on_a_store_that_fails_at_random(
+    endpoint: str, job: Path, finished: tuple[Path, str, str], seed: int
+) -> None:
+    shares = dict.fromkeys(FAULTS, 0.01) | {"stalled": 0.001}
+    with failing_store(int(endpoint.rpartition(":")[2]), shares, seed=seed, stall_seconds=20) as store:
+        words = ("--set", f'resources.storage_options.s3.endpoint_url="{store.url}"')
+        for _ in range(3):  # a failure that no retry overcame ends a run, which is then given again
+            done = run("run", job, "--workspace", "s3://texts/w", *words)
+            if done.exit_code == 0:
+                break
+            assert "the object store of s3://texts/w failed" in done.output
+        assert done.exit_code == 0, done.output
+        store.share.clear()
+        assert digest_here(job, "s3://texts/w", *words) == f"digest {finished[1]}"
 
 
 def test_a_secret_in_a_job_is_refused(tmp_path: Path) -> None:

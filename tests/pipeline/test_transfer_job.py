@@ -412,13 +412,14 @@ def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: st
     assert message in done.output.splitlines()[-1]
 
 
-def test_no_id_in_common_is_said(job: Path, copy: Path, tmp_path: Path) -> None:
+def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path) -> None:
     other = [{**record, "id": f"x {record['id']}"} for record in records()]
     (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, other)))
     settings = {"second.paths": [str(tmp_path / "other.jsonl")]}
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
     assert done.exit_code == 1
     assert "give pairs.path" in done.output.splitlines()[-1]
+    assert de.Workspace.open(tmp_path / "w").stages().keys() == {"tokens", "terms"}
 
 
 def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> None:

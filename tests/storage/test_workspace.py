@@ -13,6 +13,7 @@ import uuid
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import dask
 import dask.array as da
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from distembed.storage import LockedError, ManifestError, Workspace, schema
+from distembed.storage import LockedError, ManifestError, Workspace, manifest, schema
 from distembed.storage.files import Folder
 from distembed.storage.manifest import tolerant
 from distembed.storage.schema import NewerFormatError
@@ -239,6 +240,31 @@ def test_damaged_manifest_is_rebuilt_from_the_records(tmp_path: Path) -> None:
         assert calls.blocks == []
         assert workspace.digest() == before
         assert workspace.verify() == []
+
+
+def test_an_output_is_found_without_the_manifests_of_other_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of very many tasks asks for a small table, and the manifest of its own input holds all their items."""
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        for name in ("a", "b", "c"):
+            stage = workspace.stage(name, parameters={}, inputs={})
+            stage.store_bytes(f"of_{name}", b"x")
+            stage.commit()
+    read: list[str] = []
+    whole = manifest.read_manifest
+
+    def noting(folder: Any, stage: str) -> Any:
+        read.append(stage)
+        return whole(folder, stage)
+
+    monkeypatch.setattr(manifest, "read_manifest", noting)
+    assert Workspace.open(tmp_path / "ws").read_bytes("of_b") == b"x"
+    assert read == ["b"]
+    (tmp_path / "ws/manifest/b/of_b/output.json").unlink()
+    assert Workspace.open(tmp_path / "ws").describe("of_b").spec.stage == "b"
+    with pytest.raises(KeyError, match="it has of_a, of_b, of_c"):
+        workspace.describe("of_d")
 
 
 def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: Path) -> None:

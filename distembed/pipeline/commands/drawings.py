@@ -7,21 +7,38 @@ from typing import Literal
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
 TARGET = click.option(
-    "--to", "target", required=True, metavar="FILE", help="The figure: its name ends in .pdf, .svg or .png."
+    "--to",
+    "target",
+    type=PLACE,
+    required=True,
+    metavar="FILE",
+    help="The figure: its name ends in .pdf, .svg or .png.",
 )
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        "distembed plot map runs/psdvec --to map.pdf",
+        "distembed plot topics runs/topics --to topics.pdf",
+    )
+)
 def plot() -> None:
     """Draw a figure of chosen words, documents or topics into a PDF, SVG or PNG file."""
 
 
-@plot.command(name="map")
-@click.argument("source", metavar="WORKSPACE")
+@plot.command(
+    name="map",
+    epilog=examples(
+        "distembed plot map runs/psdvec --to map.pdf",
+        "distembed plot map runs/psdvec king queen music --method pca --to map.svg",
+    ),
+)
+@click.argument("source", type=PLACE, metavar="WORKSPACE")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @TARGET
 @click.option(
@@ -71,8 +88,13 @@ def map_(
     write(shown(drawn))
 
 
-@plot.command()
-@click.argument("workspace")
+@plot.command(
+    epilog=examples(
+        "distembed plot topics runs/topics --to topics.pdf",
+        "distembed plot topics runs/topics 0 3 --to two.png -n 15",
+    )
+)
+@click.argument("workspace", type=PLACE)
 @click.argument("numbers", nargs=-1, type=click.IntRange(min=0), metavar="[TOPIC]...")
 @TARGET
 @click.option(

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
 
-@click.command()
-@click.argument("workspace")
+@click.command(
+    epilog=examples(
+        "distembed explain runs/psdvec king queen",
+        "distembed explain runs/topics 17 --html why.html",
+    )
+)
+@click.argument("workspace", type=PLACE)
 @click.argument("names", nargs=-1, required=True)
 @click.option(
     "-n", "n", default=12, show_default=True, type=click.IntRange(min=1), help="How many terms are shown."

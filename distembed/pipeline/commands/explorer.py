@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
 
-@click.command()
-@click.argument("source", metavar="WORKSPACE")
+@click.command(
+    epilog=examples(
+        "distembed explore runs/psdvec",
+        "distembed explore vectors.txt --to words.html -n 5000",
+    )
+)
+@click.argument("source", type=PLACE, metavar="WORKSPACE")
 @click.option(
-    "--to", "target", metavar="FILE", help="The page (default: beside the report, which then links to it)."
+    "--to",
+    "target",
+    type=PLACE,
+    metavar="FILE",
+    help="The page (default: beside the report, which then links to it).",
 )
 @click.option(
     "-n",

@@ -6,12 +6,20 @@ from collections.abc import Mapping
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
 
-@click.command()
-@click.argument("source")
+@click.command(
+    epilog=examples(
+        "distembed export runs/psdvec --to vectors.txt",
+        "distembed export runs/topics --to documents.csv",
+        "distembed export runs/topics --what topics --to topics.parquet",
+        "distembed export vectors.bin --to static:model",
+    )
+)
+@click.argument("source", type=PLACE)
 @click.option(
     "--what",
     metavar="WORD",
@@ -20,6 +28,7 @@ from distembed.pipeline.terminal import shown, write
 @click.option(
     "--to",
     "target",
+    type=PLACE,
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
 
-@click.command()
-@click.argument("workspace")
-@click.argument("files", nargs=-1, required=True)
+@click.command(
+    epilog=examples(
+        "distembed infer runs/topics new.jsonl --to topics.parquet",
+        "distembed infer runs/psdvec 'later/*.txt' --words words.txt --to vectors.txt",
+        "distembed infer runs/imputation new.csv --to names.csv",
+    )
+)
+@click.argument("workspace", type=PLACE)
+@click.argument("files", type=PLACE, nargs=-1, required=True)
 @click.option(
     "--to",
     "target",
+    type=PLACE,
     required=True,
     metavar="FILE",
     help="The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
@@ -22,6 +30,7 @@ from distembed.pipeline.terminal import shown, write
 @click.option(
     "--words",
     "words",
+    type=PLACE,
     metavar="FILE",
     help="The words that get a vector, one per line; by default all words of FILES that the job lacks.",
 )

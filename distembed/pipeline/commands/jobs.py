@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.sections import Job, JobError
@@ -30,9 +31,12 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Override one key of the job.",
         ),
         click.option(
-            "--workspace", metavar="DIR", help="Override the job's workspace: a folder or an fsspec URL."
+            "--workspace",
+            type=PLACE,
+            metavar="DIR",
+            help="Override the job's workspace: a folder or an fsspec URL.",
         ),
-        click.argument("job_file", metavar="JOB"),
+        click.argument("job_file", type=PLACE, metavar="JOB"),
     ):
         command = decorate(command)
     return command
@@ -58,7 +62,13 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     return [f"{key}={value}" for key, value in given.items() if value]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed plan job.toml",
+        "distembed plan job.toml --set psdvec.n_components=300",
+        "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
+    )
+)
 @job_options
 @click.option(
     "--bytes", "n_bytes", metavar="SIZE", help="Plan for files of this size together, such as 2TB or 25GiB."
@@ -66,6 +76,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
 @click.option("--tokens", metavar="N", help="Plan for so many tokens, such as 2e12.")
 @click.option(
     "--sample",
+    type=PLACE,
     multiple=True,
     metavar="FILE",
     help="Text like that of the corpus, read in its place where it is not here. May be given again.",
@@ -83,9 +94,7 @@ def plan(
 
     The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
 
-    A corpus that is not here, or not yet whole, is planned from a sample of its text and its size:
-
-        distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11
+    A corpus that is not here, or not yet whole, is planned from a sample of its text and its size (the last example).
 
     JOB is a job file, or a workspace, whose own job is taken.
     """
@@ -105,7 +114,14 @@ def plan(
     lines.check()
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed run job.toml",
+        "distembed run job.toml --set psdvec.n_components=50 --workspace runs/50",
+        "distembed run job.toml --until cooccurrence --workers 4",
+        "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
+    )
+)
 @job_options
 @click.option(
     "--scheduler",
@@ -185,7 +201,12 @@ def _ask_on_a_terminal(sentence: str) -> bool:
     return confirmed(f"{sentence}. Replace it now?")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed status job.toml",
+        "distembed status runs/psdvec",
+    )
+)
 @job_options
 @one_sentence
 def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
@@ -199,7 +220,12 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     write(job_status(load(job_file, settings, workspace)))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed verify job.toml",
+        "distembed verify runs/psdvec",
+    )
+)
 @job_options
 @one_sentence
 def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
@@ -224,7 +250,12 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     write(f"digest {digest}")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed report job.toml",
+        "distembed report runs/psdvec",
+    )
+)
 @job_options
 @one_sentence
 def report(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The commands to start with: `distembed keys|new|demo|doctor`."""
+"""The commands to start with: `distembed keys|new|demo|doctor|completion`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.commands.jobs import run
 from distembed.pipeline.registry import SYSTEMS
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 SYSTEM = click.Choice(list(SYSTEMS))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed keys topics",
+        "distembed keys psdvec --json",
+    )
+)
 @click.argument("system", type=SYSTEM)
 @click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
@@ -38,15 +44,23 @@ def keys(system: str, form: str | None) -> None:
         write(as_text(found, width=min(100, shutil.get_terminal_size().columns)))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed new psdvec texts.txt",
+        "distembed new topics news.csv --to news.toml",
+        "distembed new imputation companies.csv vectors.txt",
+    )
+)
 @click.argument("system", type=SYSTEM)
-@click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--to", "target", metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml.")
+@click.argument("files", type=PLACE, nargs=-1, metavar="[FILE]...")
+@click.option(
+    "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default SYSTEM.toml."
+)
 @one_sentence
 def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     """Write a commented job file for SYSTEM with every key, its default and its range.
 
-    FILE is your own input, of which the first lines are read: a text for psdvec, wordspaces and topics; a table and
+    FILE is your own input, of which the first lines are read: texts for psdvec, wordspaces and topics; a table and
     the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
     Without it the job reads the input of the demo. A job file that is there is not written over.
     """
@@ -59,10 +73,16 @@ def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed demo psdvec",
+        "distembed demo topics --folder try",
+    )
+)
 @click.argument("system", type=SYSTEM)
 @click.option(
     "--folder",
+    type=PLACE,
     metavar="DIR",
     help="Where the job, its inputs and its workspace go; default distembed-demo/SYSTEM.",
 )
@@ -83,7 +103,12 @@ def demo(context: click.Context, system: str, folder: str | None) -> None:
     )  # fmt: skip
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "distembed doctor",
+        "distembed doctor --json",
+    )
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
 )
@@ -93,7 +118,7 @@ def doctor(*, as_json: bool) -> None:
 
     Versions, BLAS kernel, cores, memory and its limit, disks, and the optional extras, each with what cannot be done
     without it and the line that installs it. The exit code is 1 if something is wrong that jobs need.
-    The first self check of an installation also compiles, which takes some seconds more.
+    The first self check of an installation also compiles, which takes up to half a minute.
     """
     from distembed.pipeline.doctor import examine
 
@@ -125,4 +150,27 @@ def _write_section(name: str, findings: list[Finding]) -> None:
             write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
 
 
-COMMANDS: tuple[click.Command, ...] = (keys, new, demo, doctor)
+@click.command(epilog=examples("distembed completion bash", "distembed completion fish"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+@one_sentence
+def completion(context: click.Context, shell: str) -> None:
+    """Print the lines by which SHELL completes commands, options, systems and files.
+
+    For bash, put this line into ~/.bashrc, and for zsh, with zsh in place of bash, into ~/.zshrc:
+
+        eval "$(distembed completion bash)"
+
+    For fish, write what is printed into ~/.config/fish/completions/distembed.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    root, kind = context.find_root(), get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(
+            f"this version of click completes nothing for {shell}: pip install --upgrade click"
+        )
+    write(kind(root.command, {}, "distembed", "_DISTEMBED_COMPLETE").source())
+
+
+COMMANDS: tuple[click.Command, ...] = (keys, new, demo, doctor, completion)

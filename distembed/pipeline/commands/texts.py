@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import found_text, shown, write
@@ -62,12 +63,18 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command()
-@click.argument("vectors")
-@click.argument("files", metavar="TEXTS...", nargs=-1, required=True)
+@click.command(
+    epilog=examples(
+        "distembed encode runs/psdvec reviews.txt --to reviews.parquet",
+        "distembed encode vectors.bin reviews.csv --text-field body --to reviews.npy",
+    )
+)
+@click.argument("vectors", type=PLACE)
+@click.argument("files", type=PLACE, metavar="TEXTS...", nargs=-1, required=True)
 @click.option(
     "--to",
     "target",
+    type=PLACE,
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.",
@@ -96,9 +103,13 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     write(shown(text.replace("\n", "; ")))
 
 
-@click.command()
-@click.argument("vectors")
-@click.argument("files", metavar="TEXTS...", nargs=-1, required=True)
+@click.command(
+    epilog=examples(
+        "distembed search runs/psdvec reviews.parquet 'slow delivery' -n 5",
+    )
+)
+@click.argument("vectors", type=PLACE)
+@click.argument("files", type=PLACE, metavar="TEXTS...", nargs=-1, required=True)
 @click.argument("query")
 @click.option("-n", "n", default=10, show_default=True, type=click.IntRange(min=1), help="How many texts.")
 @text_options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import shown, write
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from distembed.pipeline.tuning import Candidate, Tuned
 
 
-@click.command()
-@click.argument("job_file", metavar="JOB")
+@click.command(
+    epilog=examples(
+        "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
+        "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
+    )
+)
+@click.argument("job_file", type=PLACE, metavar="JOB")
 @click.option(
     "--grid",
     "grids",
@@ -27,7 +33,9 @@ if TYPE_CHECKING:
     metavar="SECTION.KEY=VALUE,VALUE",
     help="Values of one key of the job; several grids are combined.",
 )
-@click.option("--on", required=True, metavar="FILE", help="The evaluation set that chooses, one file.")
+@click.option(
+    "--on", type=PLACE, required=True, metavar="FILE", help="The evaluation set that chooses, one file."
+)
 @click.option(
     "--set",
     "settings",
@@ -37,10 +45,17 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--workspace",
+    type=PLACE,
     metavar="DIR",
     help="Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
 )
-@click.option("--to", "target", metavar="FILE", help="Write the table there as well: .csv, .tsv or .parquet.")
+@click.option(
+    "--to",
+    "target",
+    type=PLACE,
+    metavar="FILE",
+    help="Write the table there as well: .csv, .tsv or .parquet.",
+)
 @click.option("--scheduler", metavar="ADDRESS", help="As for run: tcp://… or tls://…, threads or processes.")
 @click.option(
     "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's)."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
@@ -19,11 +20,18 @@ if TYPE_CHECKING:
     from distembed.vectors import WordVectors
 
 
-@click.command()
-@click.argument("vectors", nargs=-1, required=True)
+@click.command(
+    epilog=examples(
+        "distembed evaluate vectors.txt --sets wordeval/",
+        "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
+        "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
+    )
+)
+@click.argument("vectors", type=PLACE, nargs=-1, required=True)
 @click.option(
     "--sets",
     "sets",
+    type=PLACE,
     multiple=True,
     required=True,
     help="A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
@@ -173,8 +181,13 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
             write(f"{shown(path)}: {shown(advice)}", err=True)
 
 
-@click.command()
-@click.argument("vectors")
+@click.command(
+    epilog=examples(
+        "distembed neighbors runs/psdvec king music",
+        "distembed neighbors vectors.bin king -n 5",
+    )
+)
+@click.argument("vectors", type=PLACE)
 @click.argument("words", nargs=-1, required=True)
 @click.option(
     "-n",
@@ -206,10 +219,16 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
         fail("; ".join(unknown), code=1)
 
 
-@click.command()
-@click.argument("vectors")
+@click.command(
+    epilog=examples(
+        "distembed weat runs/psdvec",
+        "distembed weat vectors.txt --tests mine.toml",
+    )
+)
+@click.argument("vectors", type=PLACE)
 @click.option(
     "--tests",
+    type=PLACE,
     help="A TOML file of tests, {package}/PATH inside an installed package; by default the ten of the paper.",
 )
 @one_sentence

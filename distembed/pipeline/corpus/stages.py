@@ -29,6 +29,7 @@ from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, SKIPPED_SCHEMA, read_partition
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
+from distembed.corpus.vocabulary import joined_slices
 from distembed.counting.cooccurrence import (
     CooccurrenceOptions,
     PartialCounts,
@@ -68,6 +69,9 @@ DICTIONARY_SHARE = 60
 DOCUMENT_BYTES = 200
 """Bytes a document takes in the table of the documents of its partition."""
 
+MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
+"""More partitions than this share the row groups of the table of documents, each of at least so many documents."""
+
 PHRASE_COPIES = 110
 """Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
 
@@ -75,7 +79,14 @@ TOKEN_BYTES = 2.2
 """Bytes a stored token takes."""
 
 PAIR_BYTES = 8
-"""Bytes of a stored pair: a value of four bytes and its column."""
+"""Bytes of a pair in memory: a value of four bytes and its column."""
+
+STORED_PAIR_BYTES, STORED_FRACTION_BYTES = 1.8, 5.4
+"""Bytes of a counted pair on disk, compressed, of whole numbers and of fractions.
+
+Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md), and 5.34 of harmonic weights on 64,000. The
+words of short documents compress less.
+"""
 
 RUN_FILE_BYTES = 5.5
 """Bytes of a pair in a run on disk: 5.0 in a window of 3 and 5.8 in one of 10, of 82 M tokens of English."""
@@ -216,6 +227,8 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     corpus = sizes.corpus
     merging = merging_bytes(corpus.n_entries, job.resources.block_memory)
     documents = DOCUMENT_BYTES * corpus.n_documents // corpus.n_partitions
+    if corpus.n_partitions > MANY_PARTITIONS:
+        documents += DOCUMENT_BYTES * GROUP_DOCUMENTS
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
     return StagePlan(
         1,
@@ -252,7 +265,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
     }
     ctx.stage.store_table("vocabulary", pa.table(table))
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, document_tables(tokens), n_rows=n_documents)
+    ctx.stage.store_batches("documents", DOCUMENTS_SCHEMA, grouped_documents(tokens), n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
@@ -284,6 +297,15 @@ def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
     for prefix in tokens.partitions:
         fs, path = url_to_fs(f"{prefix}.documents.parquet")
         yield pq.read_table(path, filesystem=fs, page_checksum_verification=True)
+
+
+def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
+    """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
+
+    A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
+    """
+    tables = document_tables(tokens)
+    return joined_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
 
 def documents_of(tokens: Tokens) -> pa.Table:
@@ -344,9 +366,12 @@ def plan_runs(corpus: CorpusSizes, n_in_runs: int, block_memory: int) -> StagePl
     return plan_counting(corpus, corpus.n_partitions, written_bytes=written, block_memory=block_memory)
 
 
-def plan_merging(corpus: CorpusSizes, n_pairs: int, n_in_runs: int, block_memory: int) -> StagePlan:
+def plan_merging(
+    corpus: CorpusSizes, n_pairs: int, n_in_runs: int, options: CooccurrenceOptions
+) -> StagePlan:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
-    pairs, runs = PAIR_BYTES * n_pairs, int(RUN_FILE_BYTES * n_in_runs)
+    stored = STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
+    pairs, runs, block_memory = int(stored * n_pairs), int(RUN_FILE_BYTES * n_in_runs), options.block_memory
     in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
     return StagePlan(
@@ -366,7 +391,7 @@ def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
     """Return the plan of adding up the runs of all partitions."""
-    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.n_in_runs, job.resources.block_memory)
+    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.n_in_runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.tables.cells import read_numbers
 from distembed.pipeline.tables.config import KnownSection, MatchingSection
 from distembed.pipeline.tables.features import features_of, key_and_problems
@@ -29,6 +31,9 @@ from distembed.pipeline.tables.shares import warn_of_one_component
 from distembed.pipeline.tables.vector_files import load_vectors
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+
+TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
+"""Endings of files whose numbers are written as text, not compressed."""
 
 
 class Known(NamedTuple):
@@ -84,6 +89,19 @@ def known_width(section: KnownSection) -> int:
         return int(load_vectors(section.path, max_words=1).vectors.shape[1])
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     return int(_from_table(section.model_copy(update={"max_words": 1}), table).vectors.vectors.shape[1])
+
+
+def known_bytes(section: KnownSection, n_components: int) -> int:
+    """Return about how many bytes the vectors that a job knows take in memory: at most those of their file.
+
+    A component of four bytes takes about nine characters as text, and about four where that is compressed.
+    """
+    if Workspace.exists(section.path):
+        n_bytes = 4 * math.prod(Workspace.open(section.path).describe("vectors").spec.shape)
+    else:
+        n_bytes = file_sizes([section.path])[section.path]
+        n_bytes //= 2 if section.path.lower().endswith(TEXT_VECTORS) else 1
+    return n_bytes if section.max_words is None else min(n_bytes, 4 * section.max_words * n_components)
 
 
 def _is_table(section: KnownSection) -> bool:

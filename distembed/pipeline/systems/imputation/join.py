@@ -17,7 +17,7 @@ from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.pipeline.tables.domain import Joined, join, read_domain
 from distembed.pipeline.tables.files import is_text
-from distembed.pipeline.tables.known import known_width, read_known
+from distembed.pipeline.tables.known import known_bytes, known_width, read_known
 from distembed.pipeline.tables.names import NearMiss, advice_on, near_misses
 from distembed.pipeline.tables.rows import Domain, LeftOut
 from distembed.pipeline.tables.scales import scales_table
@@ -43,6 +43,7 @@ class TableSizes(NamedTuple):
     input_bytes: int
     domain_bytes: int  # of the matrix in memory
     notes: tuple[str, ...] = ()  # what was done to the table
+    known_bytes: int = 0  # of all known vectors in memory, those of words that are no names too
 
     @property
     def sentence(self) -> str:
@@ -67,7 +68,9 @@ def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
     read = [job.domain.path, *job.domain.also, job.known.path, *filter(None, [job.known.counts])]
     notes = (*domain.notes, *filter(None, [advice_on_metric(domain, job.imputation.metric)]))
     n_bytes = sum(file_sizes(read).values())
-    return TableSizes(n, d, known_width(job.known), n_bytes, domain.matrix.nbytes, notes)
+    width = known_width(job.known)
+    held = known_bytes(job.known, width)
+    return TableSizes(n, d, width, n_bytes, domain.matrix.nbytes, notes, held)
 
 
 def joined(job: ImputationJob) -> Joined:
@@ -116,7 +119,9 @@ def plan_join(job: ImputationJob, sizes: TableSizes) -> StagePlan:
     copies = TABLE_COPIES + (TEXT_COPIES if text else 0)
     # Of tables side by side, the names that are in one only are read too.
     beside = sizes.input_bytes if job.domain.also else 0
-    return StagePlan(1, sizes.input_bytes, written, 0, copies * written + beside)
+    others = sizes.known_bytes if job.known.keep_others else 0
+    shared = copies * written + beside + sizes.known_bytes + others
+    return StagePlan(1, sizes.input_bytes, written + others, 0, shared)
 
 
 def run_join(ctx: Context) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def kept_in_memory(ctx: Context, n_core: int, n_pairs: int) -> Kept:
     """Return which intermediate arrays of core mode stay in the memory of the workers because there is room."""
     memory, resources = core_memory(ctx.job, n_core, n_pairs), ctx.job.resources
     if limits := ctx.workers.memory_limits():
-        return memory.kept_in_cluster(limits)
+        return memory.kept_in_cluster(list(limits.values()))
     return memory.kept_in_process(resources.memory_limit, resources.n_workers)
 
 
@@ -195,7 +195,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
     ctx.stage.store(
         "core_vectors",
-        model.core_vectors_,
+        da.asarray(model.core_vectors_),
         dims=("word", "component"),
         units="",
         meaning="Vectors of the core words; their products approximate smoothed PMI.",

@@ -63,7 +63,7 @@ def run_selection(ctx: Context) -> dict[str, Any]:
         chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
     documents = corpus_stages.documents_of(chosen)
     ctx.stage.store_table("documents", documents)
-    return {"n_documents": documents.num_rows, "n_read": corpus_stages.documents_of(every).num_rows}
+    return {"n_documents": documents.num_rows, "n_read": every.n_documents}
 
 
 def _select_partition(

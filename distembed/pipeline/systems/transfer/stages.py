@@ -74,9 +74,9 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     found = (
         StageSpec("tokens", (), side_parameters, run_side_tokens, plan_tokens, check_collections),
         StageSpec("terms", ("tokens",), term_parameters, run_terms, plan_terms, check_stop_words),
+        pairs,  # before all that takes long: an id that occurs twice, or a faulty file of pairs, is found here
         StageSpec("vectors", ("terms",), vector_parameters, run_vectors, plan_vectors, check_vectors),
         _values_stage(job),
-        pairs,
         StageSpec("graphs", ("terms", "vectors"), graph_parameters, run_graphs, plan_graphs),
         links,
         StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),

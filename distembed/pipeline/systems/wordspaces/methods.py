@@ -113,8 +113,7 @@ def _psdvec(ctx: Context, recipe: RecipeSection) -> da.Array:
         checkpoint=ctx.stage.checkpoint,
     )
     model.fit(source_of(ctx, recipe), vocabulary_of(ctx.workspace).counts)
-    made: da.Array = model.vectors_
-    return made
+    return da.asarray(model.vectors_)
 
 
 def _first_components(ctx: Context, recipe: RecipeSection) -> da.Array:

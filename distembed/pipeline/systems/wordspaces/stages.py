@@ -218,7 +218,8 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
         return run_document_terms(ctx)
-    lengths = ctx.workspace.table("documents")["n_tokens"].to_numpy()
+    batches = ctx.workspace.batches("documents", columns=["n_tokens"])
+    lengths = np.concatenate([np.empty(0, np.int64), *(batch["n_tokens"].to_numpy() for batch in batches)])
     return run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
@@ -229,9 +230,13 @@ def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePla
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count each part of the corpus into sorted runs, cut by row block."""
-    section, block = counting_section(ctx.job, table), ctx.job.resources.block_memory
-    options = CooccurrenceOptions(**section.model_dump(), block_memory=block)
-    return store_runs(ctx, f"{table}_parts", options, task=table.replace("_", " "))
+    return store_runs(ctx, f"{table}_parts", counting_options(ctx.job, table), task=table.replace("_", " "))
+
+
+def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a table, and the memory of a block."""
+    section = counting_section(job, table)
+    return CooccurrenceOptions(**section.model_dump(), block_memory=job.resources.block_memory)
 
 
 def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
@@ -242,7 +247,7 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of adding up the runs of all parts."""
-    return plan_merging(sizes.corpus, sizes.values[table], sizes.in_runs[table], job.resources.block_memory)
+    return plan_merging(sizes.corpus, sizes.values[table], sizes.in_runs[table], counting_options(job, table))
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:

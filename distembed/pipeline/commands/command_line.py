@@ -1,0 +1,13 @@
+"""What the commands share on the command line: examples in their help, and arguments that a shell completes."""
+
+from __future__ import annotations
+
+import click
+
+PLACE = click.Path(readable=False)
+"""A file, a folder or a URL: a shell completes it, and the command itself says what is wrong with it."""
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: lines that can be typed, kept as they are."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

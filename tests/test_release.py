@@ -1,0 +1,69 @@
+"""What a release is made from: the files beside the package say the same as the package."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import distembed
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONDA_NAMES = {"dask": {"dask-core", "distributed"}, "matplotlib": {"matplotlib-base"}}
+
+
+def steps(workflow: str) -> list[dict[str, Any]]:
+    """Return the steps of all jobs of a workflow."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / workflow).read_text())["jobs"]
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+def test_the_conda_recipe_asks_for_what_the_package_does() -> None:
+    recipe = (ROOT / "deploy" / "conda" / "meta.yaml").read_text()
+    (section,) = re.findall(r"^  run:\n((?:    - .*\n)+)", recipe, re.MULTILINE)
+    listed = set(re.findall(r"- (\S+) (>=\S+)", section)) - {("python", PROJECT["requires-python"])}
+    needed = map(Requirement, PROJECT["dependencies"])
+    assert listed == {
+        (name, str(each.specifier)) for each in needed for name in CONDA_NAMES.get(each.name, {each.name})
+    }
+
+
+@pytest.mark.parametrize("workflow", ["test.yml", "release.yml"])
+def test_a_workflow_calls_what_a_contributor_can_call(workflow: str) -> None:
+    commands = [step["run"] for step in steps(workflow) if "run" in step]
+    assert commands
+    for command in commands:
+        file = ROOT / command.split()[0]
+        assert not command.startswith(".ci/") or file.stat().st_mode & 0o100, command
+
+
+def test_every_python_that_is_promised_is_tested() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    newest = [
+        step["with"]["python-version"]
+        for step in jobs["newest"]["steps"]
+        if "python-version" in step.get("with", {})
+    ]
+    tested = jobs["everything"]["strategy"]["matrix"]["python"] + newest
+    promised = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if "Python :: 3." in each]
+    assert tested == promised
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+
+
+def test_the_citation_names_the_five_papers() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    named = " ".join(reference["notes"] for reference in cited["references"])
+    assert len(cited["references"]) == 5
+    assert set(re.findall(r"distembed\.(\w+)", named)) <= set(distembed.__all__)
+
+
+def test_the_changelog_begins_with_what_is_not_released() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
