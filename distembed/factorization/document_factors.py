@@ -1,4 +1,4 @@
-"""The common part of the non-negative factorizations of documents: starts and their choice, new documents, top words."""
+"""The common part of the factorizations of documents: starts and their choice, new documents, top words."""
 
 from __future__ import annotations
 

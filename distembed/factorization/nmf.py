@@ -5,8 +5,8 @@ NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & 
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-What the three share is in `document_factors`, the rounds are in `nmf_rounds`, what they start from in `nmf_starts`, and the mathematics of a block in
-`nmf_blocks`.
+What the three share is in `document_factors`, the rounds are in `nmf_rounds`, what they start from in
+`nmf_starts`, and the mathematics of a block in `nmf_blocks`.
 """
 
 from __future__ import annotations
