@@ -30,6 +30,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "repository_links",
     "job_keys",
+    "command_examples",
 ]
 # Summaries of the library are written with the first suffix: reStructuredText, as docstrings are.
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
