@@ -1,4 +1,4 @@
-"""Shows the examples of a command's help as they are typed: an asterisk of a glob begins no emphasis."""
+"""Shows the examples of a command's help as code: no quote, dash or asterisk of them is changed."""
 
 from __future__ import annotations
 
@@ -14,4 +14,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _epilog_made(_app: Sphinx, _context: Any, lines: list[str]) -> None:
-    lines[:] = [line.replace("*", r"\*") for line in lines]
+    """Put the lines below "Examples:", which sphinx-click writes as a line block, into a block of code."""
+    examples = [line.removeprefix("|").strip() for line in lines]
+    if "Examples:" in examples:
+        commands = [f"   {line}" for line in examples[examples.index("Examples:") + 1 :] if line]
+        lines[:] = ["Examples:", "", ".. code-block:: bash", "", *commands, ""]
