@@ -43,6 +43,7 @@ def options_in_source(place: str) -> dict[str, Option]:
 
     Examples
     --------
+    >>> from distembed.option_source import options_in_source
     >>> options_in_source("distembed.factorization.psdvec:PSDVec")["n_components"].default
     100
     """

@@ -5,14 +5,13 @@ NMF: Lee & Seung (2001), and hierarchical alternating least squares, Cichocki & 
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-The rounds are in `nmf_rounds`, what they start from in `nmf_starts`, and the mathematics of a block in
-`nmf_blocks`.
+What the three share is in `document_factors`, the rounds are in `nmf_rounds`, what they start from in
+`nmf_starts`, and the mathematics of a block in `nmf_blocks`.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, overload
 
@@ -20,416 +19,24 @@ import dask.array as da
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import (
-    DocumentClusterer,
-    Facts,
-    check_clusters,
-    check_nonnegative,
-)
-from distembed.factorization.consensus import consensus_words
-from distembed.factorization.consensus_blocks import central_start, label_agreement
-from distembed.factorization.nmf_consensus import (
-    Choose,
-    plain_refit,
-    semantic_refit,
-    solved_documents,
-)
+from distembed.factorization.clustering import check_nonnegative
+from distembed.factorization.document_factors import DocumentFactorization
+from distembed.factorization.nmf_consensus import Choose, semantic_refit
 from distembed.factorization.nmf_matrices import alike, semantic_matrix
-from distembed.factorization.nmf_rounds import (
-    Factors,
-    Fit,
-    Round,
-    descend,
-    nmf_round,
-    orthogonal_round,
-    semantic_round,
-)
+from distembed.factorization.nmf_rounds import Fit, nmf_round, orthogonal_round, semantic_round
 from distembed.factorization.nmf_starts import Init, orthogonal_start, plain_start, semantic_start
-from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
-from distembed.factorization.row_lifts import Array, each, row_blocks, total
+from distembed.factorization.row_lifts import Array
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike
-from distembed.validation import (
-    like_input,
-    new_matrix,
-    seed_of,
-    training_matrix,
-)
-
-
-def column_norms(factors: Array) -> NDArray[np.float64]:
-    """Return the Euclidean length of each column of document factors, float64 (k,)."""
-    rank = factors.shape[1]
-    return np.sqrt(np.diag(compute(total(blocks.gram, factors, shape=(rank, rank)))))
-
-
-def _labels(Z: Array, norms: NDArray[np.float64]) -> Array:
-    """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
-    return each(blocks.column_shares, Z, norms[np.newaxis], columns=1, dtype=np.int64)
-
-
-def _kept(ends: Iterable[Fit], choose: Choose, refit: Callable[[NDArray[np.float64]], Factors]) -> Fit:
-    """Return the start that is chosen, or the consensus of all."""
-    if choose == "objective":  # one start after the other: only the best so far is held
-        return min(ends, key=lambda end: end.objective[-1])
-    every = list(ends)
-    if choose == "consensus":
-        words = [end.factors.words for end in every]
-        return _consensus(words, refit, converged=all(end.converged for end in every))
-    labels = [compute(_labels(end.factors.documents, column_norms(end.factors.documents))) for end in every]
-    agreement = label_agreement(np.stack([one.ravel() for one in labels]))
-    return every[central_start(agreement.nmi, np.array([end.objective[-1] for end in every]))]
-
-
-def _consensus(
-    starts: Sequence[Array], refit: Callable[[NDArray[np.float64]], Factors], *, converged: bool
-) -> Fit:
-    factors = refit(consensus_words(starts))
-    return Fit(factors, compute(factors.objective).ravel(), converged)
-
 
 Solver = Literal["hals", "multiplicative"]
 """The updates of `NMF`."""
 
 
-class _Factorization(DocumentClusterer):
-    """The common base of the three estimators: starts, choice of the best start, labels, new documents, top words."""
-
-    _method: ClassVar[str]
-    _frequency_weight: ClassVar[float] = 0.0  # NMF's factors are weights of tf-idf, large for frequent words
-
-    def __init__(
-        self,
-        n_components: PositiveInt = 20,
-        *,
-        init: Init = "spherical_kmeans",
-        n_iter: PositiveInt = 100,
-        tol: NonNegativeFloat = 0.0,
-        n_init: PositiveInt = 1,
-        choose: Choose = "consensus",
-        random_state: RandomState = 0,
-        checkpoint: Checkpoint = persist,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.n_iter = n_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.choose = choose
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.word_factors_.shape[1])
-
-    def _fit(
-        self,
-        X: Array,
-        start: Callable[[tuple[int, ...]], Factors],
-        one_round: Round,
-        refit: Callable[[NDArray[np.float64]], Factors],
-    ) -> None:
-        """Run every start to its end, and keep one of them or what they have in common."""
-        seed = seed_of(self.random_state)
-        ends = (
-            descend(
-                X, partial(start, (seed, number)), one_round, n_iter=self.n_iter, tol=self.tol,
-                checkpoint=self.checkpoint, name=f"start-{number}",
-            )
-            for number in range(self.n_init)
-        )  # fmt: skip
-        kept = _kept(ends, self.choose if self.n_init > 1 else "objective", refit)
-        self._learn(kept)
-        if self.tol > 0 and not kept.converged:
-            warnings.warn(
-                f"{type(self).__name__} still gained more than tol={self.tol} in the last rounds of "
-                f"{self.n_iter}; raise n_iter, or pass tol=0 for a fixed number of rounds.",
-                stacklevel=3,
-            )
-
-    def _fit_documents(
-        self, X: MatrixLike, start: Callable[..., Factors], one_round: Callable[..., Factors]
-    ) -> None:
-        """Factorize documents × words alone."""
-        with one_blas_thread():
-            matrix, facts = self._documents(X)
-            begin = partial(start, matrix, self.n_components, self.init, facts.mean)
-            refit = partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares)
-            self._fit(matrix, begin, partial(one_round, matrix, facts.sum_of_squares), refit)
-            self._keep_kind(X)
-
-    def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> Self:
-        """Learn what the word factors of several starts have in common, and the document factors that go with it.
-
-        This is what `fit` keeps with ``n_init`` starts and ``choose="consensus"``, of starts that were made elsewhere.
-
-        Parameters
-        ----------
-        X : matrix (n, d), non-negative
-        starts : sequence of arrays (d, k)
-            The `word_factors_` of each start, taken in float32; of Dask arrays, blocks of words are held at a time.
-
-        Returns
-        -------
-        self
-            The estimator itself.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> starts = [de.NMF(n_components=2, init="random", random_state=seed).fit(X) for seed in range(3)]
-        >>> model = de.NMF(n_components=2).fit_consensus(X, [start.word_factors_ for start in starts])
-        >>> sorted(map(sorted, model.top_words(2, words)))
-        [['cat', 'dog'], ['tax', 'vote']]
-        """
-        with one_blas_thread():
-            matrix, facts = self._documents(X)
-            self._learn_consensus(starts, partial(plain_refit, self.checkpoint, matrix, facts.sum_of_squares))
-            self._keep_kind(X)
-        return self
-
-    def _learn_consensus(self, starts: Sequence[Floats | da.Array], refit: Callable[..., Factors]) -> None:
-        self._learn(_consensus(starts, refit, converged=True))
-
-    def _learn(self, fit: Fit) -> None:
-        Z = fit.factors.documents
-        self.document_norms_ = column_norms(Z)
-        self.labels_ = compute(_labels(Z, self.document_norms_)).ravel()
-        self.document_factors_ = Z
-        self.word_factors_ = compute(fit.factors.words)
-        self.objective_, self.converged_ = fit.objective, fit.converged
-        self.n_iter_ = fit.objective.size
-
-    def _keep_kind(self, X: MatrixLike) -> None:
-        """Return the document factors in memory if X was in memory, even if it was divided into blocks."""
-        self.document_factors_ = like_input(self.document_factors_, X)
-
-    @overload
-    def fit_transform(self, X: da.Array, y: object = None) -> da.Array: ...
-
-    @overload
-    def fit_transform(self, X: InMemory, y: object = None) -> Floats: ...
-
-    def fit_transform(self, X: MatrixLike, y: object = None) -> Floats | da.Array:
-        """Fit and return the document factors.
-
-        Parameters
-        ----------
-        X : array (n, d), non-negative
-            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
-        y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
-
-        Returns
-        -------
-        array (n, k)
-            `document_factors_`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> Z = de.NMF(n_components=2).fit_transform(X)
-        >>> Z.shape
-        (4, 2)
-        >>> bool((Z >= 0).all())
-        True
-        """
-        return self.fit(X, y).document_factors_
-
-    @overload
-    def transform(self, X: da.Array) -> da.Array: ...
-
-    @overload
-    def transform(self, X: InMemory) -> Floats: ...
-
-    def transform(self, X: MatrixLike) -> Floats | da.Array:
-        """Return the document factors of X for the fixed word factors: ``argmin over Z >= 0 of ‖X - Z Wᵀ‖``.
-
-        Parameters
-        ----------
-        X : matrix (n, d), non-negative
-
-        Returns
-        -------
-        array (n, k) in the dtype of X; lazy where X is a Dask array.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If X has another number of words, or holds negative, NaN or infinite values.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> model = de.NMF(n_components=2).fit(X)
-        >>> Z = model.transform(np.array([[0.0, 5, 0, 0], [0, 0, 0, 0]]))  # one about dogs, an empty one
-        >>> bool(Z[0].argmax() == model.labels_[0]), Z[1].tolist()
-        (True, [0.0, 0.0])
-        """
-        with one_blas_thread():
-            matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return like_input(self._solved(matrix), X)
-
-    def _solved(self, matrix: Array) -> Array:
-        """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
-        W = self.word_factors_
-        found = solved_documents(matrix, W)
-        seen: SeenDocuments | None = getattr(self, "seen_", None)
-        return found if seen is None else seen.replaced(found, matrix)
-
-    def predict(self, X: MatrixLike) -> NDArray[np.int64]:
-        """Return the topic of each document: its largest factor once columns are divided by `document_norms_`.
-
-        Of a model from a workspace this is the label of the job for the documents that the job has seen. Of a model
-        just fitted it may differ from `labels_` for documents whose factors have not settled in `n_iter` rounds.
-
-        Parameters
-        ----------
-        X : matrix (n, d), non-negative
-
-        Returns
-        -------
-        int64 array (n,), -1 for a document without words
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            As `transform`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> model = de.NMF(n_components=2).fit(X)
-        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
-        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
-        ([True, True], -1)
-        """
-        with one_blas_thread():
-            matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return compute(_labels(self._solved(matrix), self.document_norms_)).ravel()
-
-    @classmethod
-    def from_workspace(cls, workspace: TopicStore) -> Self:
-        """Return the model of a finished topics job, as the job has kept it of its starts.
-
-        Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
-        number of documents of the job (see `distembed.tf_idf`). Documents that the job has seen, which are those of
-        equal rows of tf-idf, have the factors and the topics that the job gave them.
-
-        Parameters
-        ----------
-        workspace : distembed.Workspace
-            Opened. The job has this method as `topics.method` or among `topics.compare_with`.
-
-        Raises
-        ------
-        TypeError
-            If it is no opened workspace.
-        ValueError
-            If the job has not run this method.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> from distembed.demos import titles
-        >>> job = {
-        ...     "job": {"system": "topics"},
-        ...     "corpus": {"paths": [titles()]},
-        ...     "vocabulary": {"stop_words": "english"},
-        ...     "topics": {"method": "nmf", "n_topics": 2},
-        ... }
-        >>> run = de.run_job(job, workspace="runs/topics")
-        >>> model = de.NMF.from_workspace(run.workspace)
-        >>> model.predict(run.arrays["tf_idf"]).tolist()
-        [1, 1, 1, 1, 1, 0, 0, 0, 0]
-        """
-        stored = read_topics(workspace, cls._method)
-        model = cls(stored.word_factors.shape[1])
-        model.word_factors_, model.n_features_in_ = stored.word_factors, stored.word_factors.shape[0]
-        model.word_shares_ = stored.word_shares
-        model.document_factors_, model.labels_ = stored.document_factors, stored.labels
-        with one_blas_thread():
-            model.document_norms_ = column_norms(stored.document_factors)
-        model.objective_, model.n_iter_ = stored.objective, len(stored.objective)
-        model.seen_ = stored.seen
-        if stored.core is not None:
-            model.core_ = stored.core
-        return model
-
-    def top_words(
-        self, n: int, words: Sequence[str], *, frequency_weight: float | None = None
-    ) -> list[list[str]]:
-        """Return the n words by which every component is known, in falling order, as a topics job lists them.
-
-        Parameters
-        ----------
-        n : int
-        words : sequence of str
-            The word of each row of `word_factors_`.
-        frequency_weight : float from 0 to 1, optional
-            The words are ordered by their factor times this power of the share of the documents that hold them
-            (`word_shares_`). By default 0, the factors alone, and 0.5 for `SemanticNMF`, whose factors are large for
-            rare words that occur together; 0 lists its words as the paper does.
-
-        Returns
-        -------
-        list of list of str
-            The words of each of the k components.
-
-        Raises
-        ------
-        ValueError
-            If the number of words is not the number of rows of `word_factors_`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> sorted(de.NMF(n_components=2).fit(X).top_words(2, words))
-        [['cat', 'dog'], ['tax', 'vote']]
-        """
-        check_is_fitted(self, "word_factors_")
-        n_words = self.word_factors_.shape[0]
-        if len(words) != n_words:
-            raise ValueError(f"{len(words)} words were given for {n_words} rows of word_factors_.")
-        power = self._frequency_weight if frequency_weight is None else frequency_weight
-        order = blocks.listed_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
-        return [[words[row] for row in column] for column in order]
-
-    def _documents(self, X: MatrixLike) -> tuple[Array, Facts]:
-        """Return X as row blocks, checked, and its facts."""
-        # One pass counts values and finds NaN, infinity and negative values.
-        matrix = row_blocks(training_matrix(self, X, finite=False))
-        facts = check_nonnegative(matrix, name="X")
-        check_clusters(matrix, facts, self.n_components)
-        self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
-        self.word_shares_ = facts.column_counts / matrix.shape[0]
-        self.n_empty_documents_ = facts.n_empty_rows
-        return matrix, facts
-
-
-class NMF(_Factorization):
+class NMF(DocumentFactorization):
     """Factorize documents × words into non-negative document and word factors.
 
     Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0.  Equivalent on small input: `sklearn.decomposition.NMF`
@@ -550,7 +157,7 @@ class NMF(_Factorization):
         return self
 
 
-class OrthogonalNMF(_Factorization):
+class OrthogonalNMF(DocumentFactorization):
     """Factorize documents × words with document factors driven to orthonormal columns.
 
     Minimizes ``½ ‖X - Z Wᵀ‖²`` over Z, W >= 0, ZᵀZ = I by Yoo & Choi's multiplicative updates on the
@@ -612,7 +219,7 @@ class OrthogonalNMF(_Factorization):
     _method = "orthogonal_nmf"
 
     _expected_failed_checks: ClassVar[dict[str, str]] = (
-        _Factorization._expected_failed_checks
+        DocumentFactorization._expected_failed_checks
         | dict.fromkeys(
             ("check_transformer_general", "check_transformer_data_not_an_array"),
             "document factors of the fit are driven to orthonormal columns, those of `transform` cannot be",
@@ -663,7 +270,7 @@ class _Matrices(NamedTuple):
     squares: tuple[float, float]
 
 
-class SemanticNMF(_Factorization):
+class SemanticNMF(DocumentFactorization):
     """Factorize documents × words jointly with words × words, sharing the word factors.
 
     Minimizes ``½ ‖X - Z Wᵀ‖² + λ ½ ‖M - W S Wᵀ‖²`` over Z, W, S >= 0, S symmetric, where M is positive PMI
@@ -737,7 +344,7 @@ class SemanticNMF(_Factorization):
     _frequency_weight = blocks.FREQUENCY_WEIGHT
 
     _expected_failed_checks: ClassVar[dict[str, str]] = (
-        _Factorization._expected_failed_checks
+        DocumentFactorization._expected_failed_checks
         | dict.fromkeys(
             ("check_transformer_general", "check_transformer_data_not_an_array"),
             "document factors of the fit are those after its last round, those of `transform` are converged",

@@ -225,8 +225,10 @@ def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
 
     The blocks of a Dask array `left` are read again for each block of `right`.
     """
-    if isinstance(left, np.ndarray):
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return blocks.linked_product(left, right, links)
+    assert isinstance(left, da.Array)
+    assert isinstance(right, da.Array)
     total = np.zeros((left.shape[1], right.shape[1]))
     product = delayed(blocks.linked_product, pure=True)
     columns, rows = (list(zip(_bounds(X), X.to_delayed().ravel(), strict=True)) for X in (left, right))
@@ -273,8 +275,10 @@ def _rows_at(rows: Float64s, *, numbers: Int64s) -> Float64s:
 def _cross_lists(first: Rows, second: Rows, name: str, checkpoint: Checkpoint) -> tuple[Rows, Rows]:
     """Return the neighbor lists (rows, 2, k) of each set in the other."""
     k = min(CANDIDATES, first.shape[0], second.shape[0])
-    if isinstance(first, np.ndarray):
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return _whole_lists(first, second, k), _whole_lists(second, first, k)
+    assert isinstance(first, da.Array)
+    assert isinstance(second, da.Array)
     forth = checkpoint(f"{name}-forth", partial(_lists_by_blocks, first, second, k))
     return forth, checkpoint(f"{name}-back", partial(_lists_by_blocks, second, first, k))
 

@@ -123,9 +123,12 @@ def longest_fields(records: Records) -> list[str]:
 
 def text_layout(sample: Sample) -> dict[str, Any]:
     """Return the layout of a text where empty lines part the documents; encodings are told file by file by the job."""
-    lines = sample.text.splitlines()
-    empty = sum(not line.strip() for line in lines)
-    return {"layout": "blocks" if len(lines) > 3 and empty > len(lines) / 20 else None}
+    lines = [line.strip() for line in sample.text.splitlines()]
+    empty = lines.count("")
+    # Where single lines stand between empty ones, each is a document: as a block it would be a title and no text.
+    continued = sum(bool(line and after) for line, after in itertools.pairwise(lines))
+    is_blocks = len(lines) > 3 and empty > len(lines) / 20 and 2 * continued > empty
+    return {"layout": "blocks" if is_blocks else None}
 
 
 def sample_of(path: str) -> Sample:

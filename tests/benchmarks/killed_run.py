@@ -4,27 +4,29 @@
 ``distembed run``, kills the process group with SIGKILL after so many seconds of each run, and starts it anew until it
 ends. It writes ``FOLDER/samples.csv`` (once a second: seconds since the start, bytes of memory of all processes, bytes
 of the workspace's files) and ``FOLDER/memory.svg``, a picture of it with the stages. It prints the planned and the
-measured bytes and peaks of each stage, and the seconds from one commit to the next, killed work included.
+measured bytes and peaks of each stage, and the seconds from the end of one to the next's, killed work included.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from threading import Thread
+from typing import IO, NamedTuple
 
 import matplotlib.pyplot as plt
 import psutil
 
-import distembed as de
 from tests.benchmarks.plans_and_runs import tables
 
 GIB = 2**30
+STAGE_ENDED = re.compile(r"([a-z_]+) +[0-9].* peak ")
 
 
 class Sample(NamedTuple):
@@ -56,32 +58,41 @@ def disk_of(folder: Path) -> int:
     return total
 
 
+class Output:
+    """What a run prints: passed on, and searched for the lines that end a stage."""
+
+    def __init__(self, begin: float) -> None:
+        self.begin = begin
+        self.ends: dict[str, float] = {}
+
+    def read(self, lines: IO[str]) -> None:
+        for line in lines:
+            print(line, end="", flush=True)
+            if ended := STAGE_ENDED.match(line):
+                self.ends[ended[1]] = time.monotonic() - self.begin
+
+
 def run_once(
-    command: list[str], workspace: Path, begin: float, kill_after: float | None
+    command: list[str], workspace: Path, output: Output, kill_after: float | None
 ) -> tuple[list[Sample], int]:
     """Run a command to its end, or kill it after so many seconds; return the samples and the exit code."""
-    process = subprocess.Popen(command, start_new_session=True)
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    reader = Thread(target=output.read, args=[process.stdout])
+    reader.start()
     started, samples, disk = time.monotonic(), [], 0
     while process.poll() is None:
         now = time.monotonic()
         if kill_after is not None and now - started > kill_after:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            print(f"killed after {kill_after:.0f} s, {now - begin:.0f} s from the start", flush=True)
+            print(f"killed after {kill_after:.0f} s, {now - output.begin:.0f} s from the start", flush=True)
             break
         if len(samples) % 10 == 0:
             disk = disk_of(workspace)
-        samples.append(Sample(now - begin, memory_of(process.pid), disk))
+        samples.append(Sample(now - output.begin, memory_of(process.pid), disk))
         time.sleep(1)
+    reader.join()
     return samples, process.returncode
-
-
-def ends_of(workspace: de.Workspace, folder: Path, begin: float) -> dict[str, float]:
-    """Return when each stage was committed, in seconds from the start."""
-    found = {
-        name: (folder / "manifest" / f"{name}.json").stat().st_mtime - begin for name in workspace.stages()
-    }
-    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def draw(samples: list[Sample], ends: dict[str, float], kills: list[float], path: Path) -> None:
@@ -131,9 +142,9 @@ def main(folder: str, job: str, *options: str) -> None:
     ]
     samples: list[Sample] = []
     killed: list[float] = []
-    begin, begin_clock = time.monotonic(), time.time()
+    output = Output(time.monotonic())
     for kill_after in [*kills, None]:
-        found, code = run_once(command, workspace, begin, kill_after)
+        found, code = run_once(command, workspace, output, kill_after)
         samples += found
         if code == -signal.SIGKILL:
             killed.append(found[-1].seconds)
@@ -141,18 +152,17 @@ def main(folder: str, job: str, *options: str) -> None:
             sys.exit(f"the run ended with {code}")
         else:
             break
-    total = time.monotonic() - begin
+    total = time.monotonic() - output.begin
     with (out / "samples.csv").open("w", newline="") as file:
         csv.writer(file).writerows([Sample._fields, *samples])
-    ends = ends_of(de.Workspace.open(str(workspace)), workspace, begin_clock)
-    draw(samples, ends, killed, out / "memory.svg")
+    draw(samples, output.ends, killed, out / "memory.svg")
     memory, disk = (max(sample[column] for sample in samples) / GIB for column in (1, 2))
     print(
         f"{total / 60:.1f} minutes, {len(killed)} times killed; {memory:.2f} GiB of memory, {disk:.2f} GiB of files"
     )
     print(tables(str(workspace)))
     previous = 0.0
-    for name, end in ends.items():
+    for name, end in output.ends.items():
         print(f"{name}: {end - previous:.0f} s")
         previous = end
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -126,3 +127,11 @@ def test_links_are_made_relative_to_the_page_that_shows_a_file() -> None:
     assert included == "[a](topics.md), [b](../faq.md)"
     code = "```\n[a](TOPICS.md)\n```\n[x](https://example.org/TOPICS.md)"
     assert relinked(code, folder=ROOT / "tests/benchmarks", **at) == code
+
+
+def test_every_extra_is_on_the_page_of_installing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    page = (DOCS / "start" / "install.md").read_text(encoding="utf-8")
+    assert [name for name in extras if f"`{name}`" not in page] == []

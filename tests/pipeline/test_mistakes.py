@@ -101,3 +101,8 @@ def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> Non
     done = run("run", tmp_path / "job.toml")
     assert done.exit_code == 1
     assert "The vocabulary is empty: no word was found in the corpus" in done.output
+
+
+def test_a_store_that_finds_no_keys_says_where_they_are_looked_for() -> None:
+    errors = pytest.importorskip("botocore.exceptions", reason="needs: pip install 'distembed[cloud]'")
+    assert "AWS_PROFILE" in _sentence(errors.NoCredentialsError())

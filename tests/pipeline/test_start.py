@@ -118,6 +118,8 @@ def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path
     assert settings_for({"text_field", "encoding", "layout"}, str(tmp_path / "german.txt")) == {}
     pages = Sample("A title\nsome text\n\nAnother\nmore text\n\n", "utf-8", is_whole=True)
     assert text_layout(pages) == {"layout": "blocks"}
+    paragraphs = Sample("A first document.\n\nA second one.\n\nA third.\n", "utf-8", is_whole=True)
+    assert text_layout(paragraphs) == {"layout": None}
 
 
 def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
             if os.environ.get(DEBUG_VARIABLE):
                 raise
             text = _sentence(error)
-            expected = isinstance(error, OSError | ValueError | LookupError | ImportError | MemoryError)
+            expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS
             name = "" if expected and text else f"{type(error).__name__}: "
             hint = "" if expected else f" (set {DEBUG_VARIABLE}=1 to see where)"
             fail(f"{name}{text}{hint}", code=1)
@@ -52,6 +52,10 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)
+"""The errors whose own words are enough; of others the name is given, too."""
+NO_CREDENTIALS = "NoCredentialsError"
+"""The error of the package of S3, which need not be installed, where it finds no keys."""
 CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
 """The packages by which stores are reached, and how their addresses begin."""
 
@@ -62,6 +66,11 @@ def _sentence(error: Exception) -> str:
     missing = next((name for name in CLOUD_PACKAGES if name in text), None)
     if isinstance(error, ImportError) and missing:
         return f"{CLOUD_PACKAGES[missing]} is reached by {missing}, which is missing: pip install 'distembed[cloud]'"
+    if type(error).__name__ == NO_CREDENTIALS:
+        return (
+            "s3:// asks who you are, and no keys are found: log in with its own tools (~/.aws/credentials, or "
+            "AWS_PROFILE), or give resources.storage_options.s3.anon = true for a public bucket"
+        )
     if isinstance(error, OSError) and error.filename is not None and text.startswith("[Errno"):
         place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
         advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)

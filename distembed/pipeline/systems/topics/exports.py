@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute, one_blas_thread
-from distembed.factorization.nmf import column_norms
+from distembed.factorization.document_factors import column_norms
 from distembed.factorization.nmf_blocks import topic_shares
 from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.export.tables import (

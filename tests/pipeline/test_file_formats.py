@@ -1,0 +1,108 @@
+"""The page of file formats: its reader, which uses no distembed, and its rules give what distembed gives."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distembed.counting.blocks import Run
+from distembed.counting.runs import RunWriter
+from distembed.execution import compute
+from distembed.storage import Workspace
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "file_formats.md"
+Finished = tuple[Path, str, str]
+
+
+@pytest.fixture(scope="module")
+def reader() -> dict[str, Any]:
+    """Return the functions of the page."""
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert "distembed" not in blocks[0]
+    names: dict[str, Any] = {}
+    exec(blocks[0], names)
+    return names
+
+
+def digest_of(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def digest_of_json(value: object) -> str:
+    return digest_of(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
+
+
+def digest_of_output(record: dict[str, Any]) -> str:
+    spec = record["spec"]
+    head = [spec["kind"], spec["shape"], spec["dtype"], spec["row_blocks"]]
+    head += [spec["constant"]] if "constant" in spec else []
+    return digest_of_json([head, [block["digest"] for block in record["blocks"]]])
+
+
+def test_the_reader_gives_the_arrays_that_distembed_gives(finished: Finished, reader: dict[str, Any]) -> None:
+    folder, workspace = finished[0], Workspace.open(finished[0])
+    np.testing.assert_array_equal(reader["dense"](folder, "vectors"), compute(workspace.array("vectors")))
+    counts = compute(workspace.array("cooccurrence"))
+    expected = (counts.data, counts.indices, counts.indptr)
+    for mine, theirs in zip(expected, reader["csr"](folder, "cooccurrence"), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_the_reader_finds_a_flipped_byte(copy: Path, reader: dict[str, Any]) -> None:
+    record = reader["committed_outputs"](copy)["vectors"]
+    assert reader["damaged_files"](copy, record) == []
+    chunk = next(iter(copy.glob("arrays.zarr/vectors/000000/c/*/*")))
+    data = bytearray(chunk.read_bytes())
+    data[100] ^= 1
+    chunk.write_bytes(data)
+    assert reader["damaged_files"](copy, record) == [str(chunk.relative_to(copy))]
+
+
+def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
+    finished: Finished, reader: dict[str, Any]
+) -> None:
+    commits = [json.loads(file.read_bytes()) for file in Path(finished[0], "manifest").glob("*.json")]
+    for commit in commits:
+        seal = commit.pop("seal")
+        assert seal == digest_of_json(commit)
+        parts = [1, commit["stage"], commit["parameters"], commit["inputs"]]
+        assert commit["fingerprint"] == digest_of_json(parts)
+    stages = {
+        commit["stage"]: {k: v for k, v in commit["outputs"].items() if not v["spec"]["temporary"]}
+        for commit in commits
+    }
+    of_stages = {
+        stage: digest_of_json({name: digest_of_output(record) for name, record in outputs.items()})
+        for stage, outputs in stages.items()
+    }
+    assert digest_of_json(of_stages) == finished[1]
+
+    vectors = stages["vectors"]["vectors"]
+    first = reader["dense"](finished[0], "vectors")[: vectors["spec"]["row_blocks"][0]]
+    text = f"{first.shape}values {first.dtype.str} {first.shape}".encode()
+    assert vectors["blocks"][0]["digest"] == digest_of(text + first.tobytes())
+
+
+def test_partial_counts_are_laid_out_as_the_page_says(tmp_path: Path) -> None:
+    file = tmp_path / "part-000000.counts"
+    with RunWriter(str(file), 2) as writer:
+        writer.append(1, Run(np.array([0, 1, 3]), np.array([4, 0, 70_000], np.int32), np.array([5, 6, 7])))
+    data = file.read_bytes()
+    n_segments, n_blocks, mark = struct.unpack("<qq8s", data[-24:])
+    assert (n_segments, n_blocks, mark) == (1, 2, b"DECOUNT3")
+    blocks = list(struct.iter_unpack("<3q", data[-24 - 24 * n_blocks : -24]))
+    assert [number[:2] for number in blocks] == [(0, 0), (0, 1)]
+    begin = len(data) - 24 - 24 * n_blocks - 48 * n_segments
+    offset, n_rows, n_entries, wide, narrow, _ = struct.unpack("<6q", data[begin : begin + 48])
+    assert (offset, n_rows, n_entries, wide, narrow) == (0, 2, 3, 4, 2)
+    segment = data[:begin]
+    assert np.frombuffer(segment, "<i4", n_rows).tolist() == [1, 2]
+    assert np.frombuffer(segment, "<i4", n_entries, 4 * n_rows).tolist() == [4, 0, 70_000]
+    assert np.frombuffer(segment, "<u2", n_entries, 4 * n_rows + 4 * n_entries).tolist() == [5, 6, 7]
