@@ -29,8 +29,8 @@ def of_library(code: str) -> list[str]:
     return names
 
 
-def test_there_are_notebooks_and_the_index_lists_each() -> None:
-    assert len(NOTEBOOKS) >= 5
+def test_there_are_six_and_the_index_lists_each() -> None:
+    assert len(NOTEBOOKS) == 6
     assert all(re.search(rf"^{page.stem}$", INDEX, re.MULTILINE) for page in NOTEBOOKS)
 
 
