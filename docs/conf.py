@@ -45,6 +45,7 @@ myst_dmath_double_inline = True
 # Notebooks are executed when their code has changed; a cell that fails stops the build.
 nb_execution_mode = "cache"
 nb_execution_timeout = 300
+nb_execution_in_temp = True  # what a notebook writes is no part of the documentation
 nb_execution_raise_on_error = True
 
 # The reference of the library is written from the docstrings.

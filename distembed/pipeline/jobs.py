@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import dask.array as da
 import pyarrow as pa
 
+from distembed.display import plural
 from distembed.pipeline.config import checked_job, load_job
 from distembed.pipeline.export.job import export_job
 from distembed.pipeline.progress import Reporter
@@ -48,7 +49,7 @@ class Outputs(Mapping[str, T], Generic[T]):
         return f"Outputs({', '.join(self._names)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FinishedJob:
     """A job that was run, and what it has made.
 
@@ -69,6 +70,10 @@ class FinishedJob:
     ran: tuple[str, ...]
     skipped: tuple[str, ...]
     summary: str
+
+    def __repr__(self) -> str:
+        done = f"{plural(len(self.ran), 'stage')} run, {len(self.skipped)} kept"
+        return f"FinishedJob({self.job.job.system} in {self.workspace.url}: {done})"
 
     @property
     def arrays(self) -> Outputs[da.Array]:
@@ -100,6 +105,7 @@ def run_job(
     job: Job | Mapping[str, Mapping[str, object]] | str | Path,
     *,
     workspace: str | Path | None = None,
+    scheduler: str | None = None,
     workers: Workers | None = None,
     reporter: Reporter | None = None,
     until: str | None = None,
@@ -115,8 +121,12 @@ def run_job(
         The place of a job file; or its sections, whose relative paths begin in the current folder.
     workspace : str or path, optional
         Overrides the workspace of the job.
+    scheduler : str, optional
+        Where the tasks run, as for the command: "threads" of this process (the default), local "processes", or the
+        address of a Dask scheduler, such as a cluster's `scheduler_address`. It does not change a bit of the result.
     workers : Workers, optional
-        By default as many threads as the job says, else one per core.
+        Workers that were made elsewhere, in place of `scheduler`; by default as many as the job says, else one per
+        core.
     reporter : Reporter, optional
         Told of progress; by default nobody.
     until : str, optional
@@ -137,6 +147,8 @@ def run_job(
     ------
     JobError, ReplaceError, FileNotFoundError, MemoryError, OSError
         As the command, in the same words.
+    ValueError
+        If `scheduler` is neither "threads" nor "processes" nor an address.
 
     Examples
     --------
@@ -163,11 +175,12 @@ def run_job(
     ()
     """
     checked = _checked(job, sections, None if workspace is None else str(workspace))
-    threads = workers or Workers(
-        n_workers=checked.resources.workers, memory_limit=checked.resources.memory_limit
+    resources = checked.resources
+    crew = workers or Workers(
+        scheduler=scheduler, n_workers=resources.workers, memory_limit=resources.memory_limit
     )
     done = run_stages(
-        checked, workers=threads, reporter=reporter, until=until, allow_code=allow_code, replace=replace
+        checked, workers=crew, reporter=reporter, until=until, allow_code=allow_code, replace=replace
     )
     return FinishedJob(checked, Workspace.open(checked.job.workspace), done.ran, done.skipped, done.text)
 

@@ -1,0 +1,58 @@
+"""The notebooks among the tutorials: each can be read, uses public names alone, and runs to its end."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import distembed
+import distembed.demos
+from tests.docs.notebooks import TUTORIALS, cells, executed, notebooks
+
+NOTEBOOKS = notebooks()
+INDEX = (TUTORIALS / "index.md").read_text(encoding="utf-8")
+
+
+def of_library(code: str) -> list[str]:
+    """Return what code takes from the library: the names after `de.`, and modules that it imports."""
+    names = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "de":
+            names.append(node.attr)
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names if alias.name.startswith("distembed.")]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "distembed":
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def test_there_are_six_and_the_index_lists_each() -> None:
+    assert len(NOTEBOOKS) == 6
+    assert all(re.search(rf"^{page.stem}$", INDEX, re.MULTILINE) for page in NOTEBOOKS)
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_a_notebook_uses_public_names_alone(page: Path) -> None:
+    public = {*distembed.__all__, "distembed.demos.titles"}
+    used = {name for code in cells(page) for name in of_library(code)}
+    assert used  # it is about the library
+    assert used <= public
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_every_cell_is_code_and_no_output_is_kept(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count("```{code-cell} ipython3\n") == len(cells(page)) > 3
+    assert "data:image" not in text
+    assert not list(page.parent.glob("*.ipynb"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_a_notebook_runs_to_its_end_and_shows_a_picture(page: Path, tmp_path: Path) -> None:
+    pytest.importorskip("nbclient", reason="needs distembed[docs]")
+    outputs = [output for cell in executed(page, tmp_path).cells for output in cell.outputs]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
