@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 import typing
@@ -80,12 +81,15 @@ def test_a_signature_without_types_is_found() -> None:
     assert [name for name, hint in said(vague).items() if holds_any(hint)] == ["0.a", "0.b", "0.d"]
 
 
-def test_a_program_is_checked_against_the_package() -> None:
-    """The calls that are right pass `mypy --strict`, and each wrong one is an error at its place."""
+def test_a_program_is_checked_against_the_package(tmp_path: Path) -> None:
+    """The calls that are right pass `mypy --strict`, and each wrong one is an error at its place.
+
+    The program lies outside the checkout, so that the package is read as an installed one: with its `py.typed`.
+    """
+    program = shutil.copy(ROOT / "tests/typing/program.py", tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", ROOT / ".mypy_cache/program",
-         ROOT / "tests/typing/program.py"],
-        cwd=ROOT / "tests/typing", env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        check=False,
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=",
+         "--cache-dir", ROOT / ".mypy_cache/program", program],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
