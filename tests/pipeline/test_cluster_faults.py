@@ -58,7 +58,7 @@ def store_numbers(
 def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("SILENT_SECONDS", 1.5), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 4.0)):
+    for name, value in (("SILENT_SECONDS", 1.5), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 8.0)):
         monkeypatch.setattr(cluster, name, value)
     stopped: dict[str, int] = {}
     notes: list[str] = []
