@@ -10,6 +10,7 @@ import pytest
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.sizes import PairModel, run_pairs
 from distembed.pipeline.corpus.stages import MERGED_FILES
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.runner import plan_job
 
 from .conftest import run
@@ -43,7 +44,7 @@ def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing: Path, sampl
     assert done.exit_code == 0, done.output
     assert "about 400,000,000 tokens" in done.output
     assert "estimated from a sample" in done.output
-    grown = f"{10_000 * sample.stat().st_size / 2**30:.2f} GiB of input"
+    grown = f"{format_bytes(10_000 * sample.stat().st_size)} of input"
     assert grown in done.output
 
 

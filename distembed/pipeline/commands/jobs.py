@@ -132,7 +132,7 @@ def plan(
     "--workers",
     "n_workers",
     type=click.IntRange(min=1),
-    help="Local workers (default: the job's, else one a core).",
+    help="Local workers (default: the job's, else one per core).",
 )
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
 @click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")

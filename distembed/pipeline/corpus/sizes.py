@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from dask.utils import format_bytes
 from numpy.typing import NDArray
 
 from distembed.corpus import Partition, Tokenizer, Tokens
@@ -33,6 +32,7 @@ from distembed.pipeline.corpus.config import (
     corpus_of,
 )
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
 
