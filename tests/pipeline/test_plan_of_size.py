@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,20 @@ def test_the_same_without_a_sample_names_the_files_that_are_missing(missing: Pat
     done = run("plan", missing, "--bytes", "2TB")
     assert done.exit_code != 0
     assert "dump.xml.bz2 matches no file" in done.output
+
+
+def test_a_count_that_no_word_reaches_is_refused(missing: Path, sample: Path) -> None:
+    rare = ("--sample", sample, "--set", "vocabulary.min_count=100_000")
+    refused = run("plan", missing, *rare)
+    assert refused.exit_code == 1
+    largest = max(Counter(sample.read_text().split()).values())
+    assert (
+        f"min_count is 100000 and the largest count of a word is {largest}; give a smaller"
+        in refused.output
+    )
+    grown = run("plan", missing, *rare, "--tokens", "80_000")
+    assert f"a word is about {float(f"{2 * largest:.1e}"):.0f}; give" in grown.output
+    assert run("plan", missing, *rare, "--tokens", "4e9").exit_code == 0
 
 
 def test_every_partition_holds_its_own_pairs(missing: Path, sample: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,7 +218,14 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     """
     from distembed.pipeline.runner import job_status
 
-    write(job_status(load(job_file, settings, workspace)))
+    write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
+
+
+def _run_of(job_file: str, settings: tuple[str, ...], workspace: str | None) -> str:
+    """Return the command that runs a job with the same options, as a shell takes it."""
+    given = [option for setting in settings for option in ("--set", setting)]
+    given += ["--workspace", workspace] if workspace else []
+    return shlex.join(["distembed", "run", job_file, *given])
 
 
 @click.command(
