@@ -21,7 +21,7 @@ from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import empty_vocabulary
 from distembed.counting.blocks import keep_probability
-from distembed.counting.cooccurrence import CooccurrenceOptions, check_sums
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.display import plural
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
