@@ -70,11 +70,10 @@ def test_a_count_that_no_word_reaches_is_refused(missing: Path, sample: Path) ->
     assert refused.exit_code == 1
     largest = max(Counter(sample.read_text().split()).values())
     assert (
-        f"min_count is 100000 and the largest count of a word is {largest}; give a smaller"
-        in refused.output
+        f"min_count is 100000 and the largest count of a word is {largest}; give a smaller" in refused.output
     )
     grown = run("plan", missing, *rare, "--tokens", "80_000")
-    assert f"a word is about {float(f"{2 * largest:.1e}"):.0f}; give" in grown.output
+    assert f"a word is about {float(f'{2 * largest:.1e}'):.0f}; give" in grown.output
     assert run("plan", missing, *rare, "--tokens", "4e9").exit_code == 0
 
 
