@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import difflib
 import gc
-import os
 import sys
 import threading
 import time
@@ -58,7 +57,7 @@ class Workers:
         loops release Python's lock); `"processes"`: local worker processes of one thread, each held to
         `memory_limit`; otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
     n_workers
-        How many local workers; default one a core.
+        How many local workers; default one per core that this process may use.
     memory_limit
         Bytes for each local worker process; Dask spills above 60 % and pauses above 80 % of it.
     tls
@@ -121,7 +120,7 @@ class Workers:
     @property
     def n_local(self) -> int:
         """Return how many local threads or processes do the work where no cluster does."""
-        return self.n_workers or os.cpu_count() or 1
+        return self.n_workers or CPU_COUNT
 
     def warnings(self, process_bytes: Callable[[int], int]) -> tuple[str, ...]:
         """Return a sentence for each way in which there are more local workers than the machine has room for.

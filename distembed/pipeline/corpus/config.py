@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
 from distembed.corpus.readers import PARTITION_BYTES
-from distembed.counting.cooccurrence import CooccurrenceOptions, Direction, count_cooccurrences
+from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.options import options_of
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,

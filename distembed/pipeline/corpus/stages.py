@@ -30,15 +30,10 @@ from distembed.corpus.partitions import DOCUMENTS_SCHEMA, SKIPPED_SCHEMA, read_p
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.tokenizer import gazetteer_of
 from distembed.corpus.vocabulary import joined_slices
-from distembed.counting.cooccurrence import (
-    CooccurrenceOptions,
-    PartialCounts,
-    cooccurrence_row_blocks,
-    count_partition,
-    merge_files,
-    merge_partials,
-)
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import count_document_terms
+from distembed.counting.merging import merge_files, merge_partials
+from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
