@@ -24,6 +24,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 
 import zarr
@@ -113,12 +114,14 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
-        data: bytes = self.fs.cat_file(self.inside(name))
+        path = self.inside(name)
+        data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
         return data
 
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
-        return bool(self.fs.exists(self.inside(name)))
+        path = self.inside(name)
+        return Path(path).exists() if self.is_local else bool(self.fs.exists(path))
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
         """Write a whole file in one atomic step; `durable` waits for the disk."""

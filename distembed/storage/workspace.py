@@ -662,7 +662,8 @@ class Workspace:
             name: replace(record, dropped=record.dropped or record.spec.temporary)
             for name, record in manifest.outputs.items()
         }
-        records.write_manifest(self._folder, replace(manifest, outputs=outputs))
+        if outputs != manifest.outputs:
+            records.write_manifest(self._folder, replace(manifest, outputs=outputs))
         for record in outputs.values():
             if record.dropped:
                 self._folder.remove(record.spec.location)

@@ -104,6 +104,20 @@ def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterato
         yield folder
 
 
+def run_once(factory: pytest.TempPathFactory, job: Path, *words: str, name: str = "finished") -> tuple[Path, str]:
+    """Return the workspace of a job that is run once for all of pytest-xdist's workers, and what the run printed.
+
+    The job lies in a `folder_of_all_workers`. A test that writes, or locks, takes a copy of the workspace.
+    """
+    with folder_of_all_workers(factory, job.parent.name) as folder:
+        workspace, printed = folder / name, folder / f"{name}.printed"
+        if not printed.exists():
+            done = run("run", job, "--workspace", workspace, *words)
+            assert done.exit_code == 0, done.output
+            printed.write_text(done.output, encoding="utf-8")
+    return workspace, printed.read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="session")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a small job on a real dump."""

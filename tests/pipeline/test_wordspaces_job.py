@@ -24,7 +24,7 @@ from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.pipeline.words.stages import read_nearest, read_scores
 from distembed.weighting.documents import log_entropy
 
-from .conftest import DUMP, digest_here, run
+from .conftest import DUMP, digest_here, folder_of_all_workers, forget_stage, run, run_once
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -113,7 +113,13 @@ TOPICS, WORDS_OF_TOPIC, N_DOCUMENTS = "abcd", 12, 160
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a job whose documents have a topic each, with sets that ask for the topics."""
-    folder = tmp_path_factory.mktemp("wordspaces")
+    with folder_of_all_workers(tmp_path_factory, "wordspaces") as folder:
+        if not (folder / "job.toml").exists():
+            write_job(folder)
+    return folder / "job.toml"
+
+
+def write_job(folder: Path) -> None:
     rng = np.random.default_rng(0)
     share = 1 / np.arange(1, WORDS_OF_TOPIC + 1)
     lines = []
@@ -125,22 +131,18 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines[0] += " seldom"
     (folder / "corpus.txt").write_text("\n".join(lines) + "\n")
     sets = folder / "sets"
-    sets.mkdir()
+    sets.mkdir(exist_ok=True)
     (sets / "similar.txt").write_text("a0 a1 5\na0 b1 1\nb0 b2 4\nc0 d0 2\nd1 d2 5\na0 nowhere 3\n")
     (sets / "choice.txt").write_text("a0 | a1 | b1 | c1\nseldom | a2 | b0\n")
     (sets / "opposites.tsv").write_text("word\tantonym\na0\tb0\nc1\td1\n")
     rows = [f",{topic},{topic}{i}\n" for topic in TOPICS for i in range(3)]
     (sets / "categories.csv").write_text(",category,word\n" + "".join(rows))
     (folder / "job.toml").write_text(JOB)
-    return folder / "job.toml"
 
 
 @pytest.fixture(scope="module")
-def finished(job: Path) -> tuple[Path, str]:
-    workspace = job.parent / "finished"
-    done = run("run", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return workspace, done.output
+def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return run_once(tmp_path_factory, job)
 
 
 @pytest.fixture
@@ -296,7 +298,7 @@ def test_short_documents_are_left_out_and_counted(job: Path, tmp_path: Path) -> 
     text = tmp_path / "shorter.txt"
     text.write_text(shorter)
     settings = ["--set", f"corpus.paths=['{text}']", "--set", "corpus.min_border_tokens=40"]
-    settings += ["--set", "wordspaces.spaces=['log_entropy', 'wc', 'lsa']"]
+    settings += ["--set", "wordspaces.spaces=['lsa']"]
     done = run("run", job, "--workspace", tmp_path / "w", *settings)
     assert done.exit_code == 0, done.output
     workspace = de.Workspace.open(tmp_path / "w")
@@ -340,17 +342,16 @@ def test_words_of_the_sets_are_kept_however_rare(
     job: Path, finished: tuple[Path, str], tmp_path: Path
 ) -> None:
     assert "seldom" in de.Workspace.open(finished[0]).table("vocabulary")["word"].to_pylist()
-    settings = ["--set", "evaluation.keep_words=false", "--set", "wordspaces.spaces=['lsa']"]
+    settings = ["--set", "evaluation.keep_words=false", "--until", "vocabulary"]
     done = run("run", job, "--workspace", tmp_path / "w", *settings)
     assert done.exit_code == 0, done.output
     assert "seldom" not in de.Workspace.open(tmp_path / "w").table("vocabulary")["word"].to_pylist()
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest_here(job, finished[0])
-    done = run("run", job, "--workspace", finished[0])
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    done = run("run", job, "--workspace", copy)
     assert "nothing to do" in done.output
-    assert digest_here(job, finished[0]) == before
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
@@ -362,11 +363,11 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
 
 
 @pytest.mark.parametrize(
-    ("module", "function", "setting"),
+    ("stages", "module", "function"),
     [
-        (corpus_stages, "merge_partials", "contexts.window=4"),
-        (projection, "laplacian_eigenmaps", "recipes.lpp.alpha=1.0"),
-        (sparse_space, "nearest_words", "report.n_neighbors=2"),
+        (("contexts_parts", "contexts"), corpus_stages, "merge_partials"),
+        (("eigenmaps_vsm_6_cosine_union_4_0", "space_lpp"), projection, "laplacian_eigenmaps"),
+        (("scores_vsm",), sparse_space, "nearest_words"),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
@@ -374,21 +375,21 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     finished: tuple[Path, str],
     copy: Path,
     monkeypatch: pytest.MonkeyPatch,
+    stages: tuple[str, ...],
     module: object,
     function: str,
-    setting: str,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("the power is gone")
 
-    # another setting, and then again the first: all that depends on it is made twice
-    assert run("run", job, "--workspace", copy, "--replace", "--set", setting).exit_code == 0
+    for stage in stages:
+        forget_stage(copy, stage)
     with monkeypatch.context() as patch:
         patch.setattr(module, function, fail)
-        done = run("run", job, "--workspace", copy, "--replace")
+        done = run("run", job, "--workspace", copy)
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy, "--replace").exit_code == 0
+    assert run("run", job, "--workspace", copy).exit_code == 0
     assert digest_here(job, copy) == digest_here(job, finished[0])
 
 

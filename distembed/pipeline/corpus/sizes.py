@@ -36,6 +36,7 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
 
 RUN_PAIR_BYTES = 8
 """Bytes of a pair in a sorted run in memory."""
@@ -310,7 +311,7 @@ def pair_model(
     """Return what the pairs of words that a section counts are estimated from."""
     sample, growth = found = sampled(job, counted)
     if counted is not None and "vocabulary" in counted.stages:
-        counts = counted.workspace.table("vocabulary")["count"].to_numpy().astype(float)
+        counts = _counts_of_words(counted.workspace, counted.stages["vocabulary"].digest)
     else:
         counts = expected_counts(found.wanted(job.vocabulary).counts, corpus.n_words, growth)
     _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
@@ -318,6 +319,15 @@ def pair_model(
     if counting.subsample is not None:
         counts = counts * keep_probability(counts, counting.subsample)
     return PairModel(counts, sides * mean_window(sample.lengths, counting.window), corpus.n_tokens)
+
+
+@lru_cache(maxsize=4)
+def _counts_of_words(
+    workspace: Workspace,
+    digest: str,  # noqa: ARG001 - tells versions apart
+) -> NDArray[np.float64]:
+    """Return how often each word occurs; a run asks for each of its stages, and for each table of pairs."""
+    return workspace.table("vocabulary")["count"].to_numpy().astype(float)
 
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
