@@ -104,7 +104,9 @@ def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterato
         yield folder
 
 
-def run_once(factory: pytest.TempPathFactory, job: Path, *words: str, name: str = "finished") -> tuple[Path, str]:
+def run_once(
+    factory: pytest.TempPathFactory, job: Path, *words: str, name: str = "finished"
+) -> tuple[Path, str]:
     """Return the workspace of a job that is run once for all of pytest-xdist's workers, and what the run printed.
 
     The job lies in a `folder_of_all_workers`. A test that writes, or locks, takes a copy of the workspace.

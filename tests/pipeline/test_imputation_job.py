@@ -21,7 +21,7 @@ from distembed.pipeline.runner import open_job, plan_job
 from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
 
-from .conftest import digest_here, run
+from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -47,7 +47,13 @@ N_NAMES, N_KNOWN = 60, 20
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a job whose truth is a smooth map of the table."""
-    folder = tmp_path_factory.mktemp("imputation")
+    with folder_of_all_workers(tmp_path_factory, "imputation") as folder:
+        if not (folder / "job.toml").exists():
+            write_job(folder)
+    return folder / "job.toml"
+
+
+def write_job(folder: Path) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N_NAMES, 3))
     Y = np.tanh(X @ rng.standard_normal((3, 5))).astype(np.float32)
@@ -56,15 +62,17 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = [f"name_{i}" for i in range(N_KNOWN)] + ["elsewhere"]
     de.WordVectors(words, Y[: N_KNOWN + 1]).save(folder / "known.txt")
     (folder / "job.toml").write_text(JOB)
-    return folder / "job.toml"
 
 
 @pytest.fixture(scope="module")
-def finished(job: Path) -> tuple[Path, str]:
-    workspace = job.parent / "finished"
-    done = run("run", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return workspace, done.output
+def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return run_once(tmp_path_factory, job)
+
+
+@pytest.fixture
+def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
 def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
@@ -249,13 +257,9 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
 
 
 @pytest.fixture(scope="module")
-def chosen(job: Path, finished: tuple[Path, str]) -> tuple[Path, str]:
+def chosen(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the workspace of the job with its method chosen, and what the run printed."""
-    workspace = job.parent / "chosen"
-    shutil.copytree(finished[0], workspace)
-    done = run("run", job, "--workspace", workspace, "--replace", "--set", "imputation.method=auto")
-    assert done.exit_code == 0, done.output
-    return workspace, done.output
+    return run_once(tmp_path_factory, job, "--set", "imputation.method=auto", name="chosen")
 
 
 def test_the_method_is_chosen_by_hidden_names_and_is_that_of_the_estimator(chosen: tuple[Path, str]) -> None:
@@ -304,7 +308,7 @@ def test_the_graph_is_the_default_and_its_vectors_are_the_same(
 def test_a_map_of_kernel_features_is_that_of_the_estimator(job: Path, chosen: Any, tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     shutil.copytree(chosen[0], workspace)
-    settings = ("--set", "imputation.method=combined", "--set", "imputation.kernel=rbf")
+    settings = ("--until", "vectors", "--set", "imputation.method=combined", "--set", "imputation.kernel=rbf")
     done = run("run", job, "--workspace", workspace, "--replace", *settings)
     assert done.exit_code == 0, done.output
     arrays = de.Workspace.open(workspace)
@@ -324,7 +328,7 @@ def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "9 names matched a known vector" in done.output
     assert 'set imputation.method = "graph"' in done.output
-    given = ("--set", "imputation.ridge=1.0", "--set", "imputation.method=combined")
+    given = ("--until", "vectors", "--set", "imputation.ridge=1.0", "--set", "imputation.method=combined")
     assert run("run", job, "--workspace", tmp_path / "w", "--set", few, *given).exit_code == 0
 
 
@@ -333,38 +337,42 @@ def test_neighbors_reads_the_workspace(finished: tuple[Path, str]) -> None:
     assert done.output.startswith("name 20: ")
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest_here(job, finished[0])
-    done = run("run", job, "--workspace", finished[0])
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    done = run("run", job, "--workspace", copy)
     assert "nothing to do" in done.output
-    assert digest_here(job, finished[0]) == before
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
-def test_one_option_redoes_only_what_depends_on_it(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
-) -> None:
-    workspace = tmp_path / "w"
-    assert run("run", job, "--workspace", workspace).exit_code == 0
-    done = run("run", job, "--workspace", workspace, "--replace", "--set", "imputation.tol=1e-3")
+def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", "--set", "imputation.tol=1e-3")
     assert re.search(r"^vectors +\S+ s", done.output, re.MULTILINE)
     assert not re.search(r"^(join|graph|weights) +\S+ s", done.output, re.MULTILINE)
-    assert digest_here(job, workspace) != digest_here(job, finished[0])
+    assert digest_here(job, copy) != digest_here(job, finished[0])
 
 
-@pytest.mark.parametrize("stage", ["spanning_tree_of", "reconstruction_weights", "solve"])
+@pytest.mark.parametrize(
+    ("stage", "function"),
+    [("graph", "spanning_tree_of"), ("weights", "reconstruction_weights"), ("vectors", "solve")],
+)
 def test_a_run_that_failed_goes_on_to_the_same_bytes(
-    job: Path, finished: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    job: Path,
+    finished: tuple[Path, str],
+    copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    function: str,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("the power is gone")
 
+    forget_stage(copy, stage)
     with monkeypatch.context() as patch:
-        patch.setattr(imputation, stage, fail)
-        done = run("run", job, "--workspace", tmp_path / "w")
+        patch.setattr(imputation, function, fail)
+        done = run("run", job, "--workspace", copy, "--until", stage)
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", tmp_path / "w").exit_code == 0
-    assert digest_here(job, tmp_path / "w") == digest_here(job, finished[0])
+    assert run("run", job, "--workspace", copy, "--until", stage).exit_code == 0
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 def test_a_hold_out_that_failed_goes_on_fold_by_fold(
@@ -383,9 +391,10 @@ def test_a_hold_out_that_failed_goes_on_fold_by_fold(
         return plain(*arguments)
 
     plain = hold_out._imputed_rows
-    shutil.copytree(finished[0], tmp_path / "w")
-    settings = ("--set", "evaluation.random_state=3")
-    fresh = run("run", job, "--workspace", tmp_path / "fresh", *settings)
+    for name in ("w", "fresh"):
+        shutil.copytree(finished[0], tmp_path / name)
+    settings = ("--until", "hold_out", "--set", "evaluation.random_state=3")
+    fresh = run("run", job, "--workspace", tmp_path / "fresh", "--replace", *settings)
     assert fresh.exit_code == 0, fresh.output
     with monkeypatch.context() as patch:
         patch.setattr(hold_out, "_imputed_rows", imputed_rows)
@@ -414,7 +423,8 @@ def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(
 ) -> None:
     budget = 4 * N_NAMES**2
     for folder, disk in (("fits", budget), ("does not", budget - 1)):
-        done = run("run", job, "--workspace", tmp_path / folder, "--set", f"resources.distance_disk={disk}")
+        place = ("--workspace", tmp_path / folder, "--until", "vectors")
+        done = run("run", job, *place, "--set", f"resources.distance_disk={disk}")
         assert done.exit_code == 0, done.output
     kept, remade = de.Workspace.open(tmp_path / "fits"), de.Workspace.open(tmp_path / "does not")
     for output in ("graph", "weights", "vectors"):

@@ -19,7 +19,7 @@ from distembed.factorization import nmf_rounds
 from distembed.pipeline.runner import open_job
 from distembed.pipeline.systems.topics import explorer
 
-from .conftest import digest_here, forget_stage, run
+from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -81,9 +81,10 @@ def collection() -> list[dict[str, str | None]]:
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("topics")
-    write(folder / "collection.jsonl", collection())
-    (folder / "job.toml").write_text(JOB)
+    with folder_of_all_workers(tmp_path_factory, "topics") as folder:
+        if not (folder / "job.toml").exists():
+            write(folder / "collection.jsonl", collection())
+            (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
 
 
@@ -92,17 +93,26 @@ def write(path: Path, documents: list[dict[str, str | None]]) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(job: Path) -> tuple[Path, str]:
-    workspace = job.parent / "finished"
-    done = run("run", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return workspace, done.output
+def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return run_once(tmp_path_factory, job)
+
+
+@pytest.fixture
+def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the finished workspace, in which a run redoes only what its settings change."""
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
 @pytest.fixture(scope="module")
 def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a job whose matrices are many blocks, so that every round is many tasks."""
-    folder = tmp_path_factory.mktemp("in-blocks")
+    with folder_of_all_workers(tmp_path_factory, "in-blocks") as folder:
+        if not (folder / "job.toml").exists():
+            write_long_job(folder)
+    return folder / "job.toml"
+
+
+def write_long_job(folder: Path) -> None:
     write(folder / "collection.jsonl", long_collection())
     # two checkpoints of ten rounds
     short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
@@ -112,14 +122,11 @@ def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "job.toml").write_text(
         short.replace("label_field", 'partition_bytes = "40KiB"\nlabel_field') + blocks
     )
-    return folder / "job.toml"
 
 
 @pytest.fixture(scope="module")
-def in_blocks(long_job: Path) -> Path:
-    workspace = long_job.parent / "finished"
-    done = run("run", long_job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
+def in_blocks(long_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace, _ = run_once(tmp_path_factory, long_job)
     for name in ("tf_idf", "ppmi", "document_factors"):
         assert de.Workspace.open(workspace).array(name).numblocks[0] > 1, name
     return workspace
@@ -343,9 +350,9 @@ def test_a_notebook_repeats_the_job(finished: tuple[Path, str], job: Path) -> No
     np.testing.assert_array_equal(best.document_norms_, stored.document_norms_)
 
 
-def test_run_job_gives_what_the_command_gives(finished: tuple[Path, str], job: Path, tmp_path: Path) -> None:
+def test_run_job_gives_what_the_command_gives(job: Path, copy: Path, tmp_path: Path) -> None:
     """A file, its sections, or a checked job with changes; the arrays and tables of the workspace by name."""
-    done = de.run_job(job, workspace=finished[0])
+    done = de.run_job(job, workspace=copy)
     assert (done.ran, len(done.skipped)) == ((), 9)
     assert done.summary.startswith("nothing to do: all 9 stages were done before")
     assert done.arrays["labels"].shape == (16, 62)
@@ -393,17 +400,13 @@ def test_words_have_neighbors_of_their_topic(finished: tuple[Path, str]) -> None
     assert set(re.findall(r"[a-z]+", done.output)) <= set(CLASSES["music"])
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest_here(job, finished[0])
-    assert "nothing to do" in run("run", job, "--workspace", finished[0]).output
-    assert digest_here(job, finished[0]) == before
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    assert "nothing to do" in run("run", job, "--workspace", copy).output
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
-def test_one_option_redoes_only_what_depends_on_it(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
-) -> None:
-    shutil.copytree(finished[0], tmp_path / "w")
-    done = run("run", job, "--workspace", tmp_path / "w", "--replace", "--set", "topics.shift=1.0")
+def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", "--set", "topics.shift=1.0")
     ran = re.findall(r"^(\w+) +\S+ m?s +peak", done.output, re.MULTILINE)
     assert ran == ["topics", "evaluation"]
 
@@ -429,18 +432,16 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
 
     with monkeypatch.context() as patch:
         patch.setattr(nmf_rounds, "_advance", fail)
-        done = run("run", job, "--workspace", copy)
+        done = run("run", job, "--workspace", copy, "--until", "topics")
     assert done.exit_code == 1
     assert "the power is gone" in done.output
-    assert run("run", job, "--workspace", copy).exit_code == 0
+    assert run("run", job, "--workspace", copy, "--until", "topics").exit_code == 0
     assert digest_here(job, copy) == digest_here(job, finished)
 
 
-@pytest.mark.parametrize("words", [("--workers", "1"), ("--scheduler", "processes")])
-def test_workers_do_not_change_a_bit(
-    long_job: Path, in_blocks: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    done = subprocess_distembed("run", str(long_job), "--workspace", str(tmp_path / "w"), *words, timeout=500)
+def test_processes_do_not_change_a_bit(long_job: Path, in_blocks: Path, tmp_path: Path) -> None:
+    words = ("--workspace", str(tmp_path / "w"), "--scheduler", "processes")
+    done = subprocess_distembed("run", str(long_job), *words, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest_here(long_job, tmp_path / "w") == digest_here(long_job, in_blocks)
 
@@ -510,8 +511,8 @@ def test_association_of_another_workspace(job: Path, finished: tuple[Path, str],
         ("corpus.text_field=body", 'has no field "body"'),
     ],
 )
-def test_a_fault_is_one_sentence(job: Path, tmp_path: Path, setting: str, message: str) -> None:
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", setting)
+def test_a_fault_is_one_sentence(job: Path, copy: Path, setting: str, message: str) -> None:
+    done = run("run", job, "--workspace", copy, "--replace", "--set", setting)
     assert done.exit_code in (1, 2)
     assert message in done.output.splitlines()[-1]
 

@@ -16,7 +16,7 @@ import distembed as de
 from distembed.pipeline.runner import open_job
 from distembed.pipeline.systems.transfer import explorer
 
-from .conftest import digest_here, run
+from .conftest import digest_here, folder_of_all_workers, run, run_once
 from .test_transfer_job import JOB, N_DOCUMENTS, N_WORDS, errors, records, word, words_of
 
 COLUMNS = ("length", "mood")
@@ -48,7 +48,13 @@ def write_table(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with two jobs on made-up documents: of both collections, and of the first alone."""
-    folder = tmp_path_factory.mktemp("features")
+    with folder_of_all_workers(tmp_path_factory, "features") as folder:
+        if not (folder / "one.toml").exists():
+            write_jobs(folder)
+    return folder
+
+
+def write_jobs(folder: Path) -> None:
     (folder / "both.jsonl").write_text("\n".join(map(json.dumps, records())) + "\n")
     stranger = [["doc x", 1, 2], ["doc 101", "", ""]]
     write_table(folder / "values.csv", range(100), known=values(), more=stranger)
@@ -58,23 +64,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     end = '[features]\npath = "values.csv"\n[pairs]' + end.partition("[pairs]")[2]
     (folder / "two.toml").write_text(f"{start}[second]{second}[representation]{middle}{end}")
     (folder / "one.toml").write_text(f"{start}[representation]{middle}{end}")
-    return folder
 
 
 @pytest.fixture(scope="module")
-def two(folder: Path) -> tuple[Path, str]:
+def two(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the workspace of the job of both collections, and what its run printed."""
-    done = run("run", folder / "two.toml", "--workspace", folder / "two")
-    assert done.exit_code == 0, done.output
-    return folder / "two", done.output
+    return run_once(tmp_path_factory, folder / "two.toml", name="two")
 
 
 @pytest.fixture(scope="module")
-def one(folder: Path) -> tuple[Path, str]:
+def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the workspace of the job of one collection, and what its run printed."""
-    done = run("run", folder / "one.toml", "--workspace", folder / "one")
-    assert done.exit_code == 0, done.output
-    return folder / "one", done.output
+    return run_once(tmp_path_factory, folder / "one.toml", name="one")
+
+
+@pytest.fixture
+def copy_of_one(one: tuple[Path, str], tmp_path: Path) -> Path:
+    """Return a copy of the workspace of the job of one collection."""
+    return Path(shutil.copytree(one[0], tmp_path / "copy"))
 
 
 def table_of(output: str) -> dict[str, list[float]]:
@@ -181,11 +188,10 @@ def test_sparse_rows_and_the_units_of_the_table(folder: Path, tmp_path: Path) ->
 
 
 def test_a_second_run_does_nothing_and_plans_are_made(
-    folder: Path, one: tuple[Path, str], tmp_path: Path
+    folder: Path, one: tuple[Path, str], copy_of_one: Path, tmp_path: Path
 ) -> None:
-    before = digest_here(folder / "one.toml", one[0])
-    assert "nothing to do" in run("run", folder / "one.toml", "--workspace", one[0]).output
-    assert digest_here(folder / "one.toml", one[0]) == before
+    assert "nothing to do" in run("run", folder / "one.toml", "--workspace", copy_of_one).output
+    assert digest_here(folder / "one.toml", copy_of_one) == digest_here(folder / "one.toml", one[0])
     plan = run("plan", folder / "one.toml", "--workspace", tmp_path / "w")
     assert plan.exit_code == 0, plan.output
     assert "101 rows of 2 features in " in plan.output
@@ -205,11 +211,11 @@ def test_a_second_run_does_nothing_and_plans_are_made(
     ],
 )
 def test_faulty_tables_are_named(
-    folder: Path, one: tuple[Path, str], tmp_path: Path, text: str, message: str
+    folder: Path, copy_of_one: Path, tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "bad.csv").write_text(text)
     settings = words_of({"features.path": str(tmp_path / "bad.csv")})
-    done = run("run", folder / "one.toml", "--workspace", one[0], "--replace", *settings)
+    done = run("run", folder / "one.toml", "--workspace", copy_of_one, "--replace", *settings)
     assert done.exit_code == 1
     assert message in done.output.splitlines()[-1]
 

@@ -25,7 +25,7 @@ from distembed.pipeline.systems.transfer import rows as stage_rows
 from distembed.pipeline.systems.transfer import topics as stage_topics
 from tests.references import alignment as reference
 
-from .conftest import digest_here, forget_stage, run
+from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
 from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -93,19 +93,17 @@ def records() -> list[dict[str, str]]:
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a job on two made-up languages."""
-    folder = tmp_path_factory.mktemp("transfer")
-    lines = [json.dumps(record) for record in records()]
-    (folder / "both.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "job.toml").write_text(JOB)
+    with folder_of_all_workers(tmp_path_factory, "transfer") as folder:
+        if not (folder / "job.toml").exists():
+            lines = [json.dumps(record) for record in records()]
+            (folder / "both.jsonl").write_text("\n".join(lines) + "\n")
+            (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
 
 
 @pytest.fixture(scope="module")
-def finished(job: Path) -> tuple[Path, str]:
-    workspace = job.parent / "finished"
-    done = run("run", job, "--workspace", workspace)
-    assert done.exit_code == 0, done.output
-    return workspace, done.output
+def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return run_once(tmp_path_factory, job)
 
 
 @pytest.fixture
@@ -185,8 +183,9 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
 
 
 def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, copy: Path) -> None:
-    settings = {"evaluation.topic": 1, "evaluation.topic_share": 0.4, "evaluation.printed_rounds": 5}
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    settings = {"topic": 1, "topic_share": 0.4, "printed_rounds": 5, "n_seeds": 1}
+    words = words_of({f"evaluation.{key}": value for key, value in settings.items()})
+    done = run("run", job, "--workspace", copy, "--replace", *words)
     assert done.exit_code == 0, done.output
     workspace = de.Workspace.open(copy)
     topics = workspace.array("topics").compute()
@@ -233,10 +232,9 @@ def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, 
     assert done.output.startswith("4 topics in ")
 
 
-def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str]) -> None:
-    before = digest_here(job, finished[0])
-    assert "nothing to do" in run("run", job, "--workspace", finished[0]).output
-    assert digest_here(job, finished[0]) == before
+def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: Path) -> None:
+    assert "nothing to do" in run("run", job, "--workspace", copy).output
+    assert digest_here(job, copy) == digest_here(job, finished[0])
 
 
 @pytest.mark.parametrize(
@@ -268,13 +266,13 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, broken, fail)
-        done = run("run", job, "--workspace", copy)
+        done = run("run", job, "--workspace", copy, "--until", stage)
     assert done.exit_code == 1
     assert "the power is gone" in done.output
     calls.clear()
     if broken == "score_methods":  # one draw of two is kept
         monkeypatch.setattr(module, broken, lambda *words: (calls.append(broken), sound(*words))[1])
-    assert run("run", job, "--workspace", copy).exit_code == 0
+    assert run("run", job, "--workspace", copy, "--until", stage).exit_code == 0
     assert len(calls) == (1 if broken == "score_methods" else 0)
     assert digest_here(job, copy) == digest_here(job, finished[0])
 
@@ -308,6 +306,7 @@ def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path
         "second.paths": [str(tmp_path / "two.parquet")],
         "pairs.path": str(tmp_path / "pairs.csv"),
         "first.stop_words": "english",
+        "evaluation.n_seeds": 1,
     }
     done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
     assert done.exit_code == 0, done.output
@@ -426,7 +425,10 @@ def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> 
     found = records()
     found[3]["one"] = found[5]["two"] = "..."
     (tmp_path / "both.jsonl").write_text("\n".join(map(json.dumps, found)))
-    settings = {f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")}
+    settings: dict[str, object] = {
+        f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")
+    }
+    settings["evaluation.n_seeds"] = 1
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 0, done.output
     warned = [line for line in done.output.splitlines() if line.startswith("warning: ")]
