@@ -37,6 +37,9 @@ WORKER_TTL_SECONDS = 120.0
 
 WATCH_SECONDS = 2.0
 
+CONNECTION_LOGGERS = ("distributed.batched", "distributed.client", "distributed.core")
+"""Where Dask logs the traceback of a connection that was lost."""
+
 
 class OneBlasThread(WorkerPlugin):
     """Limits every worker, also one that connects later, to one BLAS thread per task."""
@@ -122,7 +125,7 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
 @contextmanager
 def _without_tracebacks() -> Iterator[None]:
     """Keep a client from logging the tracebacks of a connection it lost: the error that is raised says it."""
-    loggers = {name: logging.getLogger(name) for name in ("distributed.client", "distributed.core")}
+    loggers = {name: logging.getLogger(name) for name in CONNECTION_LOGGERS}
     levels = {name: logger.level for name, logger in loggers.items()}
     for logger in loggers.values():
         logger.setLevel(logging.CRITICAL)

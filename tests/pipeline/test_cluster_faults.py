@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -117,6 +118,14 @@ def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_
     done = distembed("run", str(job), "--workspace", str(workspace))
     assert done.returncode == 0, done.stderr
     assert digest(job, workspace) == finished[1]
+
+
+def test_what_loses_its_connection_logs_no_traceback() -> None:
+    """The sender of batches met a closed connection now and then, and its traceback stood beside the sentence."""
+    loggers = [logging.getLogger(f"distributed.{part}") for part in ("batched", "client", "core")]
+    with cluster._without_tracebacks():
+        assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
+    assert all(logger.isEnabledFor(logging.ERROR) for logger in loggers)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"])

@@ -18,7 +18,7 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.runner import plan_job
 from distembed.storage import arrays
 
-from .conftest import digest_here, run
+from .conftest import digest_here, folder_of_all_workers, run, run_once
 from .test_matrices import h5ad
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -54,19 +54,17 @@ NAMES = [f"word_{i}" for i in range(N)]
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("neighbors")
-    de.WordVectors(NAMES, X).save(folder / "vectors.parquet")
-    np.save(folder / "rows.npy", X)
-    (folder / "job.toml").write_text(JOB)
+    with folder_of_all_workers(tmp_path_factory, "neighbors") as folder:
+        if not (folder / "job.toml").exists():
+            de.WordVectors(NAMES, X).save(folder / "vectors.parquet")
+            np.save(folder / "rows.npy", X)
+            (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
 
 
 @pytest.fixture(scope="module")
-def finished(job: Path) -> tuple[Path, str]:
-    workspace = job.parent / "finished"
-    done = run("run", job, "--workspace", workspace, *SMALL_BLOCKS)
-    assert done.exit_code == 0, done.output
-    return workspace, done.output
+def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return run_once(tmp_path_factory, job, *SMALL_BLOCKS)
 
 
 def expected(metric: str):

@@ -32,6 +32,7 @@ min_count = 1
 [psdvec]
 n_components = 4
 n_iter = 1
+solver = "dense"
 [evaluation]
 sets = ["sets"]
 [report]

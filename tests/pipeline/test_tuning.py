@@ -30,6 +30,7 @@ min_count = 1
 [psdvec]
 n_components = 3
 n_iter = 1
+solver = "dense"
 [resources]
 workers = 1
 """

@@ -42,7 +42,7 @@ n_starts = 1
 [resources]
 workers = 2
 """
-N_DOCUMENTS, N_NEW = 2000, 20
+N_DOCUMENTS, N_NEW = 1000, 20
 
 
 def articles(path: Path) -> Iterator[dict[str, str]]:
@@ -76,10 +76,10 @@ def test_from_json_lines_to_topics_of_new_documents(folder: Path) -> None:
     job, workspace = folder / "topics.toml", folder / "w"
     done = by_processes("run", str(job), "--scheduler", "processes", "--workers", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2,000 documents" in done.stdout
+    assert "1,000 documents" in done.stdout
 
     table = folder / "documents.csv"
-    assert run("export", job, "--to", table).output.startswith("2,000 documents and 8 topics in ")
+    assert run("export", job, "--to", table).output.startswith("1,000 documents and 8 topics in ")
     rows = pacsv.read_csv(table, parse_options=pacsv.ParseOptions(newlines_in_values=True)).to_pylist()
     given = [
         json.loads(line) for line in (folder / "documents.jsonl").read_text(encoding="utf-8").splitlines()
