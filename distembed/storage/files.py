@@ -121,7 +121,7 @@ class Folder:
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
         path = self.inside(name)
-        return Path(path).exists() if self.is_local else bool(self.fs.exists(path))
+        return os.path.lexists(path) if self.is_local else bool(self.fs.exists(path))
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
         """Write a whole file in one atomic step; `durable` waits for the disk."""
