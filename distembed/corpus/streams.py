@@ -157,10 +157,11 @@ def option_text(section: str, option: str, value: str = "") -> str:
     return f'{option}="{value}"' if value else f"{option}="
 
 
-def not_utf8(url: str, offset: int, byte: int, section: str = "") -> CorpusError:
-    """Return the error for text that is not UTF-8."""
+def not_utf8(url: str, offset: int, byte: int, section: str = "", *, line: int | None = None) -> CorpusError:
+    """Return the error for text that is not UTF-8, with the line of the byte where that is known."""
+    where = "" if line is None else f"line {line}, "
     return CorpusError(
-        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; give "
+        f"{url} is not UTF-8: {where}byte 0x{byte:02x} at offset {offset} of the text; give "
         f"{option_text(section, 'encoding', 'latin-1')} (or what it is), or "
         f"{option_text(section, 'errors', 'replace')}."
     )
