@@ -22,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.files import is_store_failure
+
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
@@ -349,6 +351,8 @@ def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Itera
                 yield data
             progress.n_bytes_read = before + raw.tell()
     except OSError as error:
+        if is_store_failure(error):
+            raise
         raise CorpusError(f"{partition.url} is damaged or truncated: {error}; download it again.") from error
 
 
