@@ -442,11 +442,14 @@ def planned_losses(job: Job) -> list[str]:
     return loss_lines(losses(found, workspace, provenance.made_with()))
 
 
-def job_status(job: Job) -> str:
-    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again."""
+def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
+
+    `command` is what runs the job: where there is no workspace yet, the line says to type it.
+    """
     workspace = _existing(job)
     if workspace is None:
-        return f"{job.job.workspace}: nothing there yet; type: distembed run"
+        return f"{job.job.workspace}: nothing there yet; type: {command}"
     owner = workspace.writer()
     lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
     found = standings(job, system_of(job).stages(job), workspace)
