@@ -15,7 +15,7 @@ READ_BY_JOBS = (
     "distembed.factorization.nmf:NMF",
     "distembed.factorization.nmf:SemanticNMF",
     "distembed.manifold.imputation:LatentSemanticImputation",
-    "distembed.manifold.alignment:FeaturePreservingEmbedding",
+    "distembed.manifold.feature_preserving:FeaturePreservingEmbedding",
 )
 
 
