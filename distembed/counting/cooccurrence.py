@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import dask.array as da
@@ -26,55 +25,14 @@ from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
+from distembed.counting.options import CooccurrenceOptions, Direction, DistanceWeighting
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
-
-Direction = Literal["symmetric", "left", "right"]
-DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
+from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt
 
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 _LARGEST_INT32 = 2**31 - 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class CooccurrenceOptions:
-    """The definition of a co-occurrence, and the memory a task may use; see `count_cooccurrences`.
-
-    Raises
-    ------
-    ValueError
-        If a value is outside its range or is not one of its names.
-
-    Examples
-    --------
-    >>> from distembed.counting import CooccurrenceOptions
-    >>> options = CooccurrenceOptions(window=3, weighting="harmonic")
-    >>> options.window, options.direction
-    (3, 'symmetric')
-    """
-
-    window: PositiveInt = 5
-    direction: Direction = "symmetric"
-    weighting: DistanceWeighting = "flat"
-    draw: NonNegativeInt | None = None
-    subsample: PositiveFloat | None = None
-    seed: NonNegativeInt = 0
-    oov: Literal["keep_position", "remove"] = "keep_position"
-    block_memory: int = BLOCK_MEMORY
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        if self.draw is not None and self.weighting != "dynamic":
-            raise ValueError(f'draw needs weighting="dynamic"; weighting is {self.weighting!r}.')
-        if self.block_memory < 2**16:
-            raise ValueError(f"block_memory is {self.block_memory} bytes; it must be at least 65536.")
-
-    @property
-    def units(self) -> blocks.Units:
-        """Return the weights of the distances as exact integers; a drawn window counts each pair once."""
-        return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
 
 
 class PartialCounts(NamedTuple):

@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from scipy import sparse
 
-from distembed.storage import arrays, tasks, verify
+from distembed.libraries import Deferred, da, pa, pq, sp
 from distembed.storage import manifest as records
+from distembed.storage import tasks, verify
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
@@ -31,6 +28,11 @@ from distembed.storage.schema import (
     digest_of_json,
     fingerprint,
 )
+
+if TYPE_CHECKING:
+    from distembed.storage import arrays
+else:
+    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
 Progress = Callable[[int, int], None]
 
@@ -712,7 +714,7 @@ def _array_spec(
         raise ValueError(
             f"Array {name!r} has chunks of unknown size: call compute_chunk_sizes() before storing it."
         )
-    kind = "csr" if sparse.issparse(array._meta) else "dense"
+    kind = "csr" if sp.issparse(array._meta) else "dense"
     rows = tuple(int(size) for size in array.chunks[0])
     shape = tuple(int(size) for size in array.shape)
     dtype = np.dtype(array.dtype).newbyteorder("<")
