@@ -25,7 +25,13 @@ from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
 from distembed.counting import blocks
 from distembed.counting.blocks import Run, StreamRules, TokenRows
-from distembed.counting.options import CooccurrenceOptions, Direction, DistanceWeighting
+from distembed.counting.options import (
+    CooccurrenceOptions,
+    Direction,
+    DistanceWeighting,
+    check_sums,
+    checked_sum,
+)
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs
 from distembed.execution import compute, delayed, map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -156,28 +162,6 @@ def count_partition(
     return PartialCounts(target, denominator, largest, n_tokens, n_runs)
 
 
-def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:
-    """Return an upper bound of a count, in units of the weights, where no word occurs more often than so many times.
-
-    Each token of the rarer word of a pair meets `window` others on either side.
-
-    Raises
-    ------
-    OverflowError
-        If the bound does not fit the exact sums; `what` names the count.
-    """
-    sides = 2 if options.direction == "symmetric" else 1
-    return _checked(sides * int(options.units.weights.sum()) * largest_count, what)
-
-
-def _checked(bound: int, what: str) -> int:
-    if bound >= 2**63:
-        raise OverflowError(
-            f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
-        )
-    return bound
-
-
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
     """Return the tokens of a corpus, tokenizing it if that has not been done."""
     tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
@@ -304,7 +288,7 @@ def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirror
 
 def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
     """Return the type of merged counts: float32 for fractions, otherwise int32 if no cell can exceed it."""
-    largest = _checked(sum(partial.largest_cell for partial in partials), "A count over all partitions")
+    largest = checked_sum(sum(partial.largest_cell for partial in partials), "A count over all partitions")
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
@@ -350,7 +334,7 @@ def merge_files(
     return PartialCounts(
         target,
         partials[0].denominator,
-        _checked(sum(partial.largest_cell for partial in partials), "A count over all partitions"),
+        checked_sum(sum(partial.largest_cell for partial in partials), "A count over all partitions"),
         sum(partial.n_tokens for partial in partials),
         1,
     )

@@ -54,3 +54,26 @@ class CooccurrenceOptions:
         from distembed.counting import blocks  # noqa: PLC0415 - numba; a job file is checked without it
 
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
+
+
+def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:
+    """Return an upper bound of a count, in units of the weights, where no word occurs more often than so many times.
+
+    Each token of the rarer word of a pair meets `window` others on either side.
+
+    Raises
+    ------
+    OverflowError
+        If the bound does not fit the exact sums; `what` names the count.
+    """
+    sides = 2 if options.direction == "symmetric" else 1
+    return checked_sum(sides * int(options.units.weights.sum()) * largest_count, what)
+
+
+def checked_sum(bound: int, what: str) -> int:
+    """Return the upper bound of a sum, or raise OverflowError where it does not fit 64 bits; `what` names the sum."""
+    if bound >= 2**63:
+        raise OverflowError(
+            f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
+        )
+    return bound

@@ -307,8 +307,7 @@ def pair_model(
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
     """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
-    from distembed.counting.cooccurrence import check_sums
-    from distembed.counting.options import CooccurrenceOptions
+    from distembed.counting.options import CooccurrenceOptions, check_sums
 
     options = CooccurrenceOptions(**counting.model_dump())
     try:
