@@ -16,6 +16,7 @@ from distembed.display import html_view
 from distembed.files import PARTIAL
 from distembed.storage import arrays, lock, verify
 from distembed.storage import manifest as records
+from distembed.storage.file_items import FileItem, file_items
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     FORMAT,
@@ -31,7 +32,7 @@ from distembed.storage.schema import (
     digest_of_json,
     seal,
 )
-from distembed.storage.stage import FileItem, Stage, file_items
+from distembed.storage.stage import Stage
 
 BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""

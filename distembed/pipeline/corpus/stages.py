@@ -40,7 +40,7 @@ from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJ
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.plan import StagePlan
-from distembed.storage.stage import FileItem
+from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 
 DICTIONARY_BYTES = 200 * 2**20
