@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from distembed.execution import Listener, heard_by
+from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
@@ -37,7 +38,7 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import failures_told, use_storage_options
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
@@ -405,7 +406,8 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
-    return _planner(system_of(job), _existing(job))(job)
+    with failures_told(job.job.workspace):
+        return _planner(system_of(job), _existing(job))(job)
 
 
 def _planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:

@@ -30,7 +30,7 @@ import zarr
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import partial_name, replacing, sync
+from distembed.files import failures_told, partial_name, replacing, sync
 from distembed.storage.schema import FileRecord, OutsideError, check_inside, new_digest
 
 READ_BYTES = 4 << 20
@@ -113,7 +113,8 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
-        data: bytes = self.fs.cat_file(self.inside(name))
+        with failures_told(self.path(name)):
+            data: bytes = self.fs.cat_file(self.inside(name))
         return data
 
     def exists(self, name: str) -> bool:
