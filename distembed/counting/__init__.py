@@ -5,16 +5,11 @@ from typing import TYPE_CHECKING
 from distembed.libraries import names_of
 
 if TYPE_CHECKING:
-    from distembed.counting.cooccurrence import (
-        PartialCounts,
-        cooccurrence_row_blocks,
-        count_cooccurrences,
-        count_partition,
-        merge_partials,
-        merge_row_block,
-    )
+    from distembed.counting.cooccurrence import count_cooccurrences
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
     from distembed.counting.documents import count_document_block, count_document_terms, document_row_blocks
-    from distembed.counting.options import CooccurrenceOptions
+    from distembed.counting.merging import merge_partials, merge_row_block
+    from distembed.counting.partial_counts import PartialCounts, count_partition
     from distembed.counting.runs import DamagedRunsError
 
 __all__ = [
@@ -34,16 +29,16 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "CooccurrenceOptions": "options",
+        "CooccurrenceOptions": "cooccurrence_options",
         "DamagedRunsError": "runs",
-        "PartialCounts": "cooccurrence",
-        "cooccurrence_row_blocks": "cooccurrence",
+        "PartialCounts": "partial_counts",
+        "cooccurrence_row_blocks": "cooccurrence_options",
         "count_cooccurrences": "cooccurrence",
         "count_document_block": "documents",
         "count_document_terms": "documents",
-        "count_partition": "cooccurrence",
+        "count_partition": "partial_counts",
         "document_row_blocks": "documents",
-        "merge_partials": "cooccurrence",
-        "merge_row_block": "cooccurrence",
+        "merge_partials": "merging",
+        "merge_row_block": "merging",
     },
 )

@@ -131,7 +131,7 @@ def _machine() -> Iterator[Finding]:
     available = format_bytes(min(memory.available, usable))
     yield Finding("processor", made["processor"])
     yield Finding("BLAS", made["blas"])
-    yield Finding("cores", f"{cores}{share}", f"run jobs with --workers {CPU_COUNT}" if share else "")
+    yield Finding("cores", f"{cores}{share}")
     yield Finding(
         "memory",
         f"{format_bytes(memory.total)}{limit}, {available} available",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tomli_w
 
 from distembed.execution import Listener, heard_by
+from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
@@ -37,7 +38,7 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import failures_told, use_storage_options
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
@@ -407,7 +408,8 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
-    return _planner(system_of(job), _existing(job))(job)
+    with failures_told(job.job.workspace):
+        return _planner(system_of(job), _existing(job))(job)
 
 
 def _planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
@@ -444,11 +446,14 @@ def planned_losses(job: Job) -> list[str]:
     return loss_lines(losses(found, workspace, provenance.made_with()))
 
 
-def job_status(job: Job) -> str:
-    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again."""
+def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
+
+    `command` is what runs the job: where there is no workspace yet, the line says to type it.
+    """
     workspace = _existing(job)
     if workspace is None:
-        return f"{job.job.workspace}: nothing there yet; type: distembed run"
+        return f"{job.job.workspace}: nothing there yet; type: {command}"
     owner = workspace.writer()
     lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
     found = standings(job, system_of(job).stages(job), workspace)

@@ -18,6 +18,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import numpy as np
+from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from pydantic import (
     AfterValidator,
@@ -245,7 +246,7 @@ class ResourcesSection(Section):
         The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of
         results.
     workers : int, optional
-        Local threads or processes; by default one per core.
+        Local threads or processes; by default one per core that the process may use: a container's share, an affinity.
     memory_limit : int
         The memory of a process; a job whose counted sizes cannot fit it is refused.
     storage_options : dict
@@ -262,8 +263,8 @@ class ResourcesSection(Section):
 
     @property
     def n_workers(self) -> int:
-        """Return how many workers the job asks for, by default one a core."""
-        return self.workers or os.cpu_count() or 1
+        """Return how many workers the job asks for, by default one per core that this process may use."""
+        return self.workers or CPU_COUNT
 
 
 class Job(Section):

@@ -14,6 +14,7 @@ from distembed.files import PARTIAL
 from distembed.libraries import Deferred, da, pa, pq
 from distembed.storage import lock, verify
 from distembed.storage import manifest as records
+from distembed.storage.file_items import FileItem, file_items
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     FORMAT,
@@ -29,7 +30,7 @@ from distembed.storage.schema import (
     digest_of_json,
     seal,
 )
-from distembed.storage.stage import FileItem, Stage, file_items
+from distembed.storage.stage import Stage
 
 if TYPE_CHECKING:
     from distembed.storage import arrays

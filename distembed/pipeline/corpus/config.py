@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.counting.options import CooccurrenceOptions, Direction
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.option_source import options_in_source
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,

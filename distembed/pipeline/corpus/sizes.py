@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from dask.utils import format_bytes
 from numpy.typing import NDArray
 
 from distembed.display import plural
@@ -26,6 +25,7 @@ from distembed.pipeline.corpus.config import (
     corpus_of,
 )
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
 
@@ -114,7 +114,12 @@ def _number(n: int, *, exact: bool) -> str:
 
 def about(n: int) -> str:
     """Return an estimated number to two digits."""
-    return f"about {int(float(f'{n:.1e}')):,}"
+    return f"about {_rounded(n):,}"
+
+
+def _rounded(n: float) -> int:
+    """Return a number rounded to two digits."""
+    return int(float(f"{n:.1e}"))
 
 
 # --- what a corpus holds ---------------------------------------------------------------------------------------
@@ -146,6 +151,27 @@ class Sampled(NamedTuple):
         spread = n_types_at_least(sample.document_counts, options.get("min_documents", 1), self.growth)
         return max(1, min(frequent, spread, vocabulary.max_size or frequent))
 
+    def check_counts(self, vocabulary: VocabularySection) -> None:
+        """Refuse a `min_count` that no word reaches, as the stage that makes the vocabulary would.
+
+        A section that keeps some words whatever their counts is not judged.
+
+        Raises
+        ------
+        CorpusError
+            If so.
+        """
+        from distembed.corpus.growth_blocks import n_types_at_least
+        from distembed.corpus.vocabulary import empty_vocabulary
+
+        sample, growth = self
+        if not vocabulary.keep and n_types_at_least(sample.counts, vocabulary.min_count, growth) == 0:
+            estimated = not (sample.is_whole and growth == 1)
+            largest = float(sample.counts.max(initial=0)) * growth
+            raise empty_vocabulary(
+                vocabulary.min_count, _rounded(largest) if estimated else int(largest), estimated=estimated
+            )
+
 
 def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
@@ -159,7 +185,9 @@ def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     facts = done["tokens"].facts if "tokens" in done else {}
     n_words = found.n_words(job.vocabulary)
     candidates = n_types_at_least(sample.counts, job.vocabulary.min_count, growth)
-    if "vocabulary" in done:
+    if "vocabulary" not in done:
+        found.check_counts(job.vocabulary)
+    else:
         n_words = int(done["vocabulary"].facts["n_words"])
         candidates = int(done["vocabulary"].facts.get("n_words_before", n_words))
     most_spread = np.sort(found.wanted(job.vocabulary).document_counts)[::-1][:n_words]
@@ -307,7 +335,7 @@ def pair_model(
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
     """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
-    from distembed.counting.options import CooccurrenceOptions, check_sums
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 
     options = CooccurrenceOptions(**counting.model_dump())
     try:

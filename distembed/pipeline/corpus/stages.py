@@ -20,13 +20,13 @@ from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJ
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.plan import StagePlan
-from distembed.storage.stage import FileItem
+from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 
 if TYPE_CHECKING:
     from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary
-    from distembed.counting.cooccurrence import PartialCounts
-    from distembed.counting.options import CooccurrenceOptions
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
+    from distembed.counting.partial_counts import PartialCounts
 
 DICTIONARY_BYTES = 200 * 2**20
 """Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
@@ -321,7 +321,7 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 
 def counting_options(job: CountingJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
-    from distembed.counting.options import CooccurrenceOptions
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
 
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
@@ -410,7 +410,7 @@ def store_runs(
     task: str = "partial counts",
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
-    from distembed.counting.cooccurrence import cooccurrence_row_blocks
+    from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
 
     blocks = cooccurrence_row_blocks(
         ctx.workspace.table("vocabulary")["count"].to_numpy(),
@@ -440,7 +440,7 @@ def _count_numbered_partition(
     row_blocks: Sequence[int],
 ) -> dict[str, Any]:
     """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    from distembed.counting.cooccurrence import count_partition
+    from distembed.counting.partial_counts import count_partition
 
     vocabulary = vocabulary_of(Workspace.open(workspace))
     partials = count_partition(
@@ -472,7 +472,7 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
-    from distembed.counting.cooccurrence import merge_partials
+    from distembed.counting.merging import merge_partials
 
     row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
@@ -488,7 +488,7 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
-    from distembed.counting.cooccurrence import PartialCounts
+    from distembed.counting.partial_counts import PartialCounts
 
     return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
 
@@ -502,7 +502,7 @@ def _merge_group(
     block_memory: int,
 ) -> dict[str, Any]:
     """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
-    from distembed.counting.cooccurrence import merge_files
+    from distembed.counting.merging import merge_files
 
     merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
     return {**merged._asdict(), "url": ""}

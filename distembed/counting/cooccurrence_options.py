@@ -1,9 +1,12 @@
-"""What counts as a co-occurrence: the options of counting, checked before anything is read."""
+"""The definition of a co-occurrence: the window, its weights and the row blocks that follow from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from distembed.counting.blocks import Units
 
 Direction = Literal["symmetric", "left", "right"]
+
 DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 
@@ -56,6 +60,55 @@ class CooccurrenceOptions:
         return blocks.distance_units(self.window, "flat" if self.draw is not None else self.weighting)
 
 
+def cooccurrence_row_blocks(
+    counts: NDArray[np.int64],
+    *,
+    window: int,
+    direction: Direction = "symmetric",
+    n_tokens: int | None = None,
+    block_memory: int = BLOCK_MEMORY,
+) -> tuple[int, ...]:
+    """Return the row boundaries of blocks with about equally many expected non-zeros.
+
+    They depend only on the problem, never on the number of workers.
+
+    Parameters
+    ----------
+    counts : int64 array (n_words,)
+        The number of occurrences of each word.
+    window : int
+        The largest distance, in words.
+    direction : {"left", "right", "symmetric"}
+        See `count_cooccurrences`.
+    n_tokens : int, optional
+        The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
+    block_memory : int
+        The bytes a task may use. A block takes about an eighth of them, at 12 bytes per non-zero, because its
+        merge also holds the partial counts that it adds.
+
+    Returns
+    -------
+    tuple of int
+        0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.counting import cooccurrence_row_blocks
+    >>> counts = np.array([50_000, 20_000, 10_000, 10_000])
+    >>> cooccurrence_row_blocks(counts, window=5)
+    (0, 4)
+    """
+    from distembed.counting import blocks  # noqa: PLC0415
+
+    counts = np.asarray(counts, np.int64)
+    if len(counts) == 0:
+        raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
+    sides = 2 if direction == "symmetric" else 1
+    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
+    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
+
+
 def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:
     """Return an upper bound of a count, in units of the weights, where no word occurs more often than so many times.
 
@@ -67,11 +120,11 @@ def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> i
         If the bound does not fit the exact sums; `what` names the count.
     """
     sides = 2 if options.direction == "symmetric" else 1
-    return checked_sum(sides * int(options.units.weights.sum()) * largest_count, what)
+    return checked_bound(sides * int(options.units.weights.sum()) * largest_count, what)
 
 
-def checked_sum(bound: int, what: str) -> int:
-    """Return the upper bound of a sum, or raise OverflowError where it does not fit 64 bits; `what` names the sum."""
+def checked_bound(bound: int, what: str) -> int:
+    """Return an upper bound of a count; raise OverflowError if it does not fit the exact sums."""
     if bound >= 2**63:
         raise OverflowError(
             f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
