@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli_w
 
@@ -45,7 +45,9 @@ from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
+
+if TYPE_CHECKING:
+    from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 REPORT = "report/index.html"
@@ -524,6 +526,8 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     if source.endswith(".toml"):
         source = load_job(source).job.workspace
     if not Workspace.exists(source):
+        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
+
         _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
     vectors = read_vectors(Workspace.open(source))

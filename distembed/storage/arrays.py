@@ -292,3 +292,46 @@ def _read_values(store: Any, path: str) -> Array:
 def _pieces(length: int, step: int) -> Iterator[slice]:
     # One chunk at a time: Zarr encodes all chunks of one assignment together, a second copy of the block.
     return (slice(start, min(start + step, length)) for start in range(0, length, step))
+
+
+def output_of(
+    stage: str,
+    name: str,
+    array: da.Array,
+    *,
+    dims: tuple[str, ...],
+    units: str,
+    meaning: str,
+    temporary: bool,
+    constant: float,
+) -> Output:
+    """Return the output that a Dask array is stored as, one block per row block.
+
+    Raises
+    ------
+    ValueError
+        If chunk sizes are unknown, the array has no axis, dims do not fit, or it is not of numbers.
+    """
+    if array.ndim == 0 or len(dims) != array.ndim:
+        raise ValueError(
+            f"Array {name!r} with {array.ndim} axes needs at least one axis and a name for each: {dims}."
+        )
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"Array {name!r} has chunks of unknown size: call compute_chunk_sizes() before storing it."
+        )
+    kind = "csr" if sparse.issparse(array._meta) else "dense"
+    rows = tuple(int(size) for size in array.chunks[0])
+    shape = tuple(int(size) for size in array.shape)
+    dtype = np.dtype(array.dtype).newbyteorder("<")
+    if dtype.kind not in "biufc":
+        raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
+    return Output(
+        stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary, constant=constant
+    )
+
+
+def is_held(array: da.Array) -> bool:
+    """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
+    layers = list(array.dask.layers.values())
+    return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())

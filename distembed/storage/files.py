@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-import zarr
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
@@ -240,6 +239,8 @@ class Folder:
 
     def zarr_store(self, name: str, *, read_only: bool) -> Any:
         """Return the Zarr store in a folder inside."""
+        import zarr  # noqa: PLC0415 - it takes a third of a second
+
         if self.is_local:
             path = self.inside(name) if read_only else self.writable(name, folder=True)
             return zarr.storage.LocalStore(path, read_only=read_only)

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus import Partition, Tokenizer, Tokens
-from distembed.corpus.growth_blocks import expected_counts, mean_window, n_types, n_types_at_least
-from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
-from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.vocabulary import empty_vocabulary
-from distembed.counting.blocks import keep_probability
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
 from distembed.display import plural
+from distembed.libraries import pa, pc
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
     CorpusJob,
@@ -36,6 +28,10 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
+
+if TYPE_CHECKING:
+    from distembed.corpus import Partition, Tokenizer
+    from distembed.corpus.sample import CorpusSample
 
 RUN_PAIR_BYTES = 8
 """Bytes of a pair in a sorted run in memory."""
@@ -137,6 +133,8 @@ class Sampled(NamedTuple):
 
     def wanted(self, vocabulary: VocabularySection) -> CorpusSample:
         """Return the sample without words that a job leaves out however often they occur."""
+        from distembed.corpus.stop_words import stop_words_of
+
         options, sample = vocabulary.model_dump(), self.sample
         wanted = sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
         unwanted = stop_words_of(options.get("stop_words", "none"), file=options.get("stop_words_file"))
@@ -146,6 +144,8 @@ class Sampled(NamedTuple):
 
     def n_words(self, vocabulary: VocabularySection) -> int:
         """Return about how many words the vocabulary of a job holds."""
+        from distembed.corpus.growth_blocks import n_types_at_least
+
         options, sample = vocabulary.model_dump(), self.wanted(vocabulary)
         frequent = n_types_at_least(sample.counts, vocabulary.min_count, self.growth)
         spread = n_types_at_least(sample.document_counts, options.get("min_documents", 1), self.growth)
@@ -161,6 +161,9 @@ class Sampled(NamedTuple):
         CorpusError
             If so.
         """
+        from distembed.corpus.growth_blocks import n_types_at_least
+        from distembed.corpus.vocabulary import empty_vocabulary
+
         sample, growth = self
         if not vocabulary.keep and n_types_at_least(sample.counts, vocabulary.min_count, growth) == 0:
             estimated = not (sample.is_whole and growth == 1)
@@ -172,6 +175,8 @@ class Sampled(NamedTuple):
 
 def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
+    from distembed.corpus.growth_blocks import n_types, n_types_at_least
+
     done = {} if counted is None else counted.stages
     n_bytes, n_partitions, n_tokens = corpus_input(job, done)
     sample, growth = found = sampled(job, counted)
@@ -255,11 +260,16 @@ def _sample_of_text(
     tokenizer: Tokenizer,
     sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
 ) -> CorpusSample:
+    from distembed.corpus.sample import sample_splits
+
     return sample_splits(partitions, tokenizer)
 
 
 @lru_cache(maxsize=4)
 def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  # noqa: ARG001 - tells versions apart
+    from distembed.corpus import Tokens
+    from distembed.corpus.sample import sample_parts
+
     return sample_parts(Tokens(prefixes))
 
 
@@ -308,6 +318,9 @@ def pair_model(
     job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
 ) -> PairModel:
     """Return what the pairs of words that a section counts are estimated from."""
+    from distembed.corpus.growth_blocks import expected_counts, mean_window
+    from distembed.counting.blocks import keep_probability
+
     sample, growth = found = sampled(job, counted)
     if counted is not None and "vocabulary" in counted.stages:
         counts = counted.workspace.table("vocabulary")["count"].to_numpy().astype(float)
@@ -322,6 +335,8 @@ def pair_model(
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
     """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
+
     options = CooccurrenceOptions(**counting.model_dump())
     try:
         check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")
