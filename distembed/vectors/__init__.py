@@ -30,6 +30,7 @@ two words would become one), Parquet and safetensors keep every word as it is.
 """
 
 from distembed.vectors.rows import VectorFileError
-from distembed.vectors.word_vectors import Neighbor, UnknownWordError, WordVectors
+from distembed.vectors.word_table import UnknownWordError
+from distembed.vectors.word_vectors import Neighbor, WordVectors
 
 __all__ = ["Neighbor", "UnknownWordError", "VectorFileError", "WordVectors"]
