@@ -20,6 +20,7 @@ from scipy import sparse
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
+from distembed.files import failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
 from distembed.storage.sparse import CHUNK_ELEMENTS, canonical_csr, csr_parts, join_csr
@@ -107,6 +108,8 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
     ------
     DamagedError
         If a file of it is missing or does not decode.
+    ConnectionError
+        If its store failed: that says nothing of the block.
     """
     with _naming_damage(folder, output, index):
         return _read(folder, output, index, rows)
@@ -115,7 +118,10 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
 @contextmanager
 def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]:
     try:
-        yield
+        with failures_told(folder.path(output.block_location(index))):
+            yield
+    except ConnectionError:
+        raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise DamagedError(
             f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "

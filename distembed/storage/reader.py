@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-
-import dask.array as da
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from distembed.display import html_view
-from distembed.storage import arrays, lock, verify
+from distembed.libraries import Deferred, da, pa, pq
+from distembed.storage import lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.file_items import FileItem, file_items
 from distembed.storage.files import Folder
@@ -21,6 +19,11 @@ from distembed.storage.schema import (
     StageManifest,
     digest_of_json,
 )
+
+if TYPE_CHECKING:
+    from distembed.storage import arrays
+else:
+    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
 BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""
