@@ -42,7 +42,7 @@ _HOME = {
     "SubwordMap": "factorization.subwords",
     "LatentSemanticImputation": "manifold.imputation",
     "LocalityPreservingProjection": "manifold.projection",
-    "FeaturePreservingEmbedding": "manifold.alignment",
+    "FeaturePreservingEmbedding": "manifold.feature_preserving",
     "SemisupervisedAlignment": "manifold.alignment",
     "TextEncoder": "encoding.encoder",
     "write_static_model": "encoding.static",
@@ -115,7 +115,8 @@ if TYPE_CHECKING:
     from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
     from distembed.factorization.psdvec import PSDVec
     from distembed.factorization.subwords import SubwordMap
-    from distembed.manifold.alignment import FeaturePreservingEmbedding, SemisupervisedAlignment
+    from distembed.manifold.alignment import SemisupervisedAlignment
+    from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
     from distembed.manifold.imputation import LatentSemanticImputation
     from distembed.manifold.projection import LocalityPreservingProjection
     from distembed.pipeline.association import read_pmi

@@ -29,6 +29,9 @@ MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0
 CUT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
 """The beginning of a character at the end of the bytes that were read."""
 
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Control characters beside those that lay out text, and the escape of some Asian encodings."""
+
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
@@ -67,6 +70,15 @@ def detect_encoding(head: bytes) -> str:
     valid = MULTIBYTE.findall(head)
     n_other = len(NOT_ASCII.findall(head)) - sum(map(len, valid))
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
+
+
+def is_binary(head: bytes) -> bool:
+    """Return whether a file that is not UTF-8 holds data rather than text, from its first bytes.
+
+    Text of one byte per character has hardly any control characters beside tabs and line ends; more than one in a
+    hundred bytes are a sign of numbers, pictures or programs.
+    """
+    return detect_encoding(head) == ONE_BYTE and 100 * len(CONTROL.findall(head)) > len(head)
 
 
 def misread_as(head: bytes, encoding: str) -> str | None:

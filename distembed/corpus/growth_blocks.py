@@ -11,11 +11,11 @@ says less of the words to come than the share of those that one document holds.
 
 from __future__ import annotations
 
+from math import lgamma
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 LARGEST_EXPONENT = 0.999
 """A sample of nothing but new words would have the exponent 1, at which the shares are not defined."""
@@ -119,7 +119,7 @@ def n_types_at_least(counts: NDArray[np.int64], least: int, growth: float, law: 
 def _log_share(least: int, law: SpreadLaw) -> float:
     """Return the logarithm of the share of words that occur at least so often, up to a constant."""
     draws = max(1.0, least / law.burst)
-    return float(gammaln(draws - law.exponent) - gammaln(draws))
+    return lgamma(draws - law.exponent) - lgamma(draws)
 
 
 def expected_counts(
@@ -149,7 +149,7 @@ def expected_counts(
     frequent = scaled[: np.count_nonzero(counts > RARE_DOCUMENTS * law.burst)][:n_words]
     ranks = np.arange(len(frequent) + 1, n_words + 1)
     beta = max(law.exponent, SMALLEST_EXPONENT)
-    log_draws = (np.log(len(scaled) / ranks) - gammaln(1 - beta)) / beta
+    log_draws = (np.log(len(scaled) / ranks) - lgamma(1 - beta)) / beta
     rare = law.burst * max(growth, 1.0) * np.exp(log_draws)
     return np.concatenate([frequent, np.clip(rare, 1.0, frequent[-1] if len(frequent) else None)])
 

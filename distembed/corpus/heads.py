@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatch
 
-from distembed.corpus.encodings import HEAD_BYTES, ONE_BYTE, detect_encoding, misread_as
+from distembed.corpus.encodings import HEAD_BYTES, ONE_BYTE, detect_encoding, is_binary, misread_as
 from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, open_url, option_text
 
 Encodings = tuple[tuple[str, str], ...]
@@ -69,6 +69,11 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
             )
     encoding = asked_encoding(partition.url, encodings)
     if encoding == "auto":
+        if is_binary(head):
+            raise CorpusError(
+                f"{partition.url} holds binary data, not text: name files of text, or give its "
+                f"{option_text(partition.section, 'encoding')}."
+            )
         encoding = detect_encoding(head)
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8

@@ -427,19 +427,22 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     """Return the vocabulary of the words that were chosen from the buckets."""
     table = rules.most_frequent(pa.concat_tables([table for table, _ in chosen]))
     if table.num_rows == 0:
-        largest = max(largest for _, largest in chosen)
-        if not largest:
-            raise CorpusError(
-                "The vocabulary is empty: no word was found in the corpus; look at its first lines, its encoding and "
-                "what the tokenizer takes for a word."
-            )
-        raise CorpusError(
-            f"The vocabulary is empty: min_count is {rules.min_count} and the largest count of a word is "
-            f"{largest}; "
-            f"give a smaller min_count, or check the tokenizer."
-        )
+        raise empty_vocabulary(rules.min_count, max(largest for _, largest in chosen))
     counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))
     return Vocabulary(table.column("word").combine_chunks(), counts, document_counts)
+
+
+def empty_vocabulary(min_count: int, largest: int, *, estimated: bool = False) -> CorpusError:
+    """Return the error of a corpus none of whose words is counted `min_count` times."""
+    if not largest:
+        return CorpusError(
+            "The vocabulary is empty: no word was found in the corpus; look at its first lines, its encoding and "
+            "what the tokenizer takes for a word."
+        )
+    return CorpusError(
+        f"The vocabulary is empty: min_count is {min_count} and the largest count of a word is "
+        f"{'about ' if estimated else ''}{largest}; give a smaller min_count, or check the tokenizer."
+    )
 
 
 def n_words_of(tokens: Tokens, partition: str) -> int:

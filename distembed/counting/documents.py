@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.counting.blocks import TermCounter
-from distembed.counting.cooccurrence import partition_lookup, token_rows, tokens_of
+from distembed.counting.partition_rows import partition_lookup, token_rows, tokens_of
 from distembed.execution import map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -185,3 +185,8 @@ def _unpacked(data: bytearray, n_rows: int, n_entries: int, index_width: int, va
         indices.astype(np.int32, copy=False),
         values.astype(np.int64 if value_width == 8 else np.int32, copy=False),
     )
+
+
+def run_bytes(runs: Iterable[Run]) -> int:
+    """Return the bytes that runs take in memory."""
+    return sum(array.nbytes for run in runs for array in run)

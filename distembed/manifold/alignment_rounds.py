@@ -1,6 +1,6 @@
 """The rounds of feature-preserving embeddings, which improve the embedding and the regression in turn.
 
-`distembed.manifold.alignment` defines the objective. Z, F, L, p, c, λ and σ are those of
+`distembed.manifold.feature_preserving` defines the objective. Z, F, L, p, c, λ and σ are those of
 `FeaturePreservingEmbedding`. A round solves k sparse systems for Z, in tasks of a group of columns each, and
 a small regression for F.
 """

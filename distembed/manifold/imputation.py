@@ -24,12 +24,13 @@ from distembed.execution import (
     persist,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
-from distembed.linalg.csr import rows_of
+from distembed.manifold.imputation_checks import check_graph, known_rows
 from distembed.manifold.imputation_choice import (
     LEAST_KNOWN,
     Candidate,
     HiddenFold,
     best_candidate,
+    fold_of,
     fold_scores,
     hold_out_folds,
     mean_scores,
@@ -314,7 +315,7 @@ class LatentSemanticImputation(BaseEstimator):
             self.graph_ = self._build_graph(rows, as_euclidean(distances, self.metric))
 
     def _learn_weights(self, rows: da.Array) -> None:
-        _check_graph(self.graph_, rows.shape[0])
+        check_graph(self.graph_, rows.shape[0])
         with one_blas_thread():
             self.weights_, self.certificate_ = reconstruction_weights(
                 rows,
@@ -571,61 +572,14 @@ class LatentSemanticImputation(BaseEstimator):
     ) -> HiddenFold:
         kept = known.copy()
         kept[hidden] = False
-        found = [
-            checkpoint(f"{name}-hidden", partial(self._imputed, values, kept, hidden))
-            for name, values in (("vectors", Y), ("table", rows))
-        ]
-        vectors, mixtures, of_table = compute((*found, rows[hidden]))
+        impute = partial(self._imputed, kept, hidden)
         path = fit_ridge_path(rows, Y, kept, block_memory=self.block_memory)
-        return HiddenFold(
-            vectors.astype(np.float64), of_table.astype(np.float64), mixtures.astype(np.float64), path
-        )
+        return fold_of(impute, rows, Y, hidden, path=path, checkpoint=checkpoint)
 
-    def _imputed(self, values: Any, known: Any, rows: Any) -> da.Array:
+    def _imputed(self, known: Any, rows: Any, values: Any) -> da.Array:
         return imputed_rows(self._solution(values, known, persist), known, rows, values.dtype)
 
 
 def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
     """Return a checkpoint that keeps arrays under names of its own."""
     return lambda name, make: checkpoint(f"{prefix}-{name}", make)
-
-
-# --------------------------------------------------------------------------- checks
-
-
-def known_rows(Y: Any, n_rows: int) -> Any:
-    """Return which rows of Y are known, bool, shape (n,); the others are NaN throughout.
-
-    Raises
-    ------
-    ValueError
-        If Y has not n_rows rows, is not of floats, or has rows that are NaN in part, infinite or all NaN.
-    """
-    if Y.ndim != 2 or Y.shape[0] != n_rows or Y.shape[1] == 0:
-        raise ValueError(
-            f"Y must have a row for each of the {n_rows} of X and columns, but its shape is {Y.shape}"
-        )
-    if Y.dtype.kind != "f":
-        raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
-    missing, infinite = compute((np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1)))
-    for bad, what in (
-        (infinite, "holds infinity"),
-        ((missing > 0) & (missing < Y.shape[1]), "is NaN in part"),
-    ):
-        if bad.any():
-            raise ValueError(
-                f"Y {what} in {bad.sum()} of {n_rows} rows, first {np.nonzero(bad)[0][:5].tolist()}: "
-                "a row is known or NaN throughout"
-            )
-    known = missing == 0
-    if not known.any():
-        raise ValueError("no row of Y is known: check that the names of X and of the vectors agree")
-    return known
-
-
-def _check_graph(graph: sp.csr_array, n_rows: int) -> None:
-    """Raise ValueError for a graph that does not have n_rows rows, or has rows among their own neighbors."""
-    if graph.shape != (n_rows, n_rows):
-        raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
-    if graph.nnz and (graph.indices == rows_of(graph)).any():
-        raise ValueError("the graph has rows among their own neighbors: clear its diagonal")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from distembed.execution import Checkpoint, compute
 from distembed.manifold import imputation_map_blocks as blocks
 from distembed.manifold.imputation_map_blocks import Float64s, RidgePath
 
@@ -74,6 +77,40 @@ class HiddenFold(NamedTuple):
     rows: Float64s
     mixtures: Float64s
     path: RidgePath
+
+
+def fold_of(
+    impute: Callable[[Any], da.Array],
+    rows: da.Array,
+    Y: Any,
+    hidden: Any,
+    *,
+    path: RidgePath,
+    checkpoint: Checkpoint,
+) -> HiddenFold:
+    """Return what the vectors of hidden names are found from.
+
+    Parameters
+    ----------
+    impute : callable
+        Returns the hidden rows of an array, imputed from the known rows that are not hidden.
+    rows : Dask array (n, d)
+        The rows of the table.
+    Y : array (n, s)
+        The vectors.
+    hidden : int array (h,)
+        The rows that are hidden, sorted.
+    path : RidgePath
+        The linear maps fitted to the known rows that are not hidden.
+    checkpoint : Checkpoint
+        Keeps what is imputed.
+    """
+    found = [
+        checkpoint(f"{name}-hidden", partial(impute, values))
+        for name, values in (("vectors", Y), ("table", rows))
+    ]
+    vectors, mixtures, of_table = (array.astype(np.float64) for array in compute((*found, rows[hidden])))
+    return HiddenFold(vectors, of_table, mixtures, path)
 
 
 def found_vectors(fold: HiddenFold, candidate: Candidate) -> Float64s:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from distembed.execution import compute, one_blas_thread
-from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
+from distembed.manifold.alignment import alignment_eigenpairs
 from distembed.manifold.correspondences import shared_values
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.linear_maps import control_features, fit_control_maps, nearest_features
 from distembed.manifold.propagation import Propagation, propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency

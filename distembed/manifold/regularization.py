@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.correspondences import correspondence_matrix, known_values
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.neighbors.graphs import components
 
 

@@ -47,10 +47,11 @@ class Extra(NamedTuple):
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "demo": Extra(("gensim", "bokeh", "openTSNE"), "most demos lack their data"),
+    "demo": Extra(("gensim", "bokeh", "openTSNE", "dask-ml"), "most demos lack their data"),
     "explore": Extra(
         ("bokeh", "openTSNE"), "distembed explore, the maps of a report and t-SNE figures are not drawn"
     ),
+    "tune": Extra(("dask-ml",), "distembed tune cannot choose the keys of a job"),
     "zstd": Extra(("zstandard",), "files that end in .zst cannot be read"),
     "stopwords": Extra(("stop-words",), "function words are known of English only"),
     "neighbors": Extra(("pynndescent",), "neighbors are exact, never approximate"),
@@ -130,7 +131,7 @@ def _machine() -> Iterator[Finding]:
     available = format_bytes(min(memory.available, usable))
     yield Finding("processor", made["processor"])
     yield Finding("BLAS", made["blas"])
-    yield Finding("cores", f"{cores}{share}", f"run jobs with --workers {CPU_COUNT}" if share else "")
+    yield Finding("cores", f"{cores}{share}")
     yield Finding(
         "memory",
         f"{format_bytes(memory.total)}{limit}, {available} available",

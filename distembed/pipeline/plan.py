@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from dask.utils import format_bytes
-
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, MIB, Remedy, Series, find_remedy
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown

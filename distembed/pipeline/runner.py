@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli_w
 
 from distembed.execution import Listener, heard_by
+from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
@@ -37,14 +38,16 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import failures_told, use_storage_options
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
+
+if TYPE_CHECKING:
+    from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 REPORT = "report/index.html"
@@ -405,7 +408,8 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
-    return _planner(system_of(job), _existing(job))(job)
+    with failures_told(job.job.workspace):
+        return _planner(system_of(job), _existing(job))(job)
 
 
 def _planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
@@ -442,11 +446,14 @@ def planned_losses(job: Job) -> list[str]:
     return loss_lines(losses(found, workspace, provenance.made_with()))
 
 
-def job_status(job: Job) -> str:
-    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again."""
+def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
+
+    `command` is what runs the job: where there is no workspace yet, the line says to type it.
+    """
     workspace = _existing(job)
     if workspace is None:
-        return f"{job.job.workspace}: nothing there yet; type: distembed run"
+        return f"{job.job.workspace}: nothing there yet; type: {command}"
     owner = workspace.writer()
     lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
     found = standings(job, system_of(job).stages(job), workspace)
@@ -519,6 +526,8 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     if source.endswith(".toml"):
         source = load_job(source).job.workspace
     if not Workspace.exists(source):
+        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
+
         _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
     vectors = read_vectors(Workspace.open(source))

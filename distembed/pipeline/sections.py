@@ -18,6 +18,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import numpy as np
+from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from pydantic import (
     AfterValidator,
@@ -136,7 +137,7 @@ def section_of(
     Parameters
     ----------
     sources : functions, types, or str
-        See `distembed.options.options_of`. A text names an estimator, ``"distembed.factorization.psdvec:PSDVec"``,
+        See `distembed.options.options_of`. A text names one, ``"distembed.factorization.psdvec:PSDVec"``,
         which is read and not imported: see `distembed.option_source.options_in_source`.
     exclude : mapping of str to str
         The options that a job cannot set, each with the reason.
@@ -150,7 +151,9 @@ def section_of(
     """
     options: dict[str, Option] = {}
     for source in reversed(sources):
-        options |= options_in_source(source) if isinstance(source, str) else options_of(source)
+        options |= (
+            options_in_source(source, untyped=exclude) if isinstance(source, str) else options_of(source)
+        )
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:
@@ -243,7 +246,7 @@ class ResourcesSection(Section):
         The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of
         results.
     workers : int, optional
-        Local threads or processes; by default one per core.
+        Local threads or processes; by default one per core that the process may use: a container's share, an affinity.
     memory_limit : int
         The memory of a process; a job whose counted sizes cannot fit it is refused.
     storage_options : dict
@@ -260,8 +263,8 @@ class ResourcesSection(Section):
 
     @property
     def n_workers(self) -> int:
-        """Return how many workers the job asks for, by default one a core."""
-        return self.workers or os.cpu_count() or 1
+        """Return how many workers the job asks for, by default one per core that this process may use."""
+        return self.workers or CPU_COUNT
 
 
 class Job(Section):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import difflib
 import gc
-import os
 import sys
 import threading
 import time
@@ -40,6 +39,9 @@ LOCAL_SCHEDULERS = ("threads", "processes")
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 """Where a container finds the limit of its memory: a number, or `max`."""
 
+SMALL_PROCESS = 1 << 30
+"""Resident bytes below which a process need not be searched for objects that nothing uses."""
+
 JOIN_SECONDS = 2.0
 """Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
 
@@ -55,7 +57,7 @@ class Workers:
         loops release Python's lock); `"processes"`: local worker processes of one thread, each held to
         `memory_limit`; otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
     n_workers
-        How many local workers; default one a core.
+        How many local workers; default one per core that this process may use.
     memory_limit
         Bytes for each local worker process; Dask spills above 60 % and pauses above 80 % of it.
     tls
@@ -118,7 +120,7 @@ class Workers:
     @property
     def n_local(self) -> int:
         """Return how many local threads or processes do the work where no cluster does."""
-        return self.n_workers or os.cpu_count() or 1
+        return self.n_workers or CPU_COUNT
 
     def warnings(self, process_bytes: Callable[[int], int]) -> tuple[str, ...]:
         """Return a sentence for each way in which there are more local workers than the machine has room for.
@@ -216,11 +218,13 @@ class Workers:
 def give_memory_back() -> None:
     """Return the memory that the allocators of this process keep unused, of glibc and of Arrow, to the system.
 
-    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used.
+    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for
+    cycles of objects takes a fifth of a second, so that a process below `SMALL_PROCESS` goes without it.
     """
     import pyarrow as pa
 
-    gc.collect()
+    if psutil.Process().memory_info().rss > SMALL_PROCESS:
+        gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc

@@ -211,11 +211,16 @@ def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]
 
 def read_output(folder: Folder, name: str) -> OutputRecord | None:
     """Return an announced output without its blocks from its file, None if absent or damaged."""
-    body = tolerant(read_sealed, folder, name)
-    return None if body is None else tolerant(_announced_output, body, name)
+    try:
+        data = folder.read(name)
+    except FileNotFoundError:
+        return None
+    return tolerant(_announced_output, data, name, folder.path(name))
 
 
-def _announced_output(body: Mapping[str, Any], name: str) -> OutputRecord:
+@lru_cache(maxsize=256)
+def _announced_output(data: bytes, name: str, path: str) -> OutputRecord:
+    body = unseal(data, path)
     spec = output_from_json(body.get("spec", {}))
     if output_file(spec) != name:
         raise ManifestError(f"{name} announces output {spec.name!r} of stage {spec.stage!r}.")

@@ -7,15 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-
-import dask.array as da
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from distembed.display import html_view
 from distembed.files import PARTIAL
-from distembed.storage import arrays, lock, verify
+from distembed.libraries import Deferred, da, pa, pq
+from distembed.storage import lock, verify
 from distembed.storage import manifest as records
+from distembed.storage.file_items import FileItem, file_items
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     FORMAT,
@@ -31,7 +30,12 @@ from distembed.storage.schema import (
     digest_of_json,
     seal,
 )
-from distembed.storage.stage import FileItem, Stage, file_items
+from distembed.storage.stage import Stage
+
+if TYPE_CHECKING:
+    from distembed.storage import arrays
+else:
+    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
 
 BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""

@@ -14,8 +14,9 @@ import pytest
 import scipy.sparse as sp
 
 from distembed.evaluation.transfer import mean_interval
-from distembed.manifold.alignment import FeaturePreservingEmbedding, alignment_eigenpairs
+from distembed.manifold.alignment import alignment_eigenpairs
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.manifold.test_alignment import GRID, TOY, pairs_of

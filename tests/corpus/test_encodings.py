@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 
 import pytest
@@ -87,3 +88,6 @@ def test_files_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "brief.txt").write_bytes(b"%PDF-1.7 ...")
     with pytest.raises(CorpusError, match=r"brief\.txt is a PDF file, not text: save it as plain text"):
         read_corpus(tmp_path / "brief.txt")
+    (tmp_path / "zahlen.txt").write_bytes(struct.pack("<3000d", *(number / 7 for number in range(3000))))
+    with pytest.raises(CorpusError, match=r"zahlen\.txt holds binary data, not text: name files of text"):
+        read_corpus(tmp_path / "zahlen.txt")

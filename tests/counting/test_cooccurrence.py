@@ -21,13 +21,16 @@ from distembed.counting import (
     CooccurrenceOptions,
     DamagedRunsError,
     blocks,
+    cooccurrence,
     cooccurrence_row_blocks,
     count_cooccurrences,
     count_document_terms,
     count_partition,
     merge_row_block,
+    merging,
+    partial_counts,
+    partition_rows,
 )
-from distembed.counting import cooccurrence as module
 from distembed.counting.blocks import Run
 from distembed.counting.runs import RunWriter, read_runs
 from tests.counting.partitions import vocabulary_of, write_partition, write_tables
@@ -92,9 +95,9 @@ def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, 
     partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
     whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_pairs_per_piece", lambda options, n_words: n_pairs)
-        patch.setattr(module, "_nbytes", lambda runs: 2**40)  # every buffer spills
-        patch.setattr(module, "_row_batch", lambda about, batch_bytes: 1)
+        patch.setattr(partial_counts, "_pairs_per_piece", lambda options, n_words: n_pairs)
+        patch.setattr(partial_counts, "run_bytes", lambda runs: 2**40)  # every buffer spills
+        patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
         found = count(
             folder,
             [partition for partition in partitions if partition],
@@ -112,7 +115,7 @@ def test_random_choices_do_not_depend_on_cutting(tmp_path):
     options = {"window": 5, "weighting": "dynamic", "draw": 3, "subsample": 0.05, "seed": 7}
     whole = count(tmp_path, [text], vocabulary, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_row_batch", lambda about, batch_bytes: 1)
+        patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
         cut = count(tmp_path, [text], vocabulary, row_tokens=7, **options)
     assert (whole != cut).nnz == 0
     assert (whole != count(tmp_path, [text], vocabulary, **{**options, "draw": 4})).nnz > 0
@@ -197,7 +200,7 @@ def test_same_bits_under_threads_and_processes(tmp_path):
 
 
 def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setattr(cooccurrence.tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     prefixes = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     counts = count_cooccurrences(prefixes, vocabulary_of(WORDS))
@@ -255,7 +258,7 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
         target = f"{tmp_path}/{number}.counts"
         partials.append(count_partition(partition, vocabulary_of(WORDS), options, row_blocks, target))
     groups = [
-        module.merge_files(
+        merging.merge_files(
             partials[start : start + 4], row_blocks, f"{tmp_path}/m{start}", block_memory=block_memory
         )
         for start in (0, 4)
@@ -269,8 +272,10 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
 def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
     """With each task it would make a graph as large as the product of partitions and row blocks."""
     row_blocks = tuple(range(2_001))
-    partials = [module.PartialCounts(f"{tmp_path}/{number}.counts", 1, 1, 1, 1) for number in range(500)]
-    graph = module.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
+    partials = [
+        partial_counts.PartialCounts(f"{tmp_path}/{number}.counts", 1, 1, 1, 1) for number in range(500)
+    ]
+    graph = merging.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
     sizes = sorted(
         len(pickle.dumps(task)) for task in graph.values()
     )  # as a scheduler sends them, one by one
@@ -284,7 +289,7 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(module, "_write_run", fail)
+    monkeypatch.setattr(partial_counts, "_write_run", fail)
     with pytest.raises(MemoryError):
         count_partition(
             f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
@@ -375,12 +380,12 @@ def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, we
 
 
 def test_counts_that_could_overflow_are_refused():
-    partial = module.PartialCounts("a", 1, 2**62, 9, 1)
-    assert module.count_type([partial]) == np.int64
-    assert module.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
-    assert module.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
+    partial = partial_counts.PartialCounts("a", 1, 2**62, 9, 1)
+    assert merging.count_type([partial]) == np.int64
+    assert merging.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
+    assert merging.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
     with pytest.raises(OverflowError, match="A count over all partitions"):
-        module.count_type([partial, partial])
+        merging.count_type([partial, partial])
 
 
 def test_counts_of_the_authors_program(shared, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
-from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.inference import OneSet, TwoSets, infer_by_each_method, infer_within
 from distembed.manifold.linear_maps import control_features
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity

@@ -13,9 +13,9 @@ from distembed.execution import compute, persist
 from distembed.linalg.blocks import directions
 from distembed.manifold import propagation
 from distembed.manifold import propagation_blocks as blocks
-from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.alignment_blocks import procrustes_map
 from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
 
 from .test_alignment import pairs_of, planted

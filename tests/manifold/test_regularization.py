@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distembed.manifold.alignment import FeaturePreservingEmbedding
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.regularization import choose_regularization
 from tests.manifold.test_alignment import pairs_of, planted
 

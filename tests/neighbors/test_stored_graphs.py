@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from distembed.linalg.operators import row_blocks
-from distembed.manifold.alignment import FeaturePreservingEmbedding
 from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.neighbors.graphs import components, degrees_of, joint_adjacency, laplacian
 from distembed.neighbors.stored_graphs import RowBlocks, joint_rows, row_sizes
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import psutil
 import pytest
+from dask.system import CPU_COUNT
 from distributed import Client
 
 import distembed as de
 from distembed.pipeline import cluster, workers
+from distembed.pipeline.sections import ResourcesSection
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.tasks import KilledBlockError
 
@@ -152,3 +154,9 @@ def test_more_workers_than_cores_or_memory_are_a_warning(monkeypatch: pytest.Mon
     assert "2 processes of up to 32.0 GiB each" in memory
     assert "lower resources.block_memory" in memory  # not one of them has room
     assert Workers(n_workers=64, scheduler="tcp://127.0.0.1:1").warnings(lambda _: 2**50) == ()
+
+
+def test_a_share_of_the_cores_is_what_workers_are_counted_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with 2 of 64 cores ran 64 threads."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64 * CPU_COUNT)
+    assert Workers().n_local == ResourcesSection().n_workers == CPU_COUNT

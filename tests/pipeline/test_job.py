@@ -294,7 +294,7 @@ def test_an_estimate_warns_and_a_count_refuses(job: Path) -> None:
     estimated = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=False)})
     estimated.check()
     (warning,) = estimated.warnings()
-    assert "stage vocabulary would need 1.00 TiB" in warning
+    assert "stage vocabulary would need 1.0 TiB" in warning
     counted = plan._replace(stages={**plan.stages, "vocabulary": large._replace(exact=True)})
     assert counted.warnings() == ()
     with pytest.raises(MemoryError, match="stage vocabulary would need"):

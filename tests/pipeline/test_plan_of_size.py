@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from distembed.corpus.growth_blocks import Repetition
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.sizes import PairModel, run_pairs
 from distembed.pipeline.corpus.stages import MERGED_FILES
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.runner import plan_job
 
 from .conftest import run
@@ -44,7 +46,7 @@ def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing: Path, sampl
     assert done.exit_code == 0, done.output
     assert "about 400,000,000 tokens" in done.output
     assert "estimated from a sample" in done.output
-    grown = f"{10_000 * sample.stat().st_size / 2**30:.2f} GiB of input"
+    grown = f"{format_bytes(10_000 * sample.stat().st_size)} of input"
     assert grown in done.output
 
 
@@ -61,6 +63,19 @@ def test_the_same_without_a_sample_names_the_files_that_are_missing(missing: Pat
     done = run("plan", missing, "--bytes", "2TB")
     assert done.exit_code != 0
     assert "dump.xml.bz2 matches no file" in done.output
+
+
+def test_a_count_that_no_word_reaches_is_refused(missing: Path, sample: Path) -> None:
+    rare = ("--sample", sample, "--set", "vocabulary.min_count=100_000")
+    refused = run("plan", missing, *rare)
+    assert refused.exit_code == 1
+    largest = max(Counter(sample.read_text().split()).values())
+    assert (
+        f"min_count is 100000 and the largest count of a word is {largest}; give a smaller" in refused.output
+    )
+    grown = run("plan", missing, *rare, "--tokens", "80_000")
+    assert f"a word is about {float(f'{2 * largest:.1e}'):.0f}; give" in grown.output
+    assert run("plan", missing, *rare, "--tokens", "4e9").exit_code == 0
 
 
 def test_every_partition_holds_its_own_pairs(missing: Path, sample: Path) -> None:

@@ -100,6 +100,12 @@ def test_a_job_stopped_on_purpose_is_not_whole(tiny: Path) -> None:
     done = run("verify", tiny / "job.toml", "--workspace", tiny / "v")
     assert done.exit_code == 1
     assert "stage core is not committed" in done.output
+    absent = run(
+        "status", tiny / "job.toml", "--set", "counting.window=2", "--workspace", tiny / "a place"
+    ).output
+    assert (
+        f"type: distembed run {tiny}/job.toml --set counting.window=2 --workspace '{tiny}/a place'" in absent
+    )
     assert "core            not finished: not begun" in run("status", tiny / "v").output
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def plan(
     "--workers",
     "n_workers",
     type=click.IntRange(min=1),
-    help="Local workers (default: the job's, else one a core).",
+    help="Local workers (default: the job's, else one per core).",
 )
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
 @click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
@@ -217,7 +218,14 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     """
     from distembed.pipeline.runner import job_status
 
-    write(job_status(load(job_file, settings, workspace)))
+    write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
+
+
+def _run_of(job_file: str, settings: tuple[str, ...], workspace: str | None) -> str:
+    """Return the command that runs a job with the same options, as a shell takes it."""
+    given = [option for setting in settings for option in ("--set", setting)]
+    given += ["--workspace", workspace] if workspace else []
+    return shlex.join(["distembed", "run", job_file, *given])
 
 
 @click.command(

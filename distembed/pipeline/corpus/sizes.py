@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from dask.utils import format_bytes
 from numpy.typing import NDArray
 
-from distembed.corpus import Partition, Tokenizer, Tokens
 from distembed.corpus.growth_blocks import (
     Repetition,
     SpreadLaw,
@@ -28,11 +24,8 @@ from distembed.corpus.growth_blocks import (
     repetition_of,
     spread_law,
 )
-from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
-from distembed.corpus.stop_words import stop_words_of
-from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
-from distembed.counting.cooccurrence import CooccurrenceOptions, check_sums
 from distembed.display import plural
+from distembed.libraries import pa, pc
 from distembed.pipeline.context import Counted
 from distembed.pipeline.corpus.config import (
     CorpusJob,
@@ -43,8 +36,14 @@ from distembed.pipeline.corpus.config import (
     corpus_of,
 )
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
+from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
 from distembed.storage.schema import StageManifest
+
+if TYPE_CHECKING:
+    from distembed.corpus import Partition, Tokenizer
+    from distembed.corpus.sample import CorpusSample
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
 
 RUN_PAIR_BYTES = 8
 """Bytes of a pair in a sorted run in memory."""
@@ -191,7 +190,12 @@ def _number(n: int, *, exact: bool) -> str:
 
 def about(n: int) -> str:
     """Return an estimated number to two digits."""
-    return f"about {int(float(f'{n:.1e}')):,}"
+    return f"about {_rounded(n):,}"
+
+
+def _rounded(n: float) -> int:
+    """Return a number rounded to two digits."""
+    return int(float(f"{n:.1e}"))
 
 
 # --- what a corpus holds ---------------------------------------------------------------------------------------
@@ -210,6 +214,8 @@ class Sampled(NamedTuple):
 
     def wanted(self, vocabulary: VocabularySection) -> NDArray[np.bool_]:
         """Return which words of the sample a job takes if they occur often enough."""
+        from distembed.corpus.stop_words import stop_words_of
+
         options, sample = vocabulary.model_dump(), self.sample
         wanted: NDArray[np.bool_] = (
             sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
@@ -227,6 +233,29 @@ class Sampled(NamedTuple):
         spread = n_types_at_least(document_counts, least, self.growth, law._replace(burst=1.0))
         return max(1, min(frequent, spread, vocabulary.max_size or frequent))
 
+    def check_counts(self, vocabulary: VocabularySection) -> None:
+        """Refuse a `min_count` that no word reaches, as the stage that makes the vocabulary would.
+
+        A section that keeps some words whatever their counts is not judged.
+
+        Raises
+        ------
+        CorpusError
+            If so.
+        """
+        from distembed.corpus.vocabulary import empty_vocabulary
+
+        sample, growth = self
+        if (
+            not vocabulary.keep
+            and n_types_at_least(sample.counts, vocabulary.min_count, growth, self.law) == 0
+        ):
+            estimated = not (sample.is_whole and growth == 1)
+            largest = float(sample.counts.max(initial=0)) * growth
+            raise empty_vocabulary(
+                vocabulary.min_count, _rounded(largest) if estimated else int(largest), estimated=estimated
+            )
+
 
 def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
@@ -238,7 +267,9 @@ def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     facts = done["tokens"].facts if "tokens" in done else {}
     n_words = found.n_words(job.vocabulary)
     candidates = n_types_at_least(sample.counts, job.vocabulary.min_count, growth, found.law)
-    if "vocabulary" in done:
+    if "vocabulary" not in done:
+        found.check_counts(job.vocabulary)
+    else:
         n_words = int(done["vocabulary"].facts["n_words"])
         candidates = int(done["vocabulary"].facts.get("n_words_before", n_words))
     most_spread = np.sort(sample.document_counts[found.wanted(job.vocabulary)])[::-1][:n_words]
@@ -313,11 +344,16 @@ def _sample_of_text(
     tokenizer: Tokenizer,
     sizes: tuple[int, ...],  # noqa: ARG001 - tells versions apart
 ) -> CorpusSample:
+    from distembed.corpus.sample import sample_splits
+
     return sample_splits(partitions, tokenizer)
 
 
 @lru_cache(maxsize=4)
 def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  # noqa: ARG001 - tells versions apart
+    from distembed.corpus import Tokens
+    from distembed.corpus.sample import sample_parts
+
     return sample_parts(Tokens(prefixes))
 
 
@@ -343,6 +379,9 @@ def pair_model(
     job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
 ) -> PairModel:
     """Return what the pairs of words that a section counts are estimated from."""
+    from distembed.counting.blocks import keep_probability
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
+
     sample, growth = found = sampled(job, counted)
     wanted = found.wanted(job.vocabulary)
     if counted is not None and "vocabulary" in counted.stages:
@@ -374,6 +413,8 @@ def _repetition(
     sample: CorpusSample, wanted: bytes, n_words: int, options: CooccurrenceOptions
 ) -> Repetition:
     """Measure how much a sample repeats the pairs of the words that are counted."""
+    from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
+
     counts = np.where(np.frombuffer(wanted, bool), sample.counts, 0)
     order = np.argsort(-counts, kind="stable")[: min(n_words, np.count_nonzero(counts))]
     numbers = np.full(len(counts) + 1, OUTSIDE, np.int32)
@@ -390,6 +431,8 @@ def _repetition(
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
     """Refuse weights whose exact sums over a text of so many tokens could be too large, before anything is counted."""
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
+
     options = CooccurrenceOptions(**counting.model_dump())
     try:
         check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")

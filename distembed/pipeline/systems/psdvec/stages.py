@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
 
 from distembed.execution import Checkpoint, persist
+from distembed.libraries import da, pa
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
@@ -43,7 +42,6 @@ from distembed.pipeline.systems.psdvec.subwords import (
 )
 from distembed.pipeline.words.stages import check_sets, judged_vectors, store_scores
 from distembed.pipeline.words.subwords import SUBWORDS, WEIGHT, read_subwords
-from distembed.weighting.pmi import marginals
 
 if TYPE_CHECKING:
     from distembed.factorization.psdvec import PSDVec
@@ -221,6 +219,7 @@ def stored_states(job: PSDVecJob, sizes: PairSizes) -> StoredStates:
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly."""
     from distembed.factorization.psdvec_core import sliced
+    from distembed.weighting.pmi import marginals
 
     counts = ctx.workspace.array("cooccurrence")
     word_counts = vocabulary_of(ctx.workspace).counts

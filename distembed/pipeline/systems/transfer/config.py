@@ -155,7 +155,7 @@ class PairsSection(Section):
 # By default the rows of a job are LSA coordinates of both collections, in which propagation gains
 # (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
 @section_of(
-    "distembed.manifold.alignment:FeaturePreservingEmbedding",
+    "distembed.manifold.feature_preserving:FeaturePreservingEmbedding",
     exclude=KEPT_BY_THE_JOB | {"metric": "the graphs of documents and the plan of their stage are by cosine"},
     defaults={"regularization": 0.1, "propagate": True},
 )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distembed.counting.cooccurrence import CooccurrenceOptions
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of

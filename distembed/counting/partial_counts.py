@@ -1,0 +1,168 @@
+"""Counts the word pairs of one partition into a file of sorted runs, divided by row block.
+
+The stream of a partition is counted a piece at a time, and the sums of the pieces are written as a run whenever they no
+longer fit the memory of the task.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distembed.corpus import Vocabulary
+from distembed.counting import blocks
+from distembed.counting.blocks import Run, StreamRules, TokenRows
+from distembed.counting.cooccurrence_options import CooccurrenceOptions, check_sums
+from distembed.counting.partition_rows import partition_lookup, token_rows
+from distembed.counting.runs import RunWriter, run_bytes
+
+_CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
+
+
+class PartialCounts(NamedTuple):
+    """The file written by `count_partition`, with the facts that the merge needs; all of it can be stored as JSON."""
+
+    url: str
+    denominator: int
+    largest_cell: int  # no cell of this partition holds more, in units of 1 / denominator
+    n_tokens: int
+    n_runs: int
+
+
+def count_partition(
+    partition: str,
+    vocabulary: Vocabulary,
+    options: CooccurrenceOptions,
+    row_blocks: Sequence[int],
+    target: str,
+    *,
+    number: int = 0,
+    storage_options: dict[str, Any] | None = None,
+) -> PartialCounts:
+    """Count the co-occurrences of one partition into one file of sorted runs, divided by row block.
+
+    The memory stays below `options.block_memory`, apart from the partition's dictionary: pairs are counted an
+    eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
+    separate run.
+
+    Parameters
+    ----------
+    partition : str
+        The URL prefix of the partition's three files.
+    vocabulary : Vocabulary
+        The words to count.
+    options : CooccurrenceOptions
+        The window, its weights and the memory.
+    row_blocks : sequence of int
+        The row boundaries, from `cooccurrence_row_blocks`.
+    target : str
+        The URL of the file to write; it appears only when it is complete.
+    number : int
+        The place of the partition in the corpus, which with `options.seed` is the key of its random numbers.
+    storage_options : dict, optional
+        The options of fsspec for `partition`.
+
+    Returns
+    -------
+    PartialCounts
+        The file, and the facts that the merge needs.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> tokens = docs.tokenize()
+    >>> from distembed.counting import CooccurrenceOptions, count_partition
+    >>> options = CooccurrenceOptions(window=3, direction="left")
+    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
+    >>> partial.n_tokens, partial.n_runs, partial.largest_cell
+    (25, 1, 9)
+    """
+    lookup, known_counts = partition_lookup(partition, vocabulary, storage_options)
+    largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
+    rules = _stream_rules(options, vocabulary, lookup, number)
+    rows = token_rows(partition, options.block_memory // 64, storage_options)
+    n_words, n_runs = len(vocabulary), 0
+    with RunWriter(target, len(row_blocks) - 1) as writer:
+        for run in _spilled_runs(_piece_runs(rows, options, rules, n_words), options, n_words):
+            _write_run(writer, run, row_blocks, mirrored=options.direction == "symmetric")
+            n_runs += 1
+    n_tokens, denominator = int(known_counts.sum()), options.units.denominator
+    return PartialCounts(target, denominator, largest, n_tokens, n_runs)
+
+
+def _stream_rules(
+    options: CooccurrenceOptions, vocabulary: Vocabulary, lookup: NDArray[np.int32], number: int
+) -> StreamRules:
+    keep = np.empty(0)
+    if options.subsample is not None:
+        keep = blocks.keep_probability(np.asarray(vocabulary.counts), options.subsample)
+    drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
+    draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
+    draw = 0 if options.draw is None else options.window
+    return StreamRules(np.asarray(lookup, np.int32), options.oov == "remove", keep, drop_key, draw, draw_key)
+
+
+def _piece_runs(
+    rows: Iterable[TokenRows], options: CooccurrenceOptions, rules: StreamRules, n_words: int
+) -> Iterator[Run]:
+    """Yield the counts of the stream, one piece at a time."""
+    window, n_pairs = options.window, _pairs_per_piece(options, n_words)
+    counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
+    for words, reach in _windowed_stream(rows, rules, window, n_pairs // window):
+        yield counter.count(words, reach)
+
+
+def _pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
+    pair_bytes = blocks.key_type(n_words, options.window).itemsize
+    return max(options.block_memory // 8 // pair_bytes, 64 * options.window)
+
+
+def _windowed_stream(
+    batches: Iterable[TokenRows], rules: StreamRules, window: int, n_positions: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yield the partition's stream, `n_positions` at a time, each piece after the last `window` of the one before."""
+    words = np.full(window, blocks.BORDER, np.int32)
+    reach = np.zeros(window if rules.draw else 0, np.int32)
+    document, position = -1, 0
+    for rows in batches:
+        stream = blocks.translate_rows(rows, rules, document, position)
+        document, position = stream.document, stream.position
+        words, reach = np.concatenate([words, stream.words]), np.concatenate([reach, stream.reach])
+        while len(words) >= window + n_positions:
+            yield words[: window + n_positions], reach[: window + n_positions]
+            words, reach = words[n_positions:], reach[n_positions:]
+    if len(words) > window:
+        yield words, reach
+
+
+def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: int) -> Iterator[Run]:
+    """Add runs together while they fit in memory, and yield the sum whenever it no longer fits."""
+    held: list[Run] = []
+    for run in runs:
+        held.append(run)
+        del run
+        if run_bytes(held) > 3 * options.block_memory // 8:
+            held = [blocks.merge_runs(held, n_words)]
+            if run_bytes(held) > options.block_memory // 4:
+                yield held.pop()
+    if held:
+        yield blocks.merge_runs(held, n_words)
+
+
+def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
+    rows = blocks.mirror_rows if mirrored else blocks.slice_rows
+    numbered = list(enumerate(itertools.pairwise(row_blocks)))
+    # An eighth of the blocks together: mirroring goes over all rows above, and has twice the run's size in all.
+    step = -(-len(numbered) // 8)
+    for group in (numbered[start : start + step] for start in range(0, len(numbered), step)):
+        first, last = group[0][1][0], group[-1][1][1]
+        partition = rows(run, first, last)
+        for block, (begin, end) in group:
+            writer.append(block, blocks.slice_rows(partition, begin - first, end - first))

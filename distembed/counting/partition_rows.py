@@ -1,0 +1,63 @@
+"""Reads the tokens of one partition: its rows of ids, and the row in the vocabulary of each id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.partitions import open_partition
+from distembed.counting.blocks import TokenRows
+
+
+def tokens_of(docs: Corpus | Tokens) -> Tokens:
+    """Return the tokens of a corpus, tokenizing it if that has not been done."""
+    tokens = docs.tokenize() if isinstance(docs, Corpus) else docs
+    if not tokens.partitions:
+        raise ValueError("There are no tokens to count: the corpus has no partitions.")
+    return tokens
+
+
+class PartitionLookup(NamedTuple):
+    """The row in the vocabulary of each token id of a partition, int32, -1 for words that the vocabulary lacks.
+
+    `counts`, int64 (n_words,), are the numbers of tokens in the partition of each word of the vocabulary.
+    """
+
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int64]
+
+
+def partition_lookup(
+    partition: str, vocabulary: Vocabulary, storage_options: dict[str, Any] | None = None
+) -> PartitionLookup:
+    """Return the rows in the vocabulary of a partition's dictionary, which is read a slice at a time."""
+    rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
+    with open_partition(partition, "words", storage_options) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=["word", "count"])
+            found = vocabulary.index(table["word"])
+            rows.append(found)
+            # A partition with very many words lists a word more than once, but never twice in one row group.
+            counts[found[found >= 0]] += table["count"].to_numpy()[found >= 0]
+    return PartitionLookup(np.concatenate(rows), counts)
+
+
+def token_rows(
+    partition: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
+) -> Iterator[TokenRows]:
+    """Yield the token rows of a partition, about `batch_bytes` at a time."""
+    with open_partition(partition, "tokens", storage_options) as table:
+        for group in range(table.num_row_groups):
+            rows = _row_batch(table.metadata.row_group(group), batch_bytes)
+            for batch in table.iter_batches(rows, row_groups=[group], columns=["document", "ids"]):
+                documents, ids = batch.column("document"), batch.column("ids")
+                yield TokenRows(documents.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
+
+
+def _row_batch(group: pq.RowGroupMetaData, batch_bytes: int) -> int:
+    return max(1, int(batch_bytes * group.num_rows / max(group.total_byte_size, 1)))

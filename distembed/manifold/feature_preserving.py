@@ -1,0 +1,488 @@
+"""Feature-preserving embeddings: known features of some rows carried to others, in one or two sets.
+
+P. Krafft, S. Mahadevan, Feature-Preserving Embeddings for Topic Transfer. A *correspondence* says that a row of the
+first set and a row of the second are the same thing. The features (topic proportions) of the first set are known,
+those of the second are wanted.
+
+The graph, the embedding Z (n × k) and V (n × f) live in the memory of the caller, about 8 n (k + f) bytes
+and 12 bytes per edge. What is lifted to many tasks is the work: the search for neighbors, and in each round
+the k sparse systems that one step in Z falls into.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, TransformerTags
+from sklearn.utils.validation import check_is_fitted
+
+from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist
+from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.manifold.alignment_rounds import Problem, alternate
+from distembed.manifold.correspondences import (
+    correspondence_matrix,
+    known_values,
+    shared_values,
+)
+from distembed.manifold.joint_graph import JointGraphEstimator
+from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.graphs import (
+    LOCAL_NEIGHBOR,
+    Affinity,
+    Normalization,
+    Symmetry,
+    components,
+    degrees_of,
+    laplacian,
+    row_is_used,
+)
+from distembed.neighbors.search import search_lists
+from distembed.neighbors.stored_graphs import RowBlocks
+from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
+from distembed.validation import checked_matrix, new_matrix
+
+Float64s = NDArray[np.float64]
+
+
+class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEstimator):
+    """Embed rows so that known features of some are linear in the embedding, and infer those of the others.
+
+    Minimizes over Z (n + m × k) and F (k × f)::
+
+        tr(Zᵀ L^p Z) + Σ_i c_i ‖(Z F)_i + v̄ - v_i‖² + λ σ² ‖F‖²
+
+    over rows i with known values v_i (confidence c_i), v̄ their mean, σ² their variance, L the Laplacian of
+    the joint graph [[W1, μC], [μCᵀ, W2]]. Rows of the second set with correspondences take the weighted mean
+    of the first set's values as known, with the mean confidence, so weighted: Σ_i c_ij² / Σ_i c_ij.
+
+    Why the ridge on F: with λ = 0, the paper's objective, Z -> aZ and F -> F/a keep the fit and shrink the
+    first term by a², so that its infimum is that of the fit alone, at a = 0, with no smoothness left. The
+    paper's alternation is only stopped early on its way there. With λ > 0 the smallest value over the scale,
+    and over every other invertible change of basis, is 2σ√λ ‖L^(p/2) Z F‖_*: the problem is a fit of low
+    rank with the nuclear norm of its roughness as penalty, convex in Z F as long as k is at least its
+    rank. λ is then the one dial between fit and smoothness. λ = 0 remains possible.
+
+    Parameters
+    ----------
+    n_components : int
+        The dimension k of the embedding; more than the rank of the features gains nothing. With 1, the start
+        "alignment" of a connected graph is its constant eigenvector, from which no round departs, and every row gets
+        the mean of the features: take 2 or more.
+    n_neighbors : int
+        The neighbors that each row is joined to in the graph of its set, see `neighbor_affinity`.
+    affinity : "binary", "cosine", "gaussian" or "local"
+        The weight of an edge between neighbors.
+    symmetry : "mutual" or "union"
+        Which edges stay: those that both rows list, or those that either lists.
+    metric : "cosine" or "euclidean"
+        The distance between rows by which neighbors are sought.
+    correspondence_weight : float
+        The weight μ of an edge between corresponding rows.
+    regularization : float
+        The weight λ of the ridge on F, in units of the variance of the features, so that it means the same for
+        all features.
+    normalization : "none" or "symmetric"
+        Of the Laplacian. "none" smooths Z F itself; "symmetric", the paper's, smooths Z F divided by the root of
+        the degree: rows with strong links then get larger values than their neighbors.
+    smoothness : int
+        The order p of the penalty. With few known rows p = 1 gives almost a constant with a spike at each of them
+        (Nadler, Srebro & Zhou 2009); 2 to 4 continue trends. Its condition number is the p-th power of that of L:
+        p > 1 is for small graphs.
+    missing : "masked" or "imputed"
+        "masked" minimizes the objective above; "imputed" is the paper's loop, which fills unknown values with Z F
+        and solves as if all were known. It descends far more slowly, and depends on where it starts.
+    init : "alignment" or "random"
+        "alignment" starts from the eigenvectors of the joint Laplacian, "random" from Unif(-1, 1) as the paper.
+    center : bool
+        Whether v̄ is subtracted; the paper does not, which pulls unknown values to zero.
+    propagate : bool
+        Whether further correspondences are found first, see `propagate_correspondences`; they count as
+        correspondences with their probabilities as confidence.
+    max_iter : int
+        The most rounds.
+    tol : float
+        The smallest relative fall of the objective in a round; with 0 there are `max_iter` rounds.
+    solver_tol : float
+        The largest relative residual of a linear system in a round; a round with a larger one is not the last.
+    solver_max_iter : int
+        The most steps for a linear system in a round.
+    random_state : int, None, Generator or RandomState
+        The seed of the random start, and of the factors that propagation compares.
+    block_memory : int
+        The memory of one task in bytes.
+    checkpoint : Checkpoint
+        Keeps the intermediate arrays, so that a job resumes.
+
+    Attributes
+    ----------
+    embedding_ : Z, (n + m, k)
+    regression_ : F, (k, f)
+    features_ : Z F + v̄ for every row of X2; for every row of X in the form of one set
+    mean_, variance_ : v̄, (f,), and σ², the mean over features
+    objective_ : value before the first round and after each
+    converged_, n_iter_ : whether tol was reached with systems solved to solver_tol, and in how many rounds
+    solver_residuals_ : largest relative residual of the systems of each round, (``n_iter_``,)
+    adjacency_, links_, confidence_ : the joint graph, C, and c_i of all rows
+
+    References
+    ----------
+    Krafft & Mahadevan, Feature-Preserving Embeddings for Topic Transfer, section 4.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+    >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+    >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+    >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+    >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
+    >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
+    >>> print(model.fit(X1, X2, V1, pairs).features_.round(1).ravel())  # inferred for the second set
+    [0.  0.8 2.  3.2 4. ]
+    """
+
+    def __init__(
+        self,
+        n_components: PositiveInt = 20,
+        *,
+        n_neighbors: PositiveInt = 10,
+        affinity: Affinity = "local",
+        symmetry: Symmetry = "mutual",
+        metric: Metric = "cosine",
+        correspondence_weight: PositiveFloat = 1.0,
+        regularization: NonNegativeFloat = 1.0,
+        normalization: Normalization = "none",
+        smoothness: PositiveInt = 1,
+        missing: Literal["masked", "imputed"] = "masked",
+        init: Literal["alignment", "random"] = "alignment",
+        center: bool = True,
+        propagate: bool = False,
+        max_iter: PositiveInt = 50,
+        tol: NonNegativeFloat = 1e-4,
+        solver_tol: PositiveFloat = 1e-4,
+        solver_max_iter: PositiveInt = 500,
+        random_state: RandomState = 0,
+        block_memory: int = BLOCK_MEMORY,
+        checkpoint: Checkpoint = persist,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            affinity=affinity,
+            symmetry=symmetry,
+            metric=metric,
+            correspondence_weight=correspondence_weight,
+            normalization=normalization,
+            propagate=propagate,
+            random_state=random_state,
+            block_memory=block_memory,
+            checkpoint=checkpoint,
+        )
+        self.regularization = regularization
+        self.smoothness = smoothness
+        self.missing = missing
+        self.init = init
+        self.center = center
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver_tol = solver_tol
+        self.solver_max_iter = solver_max_iter
+
+    def fit(
+        self,
+        X1: MatrixLike,
+        X2: MatrixLike,
+        V1: DenseMatrix | None = None,
+        correspondences: InMemory | None = None,
+    ) -> FeaturePreservingEmbedding:
+        """Learn from two sets, or with two arguments from one: fit(X, V).
+
+        Parameters
+        ----------
+        X1, X2 : (n × d1), (m × d2). In the form of one set X2 is V, (n × f)
+        V1 : (n × f), rows that are all NaN are unknown
+        correspondences : see `correspondence_matrix`
+
+        Raises
+        ------
+        ValueError
+            If V1 has another number of rows, rows partly NaN, or no known row; if correspondences are none or
+            faulty; if n_components exceeds the rows; if an option is unknown.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If a `tol` above 0 is not reached in `max_iter` rounds, or `solver_tol` not in the last of them.
+        UserWarning
+            If rows are joined to no known value: they get the mean.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
+        >>> model = model.fit(X1, X2, V1, pairs)
+        >>> model.embedding_.shape, model.regression_.shape, model.features_.shape
+        ((10, 2), (2, 1), (5, 1))
+        """
+        if X2 is None:
+            raise ValueError(
+                "FeaturePreservingEmbedding requires y to be passed, but the target y is None: call fit(X, V) or "
+                "fit(X1, X2, V1, correspondences)"
+            )
+        if V1 is None:
+            if correspondences is not None:
+                raise ValueError(
+                    "correspondences are given without V1: call fit(X1, X2, V1, correspondences)"
+                )
+            sets = self._training_sets(X1)
+            values, confidence = known_values(X2, sets[0].shape[0])
+            return self._learn(self._joint_graph(sets, None), values, confidence, sets)
+        sets = self._training_sets(X1, X2)
+        pairs = [] if correspondences is None else correspondences
+        given = correspondence_matrix(pairs, sets[0].shape[0], sets[1].shape[0])
+        self.links_ = self.links_for(sets[0], sets[1], given)
+        values, confidence = shared_values(V1, self.links_)
+        return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
+
+    def fit_graph(
+        self,
+        adjacency: SparseMatrix | da.Array,
+        V: DenseMatrix,
+        confidence: VectorLike | None = None,
+        *,
+        sets: tuple[MatrixLike, ...] = (),
+    ) -> FeaturePreservingEmbedding:
+        """Learn on a given graph: of more than two sets (`joint_adjacency`), or of any other origin.
+
+        Parameters
+        ----------
+        adjacency : symmetric sparse (N × N), in memory or as a Dask array of CSR row blocks, which are then read
+            again for each product
+        V : (N × f), unknown rows NaN
+        confidence : (N,), c_i; default 1 for known rows. 0 makes a row unknown.
+        sets : the rows behind the graph, needed by `transform` only
+
+        Raises
+        ------
+        ValueError
+            See `fit`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> chain = csr_array(np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1))  # four rows in a row
+        >>> V = np.array([[0.0], [np.nan], [np.nan], [3.0]])
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, regularization=1e-4).fit_graph(chain, V)
+        >>> print(model.features_.round(1).ravel())
+        [0. 1. 2. 3.]
+        """
+        return self._learn(adjacency, V, confidence, self._training_sets(*sets) if sets else ())
+
+    def _learn(
+        self,
+        adjacency: SparseMatrix | da.Array,
+        V: DenseMatrix,
+        confidence: VectorLike | None,
+        sets: tuple[Any, ...],
+    ) -> FeaturePreservingEmbedding:
+        self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
+        self.sets_ = sets
+        self.sizes_ = tuple(rows.shape[0] for rows in sets)
+        self.confidence_, target = self._prepared(V, confidence)
+        smoother = laplacian(self.adjacency_, normalization=self.normalization)
+        smoother = RowBlocks.of(smoother) if isinstance(smoother, da.Array) else smoother
+        problem = Problem(smoother, self.confidence_, target, self._unreached(), self)
+        with one_blas_thread():
+            found = alternate(problem)
+        self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
+        self.solver_residuals_, self.converged_ = found.residuals, found.converged
+        self.n_iter_ = len(self.solver_residuals_)
+        inferred = self.embedding_ @ self.regression_ + self.mean_
+        self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
+        if not self.converged_ and (self.tol > 0 or self.solver_residuals_[-1] > self.solver_tol):
+            warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=3)
+        return self
+
+    def _shortfall(self) -> str:
+        """Return a description of what did not converge, and the remedy."""
+        left = self.solver_residuals_[-1] if self.n_iter_ else 0.0
+        if left > self.solver_tol:
+            return (
+                f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
+                f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter"
+            )
+        return (
+            f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
+            "raise max_iter or tol"
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return the scikit-learn tags: embeddings are float64, and targets may have several columns."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.regression_.shape[0])
+
+    def transform(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
+        """Return the embedding (r × k) of new rows: the mean of their neighbors' of set 0 or 1, by nearness.
+
+        It minimizes the first term for the new rows alone, everything else fixed. Rows of zeros are put at
+        the origin, where the features are v̄.
+
+        Raises
+        ------
+        ValueError
+            If there is no such set, the model was fitted to a graph, or X has other columns than the set or
+            holds NaN or infinity.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, n_neighbors=2, metric="euclidean")
+        >>> model.fit(X1, X2, V1, pairs).transform(np.array([[1.5], [2.5]])).shape
+        (2, 2)
+        """
+        check_is_fitted(self, "embedding_")
+        if not 0 <= data_set < len(self.sets_):
+            raise ValueError(
+                f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
+            )
+        rows = self._new_rows(X, data_set)
+        begin = sum(self.sizes_[:data_set])
+        degrees = np.sqrt(np.maximum(degrees_of(self.adjacency_), np.finfo(float).tiny))
+        scale = degrees if self.normalization == "symmetric" else np.ones_like(degrees)
+        weights, indices = _nearness(
+            rows, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory
+        )
+        near = begin + indices
+        means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
+        return means * np.einsum("rj,rj->r", weights, scale[near])[:, None]
+
+    def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
+        """Return new rows of a set after checking them, sparse or dense like the set."""
+        fitted, sparse = self.sets_[data_set], self._takes_sparse()
+        if not data_set:
+            return _stored_like(new_matrix(self, X, learned="embedding_", sparse=sparse), fitted)
+        rows = checked_matrix(X, estimator=self, sparse=sparse)
+        if rows.shape[1] != fitted.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has {fitted.shape[1]}"
+            )
+        return _stored_like(rows, fitted)
+
+    def predict(self, X: MatrixLike, *, data_set: int = 0) -> Float64s:
+        """Return the features (r × f) of new rows of set 0 or 1.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
+        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
+        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
+        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
+        >>> model = model.fit(X1, X2, V1, pairs)
+        >>> print(model.predict(np.array([[7.0, 3.0]]), data_set=1).round(1))
+        [[1.4]]
+        """
+        return self.transform(X, data_set=data_set) @ self.regression_ + self.mean_
+
+    def _has_two_sets(self) -> bool:
+        return len(self.sets_) == 2
+
+    def _prepared(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
+        """Return c and V - v̄, zero where unknown; set mean_."""
+        values, known = known_values(V, self.adjacency_.shape[0])
+        weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
+        _check_options(self, len(weights))
+        if not weights.any():
+            raise ValueError("no row of V is known: give at least one row without NaN")
+        mean = weights @ values / weights.sum()
+        self.variance_ = float(weights @ ((values - mean) ** 2).mean(axis=1) / weights.sum())
+        self.mean_ = mean if self.center else np.zeros_like(mean)
+        return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
+
+    def _unreached(self) -> NDArray[np.bool_]:
+        """Return the mask of the rows that are connected to no known value, and warn about them."""
+        parts = components(self.adjacency_)
+        alone = np.bincount(parts, self.confidence_)[parts] == 0
+        if alone.any():
+            warnings.warn(
+                f"{alone.sum()} rows are joined to no known value and get the mean, "
+                f"first rows {np.flatnonzero(alone)[:5].tolist()}: raise n_neighbors, or add correspondences",
+                UserWarning,
+                stacklevel=4,
+            )
+        return alone
+
+
+def _check_options(model: FeaturePreservingEmbedding, n_rows: int) -> None:
+    if not 1 <= model.n_components <= n_rows:
+        raise ValueError(f"n_components is {model.n_components}: choose 1 to the {n_rows} rows")
+    check_options(model)
+
+
+def _stored_like(rows: Any, fitted: Any) -> Any:
+    """Return rows as sparse if the fitted ones are sparse, and dense if they are dense."""
+    sparse = sp.issparse(getattr(fitted, "_meta", fitted))
+    if sparse == sp.issparse(getattr(rows, "_meta", rows)):
+        return rows
+    if not isinstance(rows, da.Array):
+        return sp.csr_array(rows) if sparse else rows.toarray()
+    meta = sp.csr_array((0, 0), dtype=rows.dtype) if sparse else np.empty((0, 0), rows.dtype)
+    return map_blocks(sp.csr_array if sparse else _dense, rows, dtype=rows.dtype, meta=meta)
+
+
+def _dense(block: Any) -> Any:
+    return block.toarray()
+
+
+def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
+    """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k)."""
+    k = min(k, fitted.shape[0])
+    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
+    weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
+    if not used.any():
+        return weights, indices
+    rows = domain_rows(X[np.flatnonzero(used)], metric=metric, block_memory=block_memory)
+    others = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
+    marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
+    with one_blas_thread():
+        lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
+    squares = lists[:, 0]
+    own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
+    raw = np.exp(-np.divide(squares, own, out=np.zeros_like(squares), where=own > 0))
+    weights[used], indices[used] = (
+        raw / raw.sum(axis=1, keepdims=True),
+        used_fitted[lists[:, 1].astype(np.int64)],
+    )
+    return weights, indices
