@@ -28,11 +28,12 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 import dask
-import dask.array as da
 import numpy as np
 from dask.base import get_scheduler, normalize_token
 from dask.delayed import Delayed
 from threadpoolctl import ThreadpoolController
+
+from distembed.libraries import da
 
 
 class Checkpoint(Protocol):

@@ -46,6 +46,25 @@ def test_help_loads_no_numerical_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_what_shows_a_word_vector_job_loads_no_library_of_arrays(tmp_path: Path) -> None:
+    """`keys` and `status` read the options of the estimators and functions from their source.
+
+    The engine, the store and the compiled inner loops are imported when a stage uses them.
+    """
+    program = (
+        "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
+        f"status = ['status', 'jobs/quickstart.toml', '--workspace', {str(tmp_path / 'none')!r}]\n"
+        "for words in (['keys', 'psdvec'], status):\n"
+        "    done = CliRunner().invoke(cli, words)\n    assert done.exit_code == 0, done.output\n"
+        "heavy = {'dask.array', 'distributed', 'zarr', 'pyarrow', 'numba', 'scipy', 'sklearn', 'pandas'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_word_vector_jobs_are_planned_without_scikit_learn(tmp_path: Path) -> None:
     """`plan` reads the options of the estimators from their source, and a run counts before it imports them.
 

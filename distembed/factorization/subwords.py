@@ -46,7 +46,8 @@ from distembed.vectors.ngram_blocks import (
     unpack,
     word_ngrams,
 )
-from distembed.vectors.subwords import SubwordTable, check_lengths
+from distembed.vectors.ngram_lengths import check_lengths
+from distembed.vectors.subwords import SubwordTable
 
 Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]

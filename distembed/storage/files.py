@@ -26,11 +26,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-import zarr
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import partial_name, replacing, sync
+from distembed.files import failures_told, partial_name, replacing, sync
 from distembed.storage.schema import FileRecord, OutsideError, check_inside, new_digest
 
 READ_BYTES = 4 << 20
@@ -113,7 +112,8 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
-        data: bytes = self.fs.cat_file(self.inside(name))
+        with failures_told(self.path(name)):
+            data: bytes = self.fs.cat_file(self.inside(name))
         return data
 
     def exists(self, name: str) -> bool:
@@ -239,6 +239,8 @@ class Folder:
 
     def zarr_store(self, name: str, *, read_only: bool) -> Any:
         """Return the Zarr store in a folder inside."""
+        import zarr  # noqa: PLC0415 - it takes a third of a second
+
         if self.is_local:
             path = self.inside(name) if read_only else self.writable(name, folder=True)
             return zarr.storage.LocalStore(path, read_only=read_only)

@@ -1,6 +1,6 @@
 """How fast vectors load and analogies are answered; recorded, never asserted.
 
-Beside gensim: `pytest tests/benchmarks/test_evaluation.py --benchmark-only`.
+Beside gensim: `pytest tests/benchmarks/test_evaluation.py --benchmark-enable --benchmark-only`.
 """
 
 from __future__ import annotations

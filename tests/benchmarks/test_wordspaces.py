@@ -1,7 +1,7 @@
 """How fast word spaces are reduced and scored; recorded, never asserted.
 
-Beside scikit-learn: `pytest tests/benchmarks/test_wordspaces.py --benchmark-only`. Beside gensim and scikit-learn on
-English text, each in a process of its own: `pytest -m slow -s tests/benchmarks/test_wordspaces.py`.
+Beside scikit-learn: `pytest tests/benchmarks/test_wordspaces.py --benchmark-enable --benchmark-only`. Beside gensim and
+scikit-learn on English text, each in a process of its own: `pytest -m slow -s tests/benchmarks/test_wordspaces.py`.
 """
 
 from __future__ import annotations

@@ -303,6 +303,31 @@ def test_latin_1_in_utf_8(tmp_path):
     assert not list(tmp_path.glob("*partial*"))
 
 
+@pytest.mark.parametrize(("line", "column"), [(4, 0), (5, 6)], ids=["title", "text"])
+def test_latin_1_in_blocks(tmp_path, line, column):
+    lines = [
+        b"A title",
+        b"some text of it",
+        b"",
+        b"Another title",
+        b"more text",
+        b"of it",
+        b"",
+        b"Third",
+        b"end",
+    ]
+    lines[line - 1] = lines[line - 1][:column] + b"\xef" + lines[line - 1][column + 1 :]
+    offset = sum(len(each) + 1 for each in lines[: line - 1]) + column
+    path = write(tmp_path / "t.txt", b"\n".join(lines))
+    message = rf't\.txt is not UTF-8: line {line}, byte 0xef at offset {offset} of the text; give encoding="latin-1"'
+    for partition_bytes in (7, 1 << 20):
+        docs = read_corpus(path, encoding="utf-8", layout="blocks", partition_bytes=partition_bytes)
+        with pytest.raises(CorpusError, match=message):
+            docs.tokenize()
+    lenient = read_corpus(path, errors="replace", layout="blocks").tokenize()
+    assert sum(summary.n_documents for summary in lenient.summaries) == 3
+
+
 def test_empty_file(tmp_path):
     with pytest.raises(CorpusError, match=r"t\.txt is empty"):
         read_corpus(write(tmp_path / "t.txt", b""))

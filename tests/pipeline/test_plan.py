@@ -13,6 +13,7 @@ from distembed.pipeline.plan import WORKER_BYTES, Plan, StagePlan
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
 from distembed.pipeline.runner import plan_job, run_job
 from distembed.pipeline.sections import Job
+from distembed.storage.workspace import Workspace
 
 N_DOCUMENTS = 3000
 
@@ -85,6 +86,16 @@ NEEDS = {
     "psdvec.n_core": lambda job: 4000 * (job.psdvec.n_core or 10**5),
     "resources.workers": lambda job: 80 * MIB * job.resources.n_workers,
 }
+
+
+def test_a_plan_of_counted_sizes_writes_what_a_run_wrote(job: Path, finished: tuple[Path, str, str]) -> None:
+    """The vectors of each round and those of noncore words are written beside the result, which plans left out."""
+    plan = plan_job(load_job(job, workspace=str(finished[0])))
+    done = Workspace.open(finished[0]).stages()
+    for name in ("core", "vectors"):
+        blocks = [block for output in done[name].outputs.values() for block in output.blocks]
+        written = sum(file.size for block in blocks for file in block.files.values())
+        assert plan.stages[name].written_bytes == pytest.approx(written, rel=0.15), name
 
 
 @pytest.fixture(scope="module")
