@@ -49,6 +49,8 @@ def draw_map(
 ) -> str:
     """Draw words or documents on the plane, each with its name where it fits, and return what was drawn in words.
 
+    A word without a vector of its own is composed where the vectors have n-grams, and has a color of its own.
+
     Parameters
     ----------
     source : str
@@ -64,8 +66,6 @@ def draw_map(
         t-SNE keeps neighbors together; principal components keep large distances.
     n_points : int
         How many are drawn where no names are given.
-
-    A word without a vector of its own is composed where the vectors have n-grams, and has a color of its own.
 
     Raises
     ------
