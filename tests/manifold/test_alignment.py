@@ -260,6 +260,20 @@ def test_dask_rows_chunks_and_schedulers_give_the_same_bits():
         np.testing.assert_array_equal(model.embedding_, expected.embedding_)
 
 
+def test_one_component_carries_one_feature():
+    """The only eigenvector of a connected graph is constant: every row got the mean, as a converged result."""
+    line = np.arange(5.0)[:, None]
+    other = np.hstack([10 - 2 * line, 2 * line])
+    options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3, "tol": 1e-6}
+    one, two = (
+        FeaturePreservingEmbedding(k, **options).fit(line, other, line, pairs_of([0, 2, 4])) for k in (1, 2)
+    )
+    assert one.converged_
+    assert one.objective_[-1] == pytest.approx(two.objective_[-1], rel=1e-3)
+    np.testing.assert_allclose(one.features_, two.features_, atol=0.05)
+    assert abs(one.features_ - line).max() < 0.5
+
+
 def test_restarted_run_finds_its_rounds():
     X1, X2, V = planted(60)
     kept, made = {}, []
