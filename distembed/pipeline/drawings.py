@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline.context import System
 from distembed.pipeline.export.tables import Table
 from distembed.pipeline.registry import system_of
@@ -108,7 +109,7 @@ def _documents(job: Job | None, source: str, names: Sequence[str], n_points: int
     """Return documents with the weights of their topics as vectors of unit length, colored by topic."""
     table = _table(job, source, "documents")
     wanted = set(names)
-    rows = np.unique(np.linspace(0, table.n_rows - 1, min(n_points, table.n_rows)).astype(np.int64))
+    rows = evenly_spaced(table.n_rows, n_points)
     found = [
         row
         for row in _rows(table)

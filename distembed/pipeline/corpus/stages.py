@@ -19,7 +19,7 @@ from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.plan import Exchange, StagePlan
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 
@@ -125,6 +125,7 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
         2 * partition + dictionary + joined,
         phrase_bytes(job.corpus),
         exact="tokens" in corpus.counted,
+        exchange=Exchange(),
     )
 
 
@@ -239,6 +240,7 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
         STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
         merging + held,
         exact="vocabulary" in corpus.counted,
+        exchange=Exchange(),
     )
 
 
@@ -347,7 +349,8 @@ def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, bloc
     """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * corpus.n_words
     counted = "vocabulary" in corpus.counted
-    return StagePlan(n_tasks, int(TOKEN_BYTES * corpus.n_tokens), written_bytes, task, exact=counted)
+    read = int(TOKEN_BYTES * corpus.n_tokens)
+    return StagePlan(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
 
 
 def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
@@ -392,7 +395,11 @@ def plan_merging(
     in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
     return StagePlan(
-        count_blocks(n_pairs, block_memory) + n_groups, runs + in_groups, pairs + in_groups, block_memory
+        count_blocks(n_pairs, block_memory) + n_groups,
+        runs + in_groups,
+        pairs + in_groups,
+        block_memory,
+        exchange=Exchange(),
     )
 
 

@@ -27,7 +27,7 @@ from distembed.pipeline.corpus.stages import (
     stored_pair_bytes,
     vocabulary_of,
 )
-from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
+from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, Exchange, StagePlan
 from distembed.pipeline.systems.psdvec.association import KEPT_PMI
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.systems.psdvec.subwords import (
@@ -173,7 +173,34 @@ def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
         memory.task_bytes,
         memory.kept_bytes(kept),
         exact=sizes.exact,
+        exchange=core_exchange(job, n_core, sizes.n_among(n_core)),
     )
+
+
+def core_exchange(job: PSDVecJob, n_core: int, n_pairs: int) -> Exchange:
+    """Return what workers send each other in core mode.
+
+    Every pass needs a whole basis on each worker, and every residual the vectors of its round. The transposed counts
+    and the row blocks' parts of small products are moved: those of a basis with the bases before it, twice, and with
+    the products of all at the end of a round.
+    """
+    options, last = job.psdvec, job.psdvec.n_components
+    ranks = [last + options.n_iter - number for number in range(1, options.n_iter + 1)]
+    first = (-(-ranks[0] // 2), options.first_passes)
+    krylov = [first, *((rank + 1, options.n_passes) for rank in ranks[:-1])]  # columns of a basis, and passes
+    gathered = 4 * n_core * (sum(columns * passes for columns, passes in krylov) + sum(ranks[:-1]) + last)
+    small = sum(8 * columns**2 * (passes * (passes + 1) + passes**2) for columns, passes in krylov)
+    n_blocks = max(1, round(n_pairs / core_block_values(job)))
+    return Exchange(n_blocks, gathered, PAIR_BYTES * n_pairs + n_blocks * small)
+
+
+def core_block_values(job: PSDVecJob) -> int:
+    """Return the values of a row block of the core's counts.
+
+    The blocks of all counts are made for all rows and columns: in the core they would be many and small. Its own, like
+    those, take at most an eighth of the block memory, at 8 bytes per value.
+    """
+    return min(VALUES_PER_BLOCK, job.resources.block_memory // 8 // 8)
 
 
 class StoredStates(NamedTuple):
@@ -227,10 +254,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
-    # The blocks of the counts are made for all rows and columns: in the core they would be many and small. Its own,
-    # like those, take at most an eighth of the block memory, at 8 bytes per value.
-    block_values = ctx.job.resources.block_memory // 8 // 8
-    row_chunks = balanced_chunks(row_nonzeros[:n_core], min(VALUES_PER_BLOCK, block_values))
+    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job))
     core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
@@ -253,13 +277,18 @@ def run_core(ctx: Context) -> dict[str, Any]:
 def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
-    largest_block = min(block // 8 * 2, pair_bytes)
+    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), count_blocks(sizes.n_nonzero, block)
+    n_core = _core_size(job, sizes)
+    halves = (
+        PAIR_BYTES * (sizes.n_nonzero - sizes.n_among(n_core)) // 2
+    )  # counts of noncore words, in either order
     return StagePlan(
-        count_blocks(sizes.n_nonzero, block),
+        n_blocks,
         2 * int(stored_pair_bytes(counting_options(job)) * sizes.n_nonzero),
         2 * noncore_bytes(job, sizes),
-        int(SCRATCH_FACTOR * largest_block) + 2 * 4 * _core_size(job, sizes) * k,
+        int(SCRATCH_FACTOR * largest_block) + 2 * 4 * n_core * k,
         exact=sizes.exact,
+        exchange=Exchange(n_blocks, 4 * n_core * k if halves else 0, halves),
     )
 
 
@@ -363,7 +392,7 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
     table = table_bytes(job, sizes.corpus.n_words)
     vectors = 4 * sizes.corpus.n_words * job.psdvec.n_components
-    return StagePlan(1, vectors + table, 2**14, 2**26, table)
+    return StagePlan(1, vectors + table, 2**14, 2**26, table, exchange=Exchange())
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
