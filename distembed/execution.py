@@ -28,11 +28,12 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 import dask
-import dask.array as da
 import numpy as np
 from dask.base import get_scheduler, normalize_token
 from dask.delayed import Delayed
 from threadpoolctl import ThreadpoolController
+
+from distembed.libraries import da
 
 
 class Checkpoint(Protocol):
@@ -46,6 +47,11 @@ class Checkpoint(Protocol):
 def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
     """Keep an array in the memory of the workers: the `Checkpoint` of a run without a workspace."""
     return make().persist()
+
+
+def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return a checkpoint that stores arrays under names that begin with a prefix."""
+    return lambda name, make: checkpoint(prefix + name, make)
 
 
 # --- who hears how far it is -----------------------------------------------------------------------------------

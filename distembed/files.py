@@ -1,4 +1,4 @@
-"""Files that are written under a partial name of their own and then renamed into place.
+"""Files that are written under a partial name of their own and then renamed into place, and failures of their stores.
 
 Every file that this package writes appears complete or not at all, whichever process is killed at whatever
 time. Two attempts to write one file never share a partial name, so neither can damage what the other one
@@ -20,12 +20,47 @@ from fsspec.implementations.local import LocalFileSystem
 
 PARTIAL = ".partial"
 
+STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
+"""The libraries by which stores are reached, whose errors may have any class."""
+
 
 class DiskFullError(OSError):
     """An error because a disk, or a quota on it, has no room for a file; the message names both."""
 
     def __str__(self) -> str:
         return str(self.strerror)
+
+
+@contextlib.contextmanager
+def failures_told(url: str) -> Iterator[None]:
+    """Turn a failure of the object store at `url`, which its library no longer retries, into one sentence.
+
+    A file that is not there, and content that is wrong, are no failures of the store.
+
+    Raises
+    ------
+    ConnectionError
+        If the store failed; the message names the URL.
+    """
+    try:
+        yield
+    except Exception as error:
+        if "://" not in url or not is_store_failure(error):
+            raise
+        reason = (
+            (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        )
+        raise ConnectionError(
+            f"the object store of {url} failed, also when it was asked again ({reason.rstrip('.')}): give the same "
+            "command again once it answers; what is finished is kept"
+        ) from error
+
+
+def is_store_failure(error: Exception) -> bool:
+    """Return whether a library of a store raised an error, or made it from an answer: a number, a text and no file."""
+    if type(error).__module__.partition(".")[0] in STORE_LIBRARIES or isinstance(error, TimeoutError):
+        return True
+    return isinstance(error, OSError) and error.errno is not None and error.filename is None
 
 
 def partial_name(path: str) -> str:

@@ -1,7 +1,8 @@
-"""The options of an estimator as its source states them, read without importing the estimator.
+"""The options of an estimator or a function as its source states them, read without importing it.
 
-A job file is checked before anything runs, and the keys of its sections are options of estimators. Importing an
-estimator imports scikit-learn, which imports `scipy.stats`: as much time as all else in `distembed plan`.
+A job file is checked before anything runs, and the keys of its sections are options of estimators and functions.
+Importing an estimator imports scikit-learn, which imports `scipy.stats`: as much time as all else in `distembed plan`;
+importing a reader or a counter imports numba.
 The signature and the docstring are therefore read from the syntax tree of the module, and only the types and the
 constants that they name are evaluated. A test compares the result with that of `distembed.options.options_of`.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import Field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,25 +23,28 @@ from typing import Any, NamedTuple
 from distembed.options import Option, meanings_in
 
 
-class _Class(NamedTuple):
-    """A class statement and the name of the module that holds it."""
+class _Source(NamedTuple):
+    """The statement of a class or a function and the name of the module that holds it."""
 
     module: str
-    statement: ast.ClassDef
+    statement: ast.ClassDef | ast.FunctionDef
 
 
-def options_in_source(place: str) -> dict[str, Option]:
-    """Return the options of an estimator of this package: the parameters that have a default.
+def options_in_source(place: str, *, untyped: Container[str] = ()) -> dict[str, Option]:
+    """Return the options of an estimator, a dataclass or a function of this package: the parameters with a default.
 
     Parameters
     ----------
     place : str
-        The module and the class, ``"distembed.factorization.psdvec:PSDVec"``.
+        The module and the name in it, ``"distembed.factorization.psdvec:PSDVec"``.
+    untyped : container of str
+        Options whose types are not looked up, because they may be classes of modules that take long to import; their
+        type is ``object``.
 
     Raises
     ------
     TypeError
-        There is no such class, or it has no ``__init__`` of its own.
+        There is no such class or function, or the class is no dataclass and has no ``__init__`` of its own.
 
     Examples
     --------
@@ -48,18 +53,37 @@ def options_in_source(place: str) -> dict[str, Option]:
     100
     """
     module, _, name = place.partition(":")
-    source = _class(module, name)
-    arguments = _initializer(source).args
+    source = _source(module, name)
     meanings = meanings_in([ast.get_docstring(one.statement) or "" for one in _lineage(source)])
     return {
-        argument.arg: Option(
-            argument.arg,
-            _evaluated(module, argument.annotation),
-            _evaluated(module, default),
-            meanings.get(argument.arg, ""),
+        name: Option(
+            name,
+            object if name in untyped else _evaluated(module, annotation),
+            _default(_evaluated(module, default)),
+            meanings.get(name, ""),
         )
-        for argument, default in _with_defaults(arguments)
+        for name, annotation, default in _parameters(source)
     }
+
+
+def _default(value: Any) -> Any:
+    """Return the default of a parameter, which a dataclass may state as a field."""
+    return value.default if isinstance(value, Field) else value
+
+
+def _parameters(source: _Source) -> Iterator[tuple[str, ast.expr | None, ast.expr]]:
+    """Yield name, type and default of each parameter that has a default."""
+    if isinstance(source.statement, ast.ClassDef) and _is_dataclass(source.statement):
+        for field in source.statement.body:
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value:
+                yield field.target.id, field.annotation, field.value
+        return
+    for argument, default in _with_defaults(_function(source).args):
+        yield argument.arg, argument.annotation, default
+
+
+def _is_dataclass(statement: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in statement.decorator_list)
 
 
 def _with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
@@ -71,29 +95,32 @@ def _with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr
             yield argument, default
 
 
-def _class(module: str, name: str) -> _Class:
+def _source(module: str, name: str) -> _Source:
     statement = _definitions(module).get(name)
     if isinstance(statement, ast.ImportFrom):
-        return _class(str(statement.module), name)
-    if not isinstance(statement, ast.ClassDef):
-        raise TypeError(f"{module} defines no class {name}")
-    return _Class(module, statement)
+        return _source(str(statement.module), name)
+    if not isinstance(statement, ast.ClassDef | ast.FunctionDef):
+        raise TypeError(f"{module} defines no class and no function {name}")
+    return _Source(module, statement)
 
 
-def _initializer(source: _Class) -> ast.FunctionDef:
+def _function(source: _Source) -> ast.FunctionDef:
+    """Return the function whose parameters are the options: the source itself, or the `__init__` of a class."""
+    if isinstance(source.statement, ast.FunctionDef):
+        return source.statement
     for statement in source.statement.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
             return statement
     raise TypeError(f"{source.module}:{source.statement.name} has no __init__ of its own")
 
 
-def _lineage(source: _Class) -> Iterator[_Class]:
-    """Yield the classes of this package that a class is derived from, the most general first, and the class itself."""
-    for base in source.statement.bases:
+def _lineage(source: _Source) -> Iterator[_Source]:
+    """Yield the classes of this package that a class is derived from, the most general first, and the source itself."""
+    for base in source.statement.bases if isinstance(source.statement, ast.ClassDef) else ():
         place = _definitions(source.module).get(base.id) if isinstance(base, ast.Name) else None
         own = isinstance(place, ast.ClassDef) or (isinstance(place, ast.ImportFrom) and _is_own(place.module))
         if own:
-            yield from _lineage(_class(source.module, base.id))  # type: ignore[attr-defined]
+            yield from _lineage(_source(source.module, base.id))  # type: ignore[attr-defined]
     yield source
 
 

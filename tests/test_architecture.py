@@ -46,6 +46,25 @@ def test_help_loads_no_numerical_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_what_shows_a_word_vector_job_loads_no_library_of_arrays(tmp_path: Path) -> None:
+    """`keys` and `status` read the options of the estimators and functions from their source.
+
+    The engine, the store and the compiled inner loops are imported when a stage uses them.
+    """
+    program = (
+        "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
+        f"status = ['status', 'jobs/quickstart.toml', '--workspace', {str(tmp_path / 'none')!r}]\n"
+        "for words in (['keys', 'psdvec'], status):\n"
+        "    done = CliRunner().invoke(cli, words)\n    assert done.exit_code == 0, done.output\n"
+        "heavy = {'dask.array', 'distributed', 'zarr', 'pyarrow', 'numba', 'scipy', 'sklearn', 'pandas'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_word_vector_jobs_are_planned_without_scikit_learn(tmp_path: Path) -> None:
     """`plan` reads the options of the estimators from their source, and a run counts before it imports them.
 
@@ -148,6 +167,27 @@ def test_every_lift_passes_through_execution() -> None:
 )
 def test_a_lift_past_execution_is_found(line: str) -> None:
     assert lifts_of_dask(line)
+
+
+LARGEST_FILE = 600
+"""Lines of a file, docstrings and blank lines counted, at which it is to be divided where its subject divides."""
+
+
+def too_long(lengths: dict[str, int]) -> dict[str, int]:
+    """Return the files that have as many lines as a file must not have, or more."""
+    return {name: n_lines for name, n_lines in lengths.items() if n_lines >= LARGEST_FILE}
+
+
+def test_no_file_is_too_long() -> None:
+    folders = [ROOT / "distembed", ROOT / "tests", ROOT / "docs"]
+    paths = [path for folder in folders for path in folder.rglob("*.py") if "_build" not in path.parts]
+    lengths = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in paths}
+    assert len(lengths) > 300  # they are found
+    assert too_long(lengths) == {}
+
+
+def test_a_file_that_is_too_long_is_found() -> None:
+    assert too_long({"a.py": 599, "b.py": 600}) == {"b.py": 600}
 
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef

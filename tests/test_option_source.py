@@ -1,4 +1,4 @@
-"""Options read from the source are those of the imported estimator."""
+"""Options read from the source are those of the imported estimator, dataclass or function."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ READ_BY_JOBS = (
     "distembed.factorization.nmf:SemanticNMF",
     "distembed.manifold.imputation:LatentSemanticImputation",
     "distembed.manifold.feature_preserving:FeaturePreservingEmbedding",
+    "distembed.corpus.readers:read_corpus",
+    "distembed.corpus.tokenizer:Tokenizer",
+    "distembed.corpus.vocabulary:build_vocabulary",
+    "distembed.counting.cooccurrence:count_cooccurrences",
 )
 
 
@@ -27,7 +31,10 @@ def test_the_source_states_the_options_of_the_imported_class(place: str) -> None
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("distembed.options:Nobody", "no class Nobody"), ("distembed.options:Option", "no __init__ of its own")],
+    [
+        ("distembed.options:Nobody", "no function Nobody"),
+        ("distembed.options:Option", "no __init__ of its own"),
+    ],
 )
 def test_a_class_without_options_is_named(place: str, words: str) -> None:
     with pytest.raises(TypeError, match=words):

@@ -28,6 +28,7 @@ from distembed.corpus.streams import (
     Partition,
     Progress,
     RecordError,
+    not_utf8,
     open_url,
     option_text,
     pieces_of,
@@ -219,7 +220,7 @@ class BlockReader:
     """
 
     def __init__(self, partition: Partition):
-        self.url = partition.url
+        self.partition = partition
         self.lookback = min(partition.start, LOOKBACK_BYTES)
         self.offset = partition.start - self.lookback
         self.stop = float("inf") if partition.stop is None else partition.stop
@@ -283,13 +284,14 @@ class BlockReader:
         if not begin:
             return None
         self.finished = self.offset >= self.stop
-        self.id = f"{self.url.rsplit('/', 1)[-1]}:{self.offset}"
+        self.id = f"{self.partition.url.rsplit('/', 1)[-1]}:{self.offset}"
         # A block that begins in the bytes looked back at belongs to the partition before.
         self.state = "title" if self.offset >= self.start else "unknown"
         return NO_SPAN
 
     def _take_title(self, title: bytes) -> Span:
         title = title[: without_cut(title[:MAX_TITLE_BYTES])]
+        self._check(title)
         self.title = title.decode("utf-8", "replace")
         self._go_to(self.at + len(title))
         self.state = "text"
@@ -297,9 +299,18 @@ class BlockReader:
 
     def _span(self, end: int, go_to: int, *, closes: bool, state: str = "text") -> Span:
         span = Span(self.data[self.at : end], closes, self.id, self.title)
+        self._check(span.text)
         self.id, self.title, self.state = None, "", state
         self._go_to(go_to)
         return span
+
+    def _check(self, text: bytes) -> None:
+        """Refuse text that is not UTF-8 here, where its place in the file is known: a batch leaves the titles out."""
+        if self.partition.errors == "strict":
+            try:
+                text.decode()
+            except UnicodeDecodeError as error:
+                raise not_utf8_in(self.partition, self.offset + error.start, text[error.start]) from error
 
     def _go_to(self, place: int) -> None:
         self.offset += place - self.at
@@ -427,14 +438,23 @@ def json_error(partition: Partition, offset: int, what: str) -> RecordError:
     """Return an error that names the line; its number is counted only for an error that ends the reading."""
     if partition.bad_records == "skip":
         return RecordError(BadRecord(partition.url, f"byte {offset}", what))
-    before = replace(partition, start=0, stop=None)
+    return RecordError(BadRecord(partition.url, f"line {line_of(partition, offset)}", what))
+
+
+def line_of(partition: Partition, offset: int) -> int:
+    """Return the number of the line that holds a byte of the text of a file, whose beginning is read for it."""
     n_lines, left = 1, offset
-    for piece in pieces_of(before, Progress()):
+    for piece in pieces_of(replace(partition, start=0, stop=None), Progress()):
         n_lines += piece.data[:left].count(b"\n")
         left -= len(piece.data)
         if left <= 0:
             break
-    return RecordError(BadRecord(partition.url, f"line {n_lines}", what))
+    return n_lines
+
+
+def not_utf8_in(partition: Partition, offset: int, byte: int) -> CorpusError:
+    """Return the error for a byte of a file that is not UTF-8, with its line."""
+    return not_utf8(partition.url, offset, byte, partition.section, line=line_of(partition, offset))
 
 
 def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:

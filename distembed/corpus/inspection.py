@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from distembed.corpus.documents import not_utf8_in
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.readers import Corpus, has_known_extension, name_files
-from distembed.corpus.streams import BadRecord, Partition, Progress, RecordError, not_utf8, option_text
+from distembed.corpus.streams import BadRecord, Partition, Progress, RecordError, option_text
 
 FORMAT_NAMES = {
     "mediawiki": "MediaWiki export",
@@ -83,4 +84,4 @@ def check_beginning(partition: Partition) -> None:
             batch.data.tobytes().decode()
         except UnicodeDecodeError as error:
             place, byte = batch.offset + error.start, int(batch.data[error.start])
-            raise not_utf8(partition.url, place, byte, partition.section) from error
+            raise not_utf8_in(partition, place, byte) from error

@@ -41,7 +41,7 @@ from distembed.corpus.scanning import Scanner
 from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
-from distembed.files import replacing
+from distembed.files import failures_told, replacing
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "csv": read_delimited,
@@ -129,7 +129,8 @@ class TokenBatch(NamedTuple):
 
 def read_batches(partition: Partition, progress: Progress | None = None) -> Iterator[Batch]:
     """Yield the batches of text of a partition."""
-    return READERS[partition.format](partition, progress or Progress())
+    with failures_told(partition.url):
+        yield from READERS[partition.format](partition, progress or Progress())
 
 
 def tokenize_partition(
@@ -479,16 +480,21 @@ def open_partition(
     partition: str, kind: str, storage_options: dict[str, Any] | None = None
 ) -> pq.ParquetFile:
     """Open one of the three files of a partition."""
-    filesystem, path = fsspec.core.url_to_fs(f"{partition}.{kind}.parquet", **(storage_options or {}))
-    if not filesystem.exists(path):
-        raise FileNotFoundError(f"{partition}.{kind}.parquet does not exist; tokenize the corpus again.")
-    return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
+    url = f"{partition}.{kind}.parquet"
+    with failures_told(url):
+        filesystem, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
+        if not filesystem.exists(path):
+            raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
+        return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
 
 
 @contextmanager
 def _naming_damage(partition: str, kind: str) -> Iterator[None]:
     try:
-        yield
+        with failures_told(f"{partition}.{kind}.parquet"):
+            yield
+    except ConnectionError:
+        raise
     except (OSError, pa.ArrowInvalid) as error:
         raise CorpusError(
             f"{partition}.{kind}.parquet is damaged ({error}): delete it and tokenize the corpus again."

@@ -39,6 +39,7 @@ from distembed.corpus.streams import (
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
+from distembed.files import failures_told, is_store_failure
 from distembed.options import PositiveInt
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
@@ -341,7 +342,7 @@ def read_corpus(
     urls = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
     encodings = encoding_patterns(encoding)
     partitions = tuple(
-        part for url in urls for part in plan_file(url, template, partition_bytes, encodings=encodings)
+        part for url in urls for part in file_partitions(url, template, partition_bytes, encodings=encodings)
     )
     notes = tuple(doubts(partitions, encodings))
     for note in () if section else notes:
@@ -366,19 +367,25 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
     """Return the URLs that paths and globs name, in order."""
     urls = []
     for path in map(str, paths):
-        filesystem, inner = fsspec.core.url_to_fs(path, **dict(options))
-        if filesystem.exists(inner) and not filesystem.isdir(inner):
-            urls.append(path)
-            continue
-        found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []
-        files = [name for name in found if not filesystem.isdir(name)]
-        if not files:
+        with failures_told(path):
+            found = files_at(path, options)
+        if not found:
             check_file_name(path)
             raise FileNotFoundError(
                 f"{path} matches no file; check the path (a folder needs a glob such as /*.txt)."
             )
-        urls += [filesystem.unstrip_protocol(name) if "://" in path else name for name in files]
+        urls += found
     return urls
+
+
+def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
+    """Return the URLs of the files that a path or a glob names, in order."""
+    filesystem, inner = fsspec.core.url_to_fs(path, **dict(options))
+    if filesystem.exists(inner) and not filesystem.isdir(inner):
+        return [path]
+    found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []
+    files = [name for name in found if not filesystem.isdir(name)]
+    return [filesystem.unstrip_protocol(name) if "://" in path else name for name in files]
 
 
 def check_file_name(path: str) -> None:
@@ -396,6 +403,14 @@ def check_file_name(path: str) -> None:
         raise OSError(
             f"{path!r} cannot be represented in {encoding}, which this locale uses for file names; set PYTHONUTF8=1."
         ) from error
+
+
+def file_partitions(
+    url: str, template: Partition, partition_bytes: int, *, encodings: Encodings
+) -> list[Partition]:
+    """Return the partitions of one file; where its store fails, the message names the file."""
+    with failures_told(url):
+        return plan_file(url, template, partition_bytes, encodings=encodings)
 
 
 def plan_file(
@@ -463,6 +478,8 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
         with closing(open_url(partition.url, partition.storage_options)) as raw:
             metadata = pq.ParquetFile(raw).metadata
     except (OSError, ValueError) as error:
+        if is_store_failure(error):
+            raise
         key = option_text(partition.section, "format")
         raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give {key}.") from error
     if metadata.num_row_groups == 0:

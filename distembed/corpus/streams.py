@@ -22,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.files import is_store_failure
+
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
@@ -157,10 +159,11 @@ def option_text(section: str, option: str, value: str = "") -> str:
     return f'{option}="{value}"' if value else f"{option}="
 
 
-def not_utf8(url: str, offset: int, byte: int, section: str = "") -> CorpusError:
-    """Return the error for text that is not UTF-8."""
+def not_utf8(url: str, offset: int, byte: int, section: str = "", *, line: int | None = None) -> CorpusError:
+    """Return the error for text that is not UTF-8, with the line of the byte where that is known."""
+    where = "" if line is None else f"line {line}, "
     return CorpusError(
-        f"{url} is not UTF-8: byte 0x{byte:02x} at offset {offset} of the text; give "
+        f"{url} is not UTF-8: {where}byte 0x{byte:02x} at offset {offset} of the text; give "
         f"{option_text(section, 'encoding', 'latin-1')} (or what it is), or "
         f"{option_text(section, 'errors', 'replace')}."
     )
@@ -348,6 +351,8 @@ def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Itera
                 yield data
             progress.n_bytes_read = before + raw.tell()
     except OSError as error:
+        if is_store_failure(error):
+            raise
         raise CorpusError(f"{partition.url} is damaged or truncated: {error}; download it again.") from error
 
 

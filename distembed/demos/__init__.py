@@ -8,6 +8,12 @@ interaction of people with computers, the last four about graphs.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
+
+import dask.array as da
+
+from distembed.corpus import Vocabulary, build_vocabulary, read_corpus
+from distembed.counting import count_cooccurrences
 
 
 def titles() -> str:
@@ -23,3 +29,31 @@ def titles() -> str:
     Graph minors: A survey
     """
     return str(Path(__file__).with_name("titles.txt"))
+
+
+class TitleCounts(NamedTuple):
+    """The words that stand twice or more in the nine titles, and how often one stands before another."""
+
+    vocabulary: Vocabulary
+    counts: da.Array
+
+
+def title_counts() -> TitleCounts:
+    """Count which words of the nine titles stand up to three places before which others.
+
+    Returns
+    -------
+    TitleCounts
+        The 11 words, and the counts as a Dask array (11, 11) of csr_array row blocks: the input of `distembed.PSDVec`
+        and of whatever else reads a matrix of words by words.
+
+    Examples
+    --------
+    >>> from distembed.demos import title_counts
+    >>> vocabulary, counts = title_counts()
+    >>> vocabulary.words[:3], counts.shape
+    (['graph', 'trees', 'user'], (11, 11))
+    """
+    docs = read_corpus(titles())
+    vocabulary = build_vocabulary(docs, min_count=2, stop_words="english")
+    return TitleCounts(vocabulary, count_cooccurrences(docs, vocabulary, window=3, direction="left"))

@@ -24,12 +24,24 @@ from sklearn.utils.validation import check_is_fitted
 from distembed.execution import Checkpoint, compute, one_blas_thread, persist
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_core import Rounds, factorize, sliced
-from distembed.factorization.psdvec_lifts import PairCounts, solved_words, weighting_of
-from distembed.linalg.chunks import batches
-from distembed.linalg.operators import (
-    row_blocks,
-    transpose_row_blocks,
+from distembed.factorization.psdvec_inputs import (
+    check_counted,
+    check_square,
+    checked_core_size,
+    checked_length,
+    checked_pairs,
+    checked_prior,
+    ridge_of_words,
 )
+from distembed.factorization.psdvec_noncore import (
+    CoreWords,
+    NewWords,
+    NoncoreOptions,
+    counted_in_corpus,
+    noncore_vectors,
+    noncore_weighting,
+)
+from distembed.linalg.operators import row_blocks
 from distembed.options import (
     Fraction,
     NonNegativeFloat,
@@ -40,15 +52,8 @@ from distembed.options import (
     check_options,
 )
 from distembed.typing import InMemory, MatrixLike, VectorLike
-from distembed.validation import checked_matrix, like_input, seed_of, training_matrix
-from distembed.weighting.pmi import (
-    CutoffRule,
-    Marginals,
-    corner_count,
-    largest_count,
-    marginals,
-    weight_cutoff,
-)
+from distembed.validation import like_input, seed_of, training_matrix
+from distembed.weighting.pmi import CutoffRule, marginals
 
 Floats = NDArray[np.floating]
 Float32s = NDArray[np.float32]
@@ -129,10 +134,8 @@ class PSDVec(BaseEstimator):
     Examples
     --------
     >>> import distembed as de
-    >>> from distembed.demos import titles
-    >>> docs = de.read_corpus(titles())
-    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-    >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+    >>> from distembed.demos import title_counts
+    >>> vocabulary, counts = title_counts()
     >>> model = de.PSDVec(n_components=3, smoothing=0.1).fit(counts, vocabulary.counts)
     >>> vectors = de.WordVectors(vocabulary.words, model.vectors_.compute())
     >>> [neighbor.word for neighbor in vectors.most_similar("response", n=2)]
@@ -221,10 +224,8 @@ class PSDVec(BaseEstimator):
         Examples
         --------
         >>> import distembed as de
-        >>> from distembed.demos import titles
-        >>> docs = de.read_corpus(titles())
-        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> from distembed.demos import title_counts
+        >>> vocabulary, counts = title_counts()
         >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
         >>> model.vectors_.shape, model.core_vectors_.shape
         ((11, 2), (6, 2))
@@ -240,12 +241,9 @@ class PSDVec(BaseEstimator):
         with one_blas_thread():
             every = row_blocks(matrix)
             sums = marginals(every)
-            _check_counted(sums, word_counts)
-            totals = (
-                sums.rows
-                if row_totals is None
-                else _checked_length(row_totals, len(word_counts), "row_totals")
-            )
+            check_counted(sums, word_counts)
+            given = sums.rows if row_totals is None else row_totals
+            totals = checked_length(given, len(word_counts), "row_totals")
             self._learn_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
             if n_core < len(word_counts):
                 self._fit_rest(every, word_counts, totals)
@@ -271,12 +269,9 @@ class PSDVec(BaseEstimator):
         Examples
         --------
         >>> import distembed as de
-        >>> from distembed.demos import titles
-        >>> docs = de.read_corpus(titles())
-        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
-        >>> model = de.PSDVec(n_components=2, smoothing=0.1)
-        >>> model = model.fit_core(counts[:6, :6], vocabulary.counts[:6])
+        >>> from distembed.demos import title_counts
+        >>> vocabulary, counts = title_counts()
+        >>> model = de.PSDVec(n_components=2).fit_core(counts[:6, :6], vocabulary.counts[:6])
         >>> model.core_vectors_.shape
         (6, 2)
         """
@@ -285,8 +280,8 @@ class PSDVec(BaseEstimator):
         n_core = rows.shape[0]
         return self._learn_core(
             rows,
-            _checked_length(word_counts, n_core, "word_counts"),
-            _checked_length(totals, n_core, "row_totals"),
+            checked_length(word_counts, n_core, "word_counts"),
+            checked_length(totals, n_core, "row_totals"),
         )
 
     def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
@@ -330,10 +325,8 @@ class PSDVec(BaseEstimator):
         Examples
         --------
         >>> import distembed as de
-        >>> from distembed.demos import titles
-        >>> docs = de.read_corpus(titles())
-        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> from distembed.demos import title_counts
+        >>> vocabulary, counts = title_counts()
         >>> import numpy as np
         >>> x = counts.compute()
         >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
@@ -348,8 +341,8 @@ class PSDVec(BaseEstimator):
         """
         self.n_core_ = core_vectors.shape[0]
         self.core_vectors_ = core_vectors
-        self.core_counts_ = _checked_length(word_counts, self.n_core_, "word_counts")
-        self.core_row_totals_ = _checked_length(row_totals, self.n_core_, "row_totals")
+        self.core_counts_ = checked_length(word_counts, self.n_core_, "word_counts")
+        self.core_row_totals_ = checked_length(row_totals, self.n_core_, "row_totals")
         learned = {
             "noncore_cutoff": noncore_cutoff,
             "noncore_scale": noncore_scale,
@@ -439,39 +432,31 @@ class PSDVec(BaseEstimator):
         Examples
         --------
         >>> import distembed as de
-        >>> from distembed.demos import titles
-        >>> docs = de.read_corpus(titles())
-        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> from distembed.demos import title_counts
+        >>> vocabulary, counts = title_counts()
         >>> import numpy as np
         >>> x = counts.compute()
         >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(x, vocabulary.counts)
-        >>> vectors = model.transform(
-        ...     x[6:, :6], x[:6, 6:], vocabulary.counts[6:], new_row_totals=x.sum(axis=1)[6:]
-        ... )
+        >>> new, totals = (x[6:, :6], x[:6, 6:], vocabulary.counts[6:]), x.sum(axis=1)[6:]
+        >>> vectors = model.transform(*new, new_row_totals=totals)
         >>> np.allclose(vectors, model.vectors_[6:], atol=1e-6)  # the same as by the fit
         True
         """
-        rows, columns = self._new_blocks(new_rows, new_columns)
+        rows, columns = self._pairs_with_core(new_rows, new_columns)
         m, weighting = rows.shape[0], self._learnt_weighting()
         marginals(columns)
         sums = marginals(rows).rows
-        counts = self._core_numbers(core_counts, "core_counts")
-        pairs = self._new_pairs(
+        words = NewWords(
             rows,
             columns,
-            _checked_length(new_counts, m, "new_counts"),
-            _checked_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
-            counts,
-            self._core_numbers(core_row_totals, "core_row_totals"),
-            total_count=self._total_count(counts),
+            checked_length(new_counts, m, "new_counts"),
+            checked_length(sums if new_row_totals is None else new_row_totals, m, "new_row_totals"),
+            np.broadcast_to(np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)),
+            checked_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )
-        default = np.ravel(self.ridge)[-1] if ridge is None else ridge
         with one_blas_thread():
-            mu = np.broadcast_to(np.asarray(default, float), (m,))
-            return like_input(
-                self._solve_noncore(pairs, weighting, mu, self._checked_prior(prior, m)), new_rows
-            )
+            core = counted_in_corpus(self._core(), core_counts, core_row_totals)
+            return like_input(self._solved(words, core, weighting), new_rows)
 
     def fit_noncore(
         self,
@@ -501,56 +486,51 @@ class PSDVec(BaseEstimator):
         Examples
         --------
         >>> import distembed as de
-        >>> from distembed.demos import titles
-        >>> docs = de.read_corpus(titles())
-        >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-        >>> counts = de.count_cooccurrences(docs, vocabulary, window=3, direction="left")
+        >>> from distembed.demos import title_counts
+        >>> vocabulary, counts = title_counts()
         >>> from distembed.weighting.pmi import marginals
         >>> x, totals, occurrences = counts.compute(), marginals(counts).rows, vocabulary.counts
-        >>> model = de.PSDVec(n_components=2, smoothing=0.1)
-        >>> model = model.fit_core(x[:6, :6], occurrences[:6], totals[:6])  # the six most frequent words
+        >>> core = x[:6, :6], occurrences[:6], totals[:6]  # the six most frequent words
+        >>> model = de.PSDVec(n_components=2).fit_core(*core)
         >>> model.fit_noncore(x[6:, :6], x[:6, 6:], occurrences[6:], totals[6:]).compute().shape
         (5, 2)
         """
-        rows, columns = self._new_blocks(rows, columns, nonnegative=True)
-        return self._learn_noncore(
+        rows, columns = self._pairs_with_core(rows, columns, nonnegative=True)
+        m = rows.shape[0]
+        words = NewWords(
             rows,
             columns,
-            _checked_length(word_counts, rows.shape[0], "word_counts"),
-            _checked_length(row_totals, rows.shape[0], "row_totals"),
-            self._checked_prior(prior, rows.shape[0]),
+            checked_length(word_counts, m, "word_counts"),
+            checked_length(row_totals, m, "row_totals"),
+            ridge_of_words(self.ridge, self.bands, m),
+            checked_prior(prior, m, self.core_vectors_.shape[1], estimator=self),
         )
+        return self._learn_noncore(words)
 
-    def _learn_noncore(
-        self,
-        rows: da.Array,
-        columns: da.Array,
-        word_counts: Floats,
-        row_totals: Floats,
-        prior: da.Array | None = None,
-    ) -> da.Array:
-        """Return vectors of the noncore words from counts in row blocks."""
-        ridge = self._ridge_of_words(rows.shape[0])
+    def _pairs_with_core(
+        self, rows: Any, columns: Any, *, nonnegative: bool = False
+    ) -> tuple[da.Array, da.Array]:
+        """Return the counts of new words with core words, and the reverse, as row blocks, after checking them."""
+        check_is_fitted(self, "core_vectors_")
+        return checked_pairs(rows, columns, self.n_core_, estimator=self, nonnegative=nonnegative)
+
+    def _learn_noncore(self, words: NewWords) -> da.Array:
+        """Return vectors of the noncore words, and keep what decides the weights of later ones."""
         with one_blas_thread():
-            weighting = self._noncore_weighting(rows, columns)
+            weighting = noncore_weighting(words, self.smoothing, self.weight_cutoff)
             _, self.noncore_cutoff_, self.noncore_scale_ = weighting
-            self.total_count_ = float(word_counts.sum() + self.core_counts_.sum())
-            pairs = self._new_pairs(
-                rows,
-                columns,
-                word_counts,
-                row_totals,
-                self.core_counts_,
-                self.core_row_totals_,
-                total_count=self.total_count_,
-            )
-            solve = partial(self._solve_noncore, pairs, weighting, ridge, prior)
-            return self.checkpoint("noncore/vectors", solve)
+            self.total_count_ = float(words.counts.sum() + self.core_counts_.sum())
+            return self.checkpoint("noncore/vectors", partial(self._solved, words, self._core(), weighting))
+
+    def _solved(self, words: NewWords, core: CoreWords, weighting: PairWeighting) -> da.Array:
+        options = NoncoreOptions(self.background_weight, self.uniform_weight, self.batch_words)
+        return noncore_vectors(words, core, weighting, options)
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)
         rows, columns = sliced(every, (c, n), (0, c)), sliced(every, (0, c), (c, n))
-        noncore = self._learn_noncore(rows, columns, word_counts[c:], totals[c:])
+        ridge = ridge_of_words(self.ridge, self.bands, n - c)
+        noncore = self._learn_noncore(NewWords(rows, columns, word_counts[c:], totals[c:], ridge))
         self.vectors_ = da.concatenate([self.core_vectors_, noncore])
 
     def _as_kind_of(self, counts: MatrixLike) -> PSDVec:
@@ -558,31 +538,6 @@ class PSDVec(BaseEstimator):
             self.vectors_ = compute(self.vectors_)
             self.core_vectors_ = self.vectors_[: self.n_core_]
         return self
-
-    def _new_pairs(
-        self,
-        rows: da.Array,
-        columns: da.Array,
-        word_counts: Floats,
-        row_totals: Floats,
-        core_counts: Floats,
-        core_row_totals: Floats,
-        *,
-        total_count: float,
-    ) -> PairCounts:
-        """Return the counts of noncore words with core words, in batches of words."""
-        forward = rows.rechunk((batches(rows.shape[0], self.batch_words), -1))
-        n_all = max(total_count, 1e-300)
-        backward = transpose_row_blocks(columns).rechunk(forward.chunks)
-        return PairCounts(
-            forward, backward, row_totals, core_row_totals, word_counts / n_all, core_counts / n_all
-        )
-
-    def _noncore_weighting(self, rows: da.Array, columns: da.Array) -> PairWeighting:
-        # The cut-off comes from the counts of core words left of new ones, as in the program, and the
-        # largest weight from both orders.
-        cutoff = weight_cutoff(columns, self.weight_cutoff, corner=corner_count(columns))
-        return weighting_of(self.smoothing, cutoff, max(largest_count(columns), largest_count(rows)))
 
     def _learnt_weighting(self) -> PairWeighting:
         """Return the weighting of new words, which is that of the fit."""
@@ -593,63 +548,17 @@ class PSDVec(BaseEstimator):
             )
         return PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
 
-    def _core_numbers(
-        self, given: VectorLike | None, name: Literal["core_counts", "core_row_totals"]
-    ) -> Floats:
-        return _checked_length(getattr(self, f"{name}_") if given is None else given, self.n_core_, name)
-
-    def _total_count(self, core_counts: Floats) -> float:
-        """Return the occurrences of all words of a corpus, estimated from those of its core words."""
-        own = float(self.core_counts_.sum())
-        return self.total_count_ * (float(core_counts.sum()) / own) if own else float(core_counts.sum())
-
-    def _checked_prior(self, prior: Floats | da.Array | None, m: int) -> da.Array | None:
-        """Return the prior of m words as row blocks, after checking it."""
-        if prior is None:
-            return None
-        shape, d = np.shape(prior), self.core_vectors_.shape[1]
-        if shape != (m, d):
-            raise ValueError(
-                f"prior has shape {shape}; give one row of {d} numbers for each of the {m} words"
-            )
-        return da.asarray(checked_matrix(prior, name="prior", estimator=self, sparse=False))
-
-    def _solve_noncore(
-        self, pairs: PairCounts, weighting: PairWeighting, ridge: Floats, prior: da.Array | None = None
-    ) -> da.Array:
-        return solved_words(
-            pairs,
-            weighting,
-            self.core_vectors_,
-            ridge,
-            background_weight=self.background_weight,
-            uniform_weight=self.uniform_weight,
-            prior=prior,
-        )
+    def _core(self) -> CoreWords:
+        return CoreWords(self.core_vectors_, self.core_counts_, self.core_row_totals_, self.total_count_)
 
     def _rounds(self) -> Rounds:
-        return Rounds(
-            self.n_components,
-            self.n_iter,
-            self.smoothing,
-            self.weight_cutoff,
-            self.core_ridge,
-            self.solver,
-            self.n_passes,
-            self.first_passes,
-            self.block_size,
-            seed_of(self.random_state),
-            self.checkpoint,
-        )
+        options = {name: getattr(self, name) for name in Rounds._fields}
+        return Rounds(**options | {"random_state": seed_of(self.random_state)})
 
     def _checked_input(self, counts: Any, word_counts: Any) -> Floats:
-        n, m = counts.shape
-        if n != m:
-            raise ValueError(
-                f"counts are {n} × {m}; give a square matrix over one vocabulary, row = left word"
-            )
+        check_square(counts.shape)
         check_options(self)
-        return _checked_length(word_counts, n, "word_counts")
+        return checked_length(word_counts, counts.shape[0], "word_counts")
 
     def core_size(self, n: int) -> int:
         """Return how many of `n` words are core words, after checking `n_core` and `n_components`.
@@ -671,67 +580,8 @@ class PSDVec(BaseEstimator):
         >>> de.PSDVec(n_components=100).core_size(30_000)
         30000
         """
-        n_core = n if self.n_core is None else self.n_core
-        if not 1 <= n_core <= n:
-            raise ValueError(
-                f"n_core is {n_core} but there are {n} words: choose n_core between 1 and {n}, or None"
-            )
-        if not 1 <= self.n_components <= n_core:
-            raise ValueError(
-                f"n_components is {self.n_components} but there are {n_core} core words: "
-                f"choose n_components between 1 and {n_core}, or more core words"
-            )
-        return n_core
-
-    def _new_blocks(
-        self, new_rows: Any, new_columns: Any, *, nonnegative: bool = False
-    ) -> tuple[da.Array, da.Array]:
-        """Return the counts of new words with core words, and the reverse, as row blocks, after checking them."""
-        check_is_fitted(self, "core_vectors_")
-        rules: dict[str, Any] = {"estimator": self, "finite": nonnegative, "nonnegative": nonnegative}
-        rows = checked_matrix(new_rows, name="new_rows", **rules)
-        columns = checked_matrix(new_columns, name="new_columns", **rules)
-        m, c = rows.shape
-        if c != self.n_core_ or columns.shape != (c, m):
-            raise ValueError(
-                f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
-                f"for new words and {self.n_core_} core words give m × {self.n_core_} and {self.n_core_} × m"
-            )
-        return row_blocks(rows), row_blocks(columns)
-
-    def _ridge_of_words(self, m: int) -> Floats:
-        values = np.atleast_1d(np.asarray(self.ridge, float))
-        sizes = [m] if self.bands is None else list(self.bands)
-        if len(values) != len(sizes) or min(sizes) < 0:
-            raise ValueError(
-                f"ridge has {len(values)} values and bands has {len(sizes)} sizes; give one ridge for each band"
-            )
-        # The last band takes what is left: how many words a corpus has is known only once it is counted.
-        return np.repeat(values, [*sizes[:-1], m])[:m]
+        return checked_core_size(self.n_core, self.n_components, n)
 
 
 def _corner(every: da.Array, n_core: int) -> da.Array:
     return every if n_core == every.shape[0] else sliced(every, (0, n_core), (0, n_core))
-
-
-def _checked_length(values: VectorLike, n: int, name: str) -> Floats:
-    array = np.asarray(values, float)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
-    wrong = ~(np.isfinite(array) & (array >= 0))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative"
-        )
-    return array
-
-
-def _check_counted(sums: Marginals, word_counts: Floats) -> None:
-    """Raise ValueError for a word that occurs in pairs although its own count is 0."""
-    wrong = np.flatnonzero((word_counts == 0) & (sums.rows + sums.columns > 0))
-    if wrong.size:
-        raise ValueError(
-            f"word_counts is 0 for {wrong.size} words that occur in pairs of counts, first word {wrong[0]}: "
-            "give the occurrences of the words in the text that the pairs come from"
-        )

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
-
-import dask.array as da
-import scipy.sparse as sp
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from distembed.execution import Checkpoint, compute
+from distembed.libraries import da, sp
 from distembed.pipeline.export.tables import MakeTable
 from distembed.pipeline.plan import Plan, StagePlan
 from distembed.pipeline.progress import Reporter
@@ -25,7 +23,9 @@ from distembed.pipeline.workers import Workers
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
+
+if TYPE_CHECKING:
+    from distembed.vectors import WordVectors
 
 
 class Context(NamedTuple):
@@ -165,6 +165,8 @@ def read_vectors(workspace: Workspace) -> WordVectors:
     ValueError
         If the rows of the workspace are sparse.
     """
+    from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
+
     vectors = workspace.array("vectors")
     if sp.issparse(vectors._meta):
         raise ValueError(

@@ -47,10 +47,11 @@ class Extra(NamedTuple):
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "demo": Extra(("gensim", "bokeh", "openTSNE"), "most demos lack their data"),
+    "demo": Extra(("gensim", "bokeh", "openTSNE", "dask-ml"), "most demos lack their data"),
     "explore": Extra(
         ("bokeh", "openTSNE"), "distembed explore, the maps of a report and t-SNE figures are not drawn"
     ),
+    "tune": Extra(("dask-ml",), "distembed tune cannot choose the keys of a job"),
     "zstd": Extra(("zstandard",), "files that end in .zst cannot be read"),
     "stopwords": Extra(("stop-words",), "function words are known of English only"),
     "neighbors": Extra(("pynndescent",), "neighbors are exact, never approximate"),

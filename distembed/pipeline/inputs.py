@@ -22,6 +22,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
+from distembed.files import failures_told
 from distembed.pipeline.sections import Read
 from distembed.storage.schema import WORKSPACE_FILE, StageManifest, new_digest
 from distembed.storage.workspace import Workspace
@@ -85,14 +86,20 @@ def stamps_at(path: str) -> Stamps:
     """Return size and version of every file at a path, none where nothing lies.
 
     Files of a folder or a glob are named relative to the folder.
+
+    Raises
+    ------
+    ConnectionError
+        The store of the path failed.
     """
-    fs, inner = url_to_fs(path)
-    files = _files_at(fs, inner)
-    if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
-        return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
-    n_bytes = sum(info["size"] or 0 for info in files.values())
-    digested = n_bytes <= DIGESTED_BYTES
-    return {name: _stamp(fs, info, digested=digested) for name, info in sorted(files.items())}
+    with failures_told(path):
+        fs, inner = url_to_fs(path)
+        files = _files_at(fs, inner)
+        if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
+            return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
+        n_bytes = sum(info["size"] or 0 for info in files.values())
+        digested = n_bytes <= DIGESTED_BYTES
+        return {name: _stamp(fs, info, digested=digested) for name, info in sorted(files.items())}
 
 
 def _files_at(fs: Any, path: str) -> dict[str, dict[str, Any]]:
@@ -136,8 +143,13 @@ def recorded_bytes(manifest: StageManifest) -> int:
 
 def file_sizes(urls: Iterable[str]) -> dict[str, int]:
     """Return the size in bytes of each file."""
-    places = {url: url_to_fs(url) for url in dict.fromkeys(urls)}
-    return {url: int(fs.info(path)["size"]) for url, (fs, path) in places.items()}
+    return {url: _file_size(url) for url in dict.fromkeys(urls)}
+
+
+def _file_size(url: str) -> int:
+    with failures_told(url):
+        fs, path = url_to_fs(url)
+        return int(fs.info(path)["size"])
 
 
 def inputs_of(section: BaseModel) -> dict[str, tuple[str, ...]]:

@@ -8,9 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import llvmlite.binding
-import numpy  # noqa: ICN001, F401 - threadpoolctl sees the BLAS of what is loaded
-import scipy.linalg  # noqa: F401
 from threadpoolctl import threadpool_info
 
 import distembed
@@ -48,6 +45,10 @@ def made_with(client: Client | None = None) -> dict[str, str]:
 @cache
 def of_this_process() -> dict[str, str]:
     """Return the versions, the processor and the BLAS kernels of this process."""
+    import llvmlite.binding  # noqa: PLC0415 - numba's compiler, which a command may not need
+    import numpy  # noqa: ICN001, F401, PLC0415 - threadpoolctl sees the BLAS of what is loaded
+    import scipy.linalg  # noqa: F401, PLC0415
+
     pools = threadpool_info()
     kernels = {
         f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli_w
 
 from distembed.execution import Listener, heard_by
+from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
@@ -37,14 +38,16 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import failures_told, use_storage_options
+from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
+
+if TYPE_CHECKING:
+    from distembed.vectors import WordVectors
 
 JOB_FILE = "job.toml"
 REPORT = "report/index.html"
@@ -405,7 +408,8 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
-    return _planner(system_of(job), _existing(job))(job)
+    with failures_told(job.job.workspace):
+        return _planner(system_of(job), _existing(job))(job)
 
 
 def _planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
@@ -522,6 +526,8 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     if source.endswith(".toml"):
         source = load_job(source).job.workspace
     if not Workspace.exists(source):
+        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
+
         _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
     vectors = read_vectors(Workspace.open(source))

@@ -137,7 +137,7 @@ def section_of(
     Parameters
     ----------
     sources : functions, types, or str
-        See `distembed.options.options_of`. A text names an estimator, ``"distembed.factorization.psdvec:PSDVec"``,
+        See `distembed.options.options_of`. A text names one, ``"distembed.factorization.psdvec:PSDVec"``,
         which is read and not imported: see `distembed.option_source.options_in_source`.
     exclude : mapping of str to str
         The options that a job cannot set, each with the reason.
@@ -151,7 +151,9 @@ def section_of(
     """
     options: dict[str, Option] = {}
     for source in reversed(sources):
-        options |= options_in_source(source) if isinstance(source, str) else options_of(source)
+        options |= (
+            options_in_source(source, untyped=exclude) if isinstance(source, str) else options_of(source)
+        )
     changed = dict(defaults or {})
 
     def fill(section: type[S]) -> type[S]:

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from fsspec.config import conf
 
 SECRETS = ("key", "secret", "token", "password", "sas_token", "account_key", "connection_string")
 """Options that hold a secret, of the file systems in use."""
-
-STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
-"""The libraries by which stores are reached, whose errors may have any class."""
 
 StorageOptions = Mapping[str, Mapping[str, Any]]
 """Options of a file system by its protocol: `{"s3": {"endpoint_url": …, "profile": …}}`."""
@@ -47,33 +43,3 @@ def use_storage_options(options: StorageOptions) -> None:
     for protocol, values in options.items():
         conf[protocol] = {**conf.get(protocol, {}), **values}
         os.environ[f"FSSPEC_{protocol.upper()}"] = json.dumps(conf[protocol])
-
-
-@contextmanager
-def failures_told(url: str) -> Iterator[None]:
-    """Turn a failure of the object store at `url`, which its library no longer retries, into one sentence.
-
-    Raises
-    ------
-    ConnectionError
-        If the store failed; the message names the URL.
-    """
-    try:
-        yield
-    except Exception as error:
-        if "://" not in url or not _is_of_store(error):
-            raise
-        reason = (
-            (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        )
-        raise ConnectionError(
-            f"the object store of {url} failed, also when it was asked again ({reason.rstrip('.')}): give the same "
-            "command again once it answers; what is finished is kept"
-        ) from error
-
-
-def _is_of_store(error: Exception) -> bool:
-    """Return whether a library of a store raised an error, or made it from an answer: a number, a text and no file."""
-    if type(error).__module__.partition(".")[0] in STORE_LIBRARIES or isinstance(error, TimeoutError):
-        return True
-    return isinstance(error, OSError) and error.errno is not None and error.filename is None

@@ -33,8 +33,8 @@ from distembed.pipeline.progress import Reporter
 from distembed.pipeline.provenance import made_with
 from distembed.pipeline.runner import load_vectors, open_job
 from distembed.pipeline.trust import check_code
+from distembed.storage.file_items import FileItem
 from distembed.storage.schema import new_digest
-from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.vectors.streams import check_folder
 

@@ -3,6 +3,7 @@
 `Workspace` opens or creates a workspace; `Stage` writes one stage of it block by block and commits it.
 """
 
+from distembed.storage.file_items import FileItem
 from distembed.storage.schema import (
     BlockRecord,
     DamagedError,
@@ -14,7 +15,7 @@ from distembed.storage.schema import (
     Problem,
     StageManifest,
 )
-from distembed.storage.stage import FileItem, Stage
+from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 
 __all__ = [

@@ -20,6 +20,7 @@ from scipy import sparse
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
+from distembed.files import failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
 from distembed.storage.sparse import CHUNK_ELEMENTS, canonical_csr, csr_parts, join_csr
@@ -107,6 +108,8 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
     ------
     DamagedError
         If a file of it is missing or does not decode.
+    ConnectionError
+        If its store failed: that says nothing of the block.
     """
     with _naming_damage(folder, output, index):
         return _read(folder, output, index, rows)
@@ -115,7 +118,10 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
 @contextmanager
 def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]:
     try:
-        yield
+        with failures_told(folder.path(output.block_location(index))):
+            yield
+    except ConnectionError:
+        raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise DamagedError(
             f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "
@@ -286,3 +292,46 @@ def _read_values(store: Any, path: str) -> Array:
 def _pieces(length: int, step: int) -> Iterator[slice]:
     # One chunk at a time: Zarr encodes all chunks of one assignment together, a second copy of the block.
     return (slice(start, min(start + step, length)) for start in range(0, length, step))
+
+
+def output_of(
+    stage: str,
+    name: str,
+    array: da.Array,
+    *,
+    dims: tuple[str, ...],
+    units: str,
+    meaning: str,
+    temporary: bool,
+    constant: float,
+) -> Output:
+    """Return the output that a Dask array is stored as, one block per row block.
+
+    Raises
+    ------
+    ValueError
+        If chunk sizes are unknown, the array has no axis, dims do not fit, or it is not of numbers.
+    """
+    if array.ndim == 0 or len(dims) != array.ndim:
+        raise ValueError(
+            f"Array {name!r} with {array.ndim} axes needs at least one axis and a name for each: {dims}."
+        )
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"Array {name!r} has chunks of unknown size: call compute_chunk_sizes() before storing it."
+        )
+    kind = "csr" if sparse.issparse(array._meta) else "dense"
+    rows = tuple(int(size) for size in array.chunks[0])
+    shape = tuple(int(size) for size in array.shape)
+    dtype = np.dtype(array.dtype).newbyteorder("<")
+    if dtype.kind not in "biufc":
+        raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
+    return Output(
+        stage, name, kind, rows, shape, dtype.str, dims, units, meaning, temporary, constant=constant
+    )
+
+
+def is_held(array: da.Array) -> bool:
+    """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
+    layers = list(array.dask.layers.values())
+    return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())

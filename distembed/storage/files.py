@@ -27,11 +27,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import zarr
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import partial_name, replacing, sync
+from distembed.files import failures_told, partial_name, replacing, sync
 from distembed.storage.schema import FileRecord, OutsideError, check_inside, new_digest
 
 READ_BYTES = 4 << 20
@@ -115,7 +114,8 @@ class Folder:
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
         path = self.inside(name)
-        data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
+        with failures_told(self.path(name)):
+            data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
         return data
 
     def exists(self, name: str) -> bool:
@@ -242,6 +242,8 @@ class Folder:
 
     def zarr_store(self, name: str, *, read_only: bool) -> Any:
         """Return the Zarr store in a folder inside."""
+        import zarr  # noqa: PLC0415 - it takes a third of a second
+
         if self.is_local:
             path = self.inside(name) if read_only else self.writable(name, folder=True)
             return zarr.storage.LocalStore(path, read_only=read_only)

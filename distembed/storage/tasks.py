@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import dask
-import dask.array as da
 import numpy as np
 from dask import threaded
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
+
+from distembed.libraries import da
 
 if TYPE_CHECKING:
     from distributed import Client

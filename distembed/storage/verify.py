@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from distembed.files import PARTIAL
+from distembed.files import PARTIAL, failures_told
 from distembed.storage import manifest as records
-from distembed.storage.arrays import content_digest, read_block
 from distembed.storage.files import Folder
 from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
     ARRAYS,
     MANIFEST,
     BlockRecord,
+    DamagedError,
     FileRecord,
     Output,
     OutputRecord,
@@ -58,7 +58,13 @@ def own_checks(folder: Folder, record: OutputRecord) -> list[Check]:
 
 
 def check_block(check: Check) -> list[Problem]:
-    """Return the problems of one block: the size and digest of each file, then the decoded content."""
+    """Return the problems of one block: the size and digest of each file, then the decoded content.
+
+    Raises
+    ------
+    ConnectionError
+        If the store failed: what could not be read is not damaged.
+    """
     found = [
         Problem(check.output.stage, check.output.name, check.block, name, what)
         for name, expected in check.files.items()
@@ -117,9 +123,12 @@ def _still_so(
 
 def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
     try:
-        actual = folder.record(name)
+        with failures_told(folder.path(name)):
+            actual = folder.record(name)
     except FileNotFoundError:
         return MISSING
+    except ConnectionError:
+        raise
     except OSError:
         return FLIPPED
     if actual.size < expected.size:
@@ -128,10 +137,12 @@ def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
 
 
 def _decodes(check: Check) -> bool:
+    from distembed.storage.arrays import content_digest, read_block  # noqa: PLC0415 - zarr takes a third of a second
+
     try:
         block = read_block(check.folder, check.output, check.block, check.rows)
         return content_digest(block) == check.digest
-    except OSError:
+    except DamagedError:
         return False
 
 

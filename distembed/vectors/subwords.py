@@ -14,6 +14,7 @@ from distembed.linalg.blocks import sparse_times_dense
 from distembed.typing import VectorLike
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.ngram_blocks import Slices
+from distembed.vectors.ngram_lengths import check_lengths
 
 WORDS_TOGETHER = 20_000
 """Words whose n-grams are held at a time: about 40 MiB."""
@@ -294,12 +295,6 @@ class SubwordTable:
             raise ValueError("an n-gram occurs twice: give each n-gram once")
         if self.buckets is not None and not _rises_below(self.buckets, self.n_buckets or 0):
             raise ValueError(f"buckets are not rising numbers from 0 to {self.n_buckets} - 1: sort them")
-
-
-def check_lengths(min_n: int, max_n: int) -> None:
-    """Raise ValueError unless ``1 <= min_n <= max_n``."""
-    if not 1 <= min_n <= max_n:
-        raise ValueError(f"min_n is {min_n} and max_n is {max_n}: give 1 <= min_n <= max_n, such as 3 and 6")
 
 
 def _rises_below(values: NDArray[np.int64], stop: int) -> bool:

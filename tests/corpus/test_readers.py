@@ -204,10 +204,11 @@ def test_parts_hold_what_the_oracle_gives(tmp_path):
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "synchronous"])
-def test_same_bytes_on_any_scheduler(tmp_path, scheduler):
+def test_same_bytes_on_any_scheduler(tmp_path, process_pool, scheduler):
     path = write(tmp_path / "t.txt", "\n".join(f"line {k} of words" for k in range(400)).encode())
     corpus = read_corpus(path, partition_bytes=3000)
-    with dask.config.set(scheduler=scheduler, num_workers=2):
+    pool = process_pool if scheduler == "processes" else None
+    with dask.config.set(scheduler=scheduler, num_workers=2, pool=pool):
         tokens = corpus.tokenize(tmp_path / "parts")
     target = tmp_path / "again"
     for source, partition in zip(corpus.partitions, tokens.partitions, strict=True):
@@ -301,6 +302,31 @@ def test_latin_1_in_utf_8(tmp_path):
     tokens = read_corpus(path, errors="replace").tokenize()
     assert tokens.summaries[0].n_replaced == 1
     assert not list(tmp_path.glob("*partial*"))
+
+
+@pytest.mark.parametrize(("line", "column"), [(4, 0), (5, 6)], ids=["title", "text"])
+def test_latin_1_in_blocks(tmp_path, line, column):
+    lines = [
+        b"A title",
+        b"some text of it",
+        b"",
+        b"Another title",
+        b"more text",
+        b"of it",
+        b"",
+        b"Third",
+        b"end",
+    ]
+    lines[line - 1] = lines[line - 1][:column] + b"\xef" + lines[line - 1][column + 1 :]
+    offset = sum(len(each) + 1 for each in lines[: line - 1]) + column
+    path = write(tmp_path / "t.txt", b"\n".join(lines))
+    message = rf't\.txt is not UTF-8: line {line}, byte 0xef at offset {offset} of the text; give encoding="latin-1"'
+    for partition_bytes in (7, 1 << 20):
+        docs = read_corpus(path, encoding="utf-8", layout="blocks", partition_bytes=partition_bytes)
+        with pytest.raises(CorpusError, match=message):
+            docs.tokenize()
+    lenient = read_corpus(path, errors="replace", layout="blocks").tokenize()
+    assert sum(summary.n_documents for summary in lenient.summaries) == 3
 
 
 def test_empty_file(tmp_path):

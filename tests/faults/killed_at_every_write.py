@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
+import distributed  # noqa: F401 - imported by each fork otherwise, which is most of what a fork takes
+import pandas as pd  # noqa: F401 - likewise
 from zarr.storage import LocalStore
 
 import distembed.files

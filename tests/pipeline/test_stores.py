@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+import dask.array as da
 import pytest
 
 from distembed.pipeline.config import load_job
@@ -105,6 +106,24 @@ def test_a_file_whose_answer_was_lost_is_our_own(endpoint: str) -> None:
                 Folder.at("s3://texts/w", options).create("lock.json", b"of another run")
 
 
+def test_a_block_of_a_store_that_fails_is_not_called_damaged(endpoint: str) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        options = {"endpoint_url": store.url, "config_kwargs": {"retries": {"max_attempts": 0}}}
+        with Workspace.create("s3://texts/w", owner="a", storage_options=options) as workspace:
+            stage = workspace.stage("made", parameters={}, inputs={})
+            stage.store(
+                "numbers", da.ones((4, 2), chunks=2), dims=("row", "column"), units="1", meaning="ones"
+            )
+            stage.commit({})
+            store.next += [("GET", "/c/0/0", "broken")] * 20
+            with pytest.raises(
+                ConnectionError, match=r"store of s3://texts/w/arrays.zarr/numbers/00000\d failed"
+            ):
+                workspace.array("numbers").compute(scheduler="synchronous")
+            store.next.clear()
+            assert workspace.array("numbers").compute(scheduler="synchronous").sum() == 8
+
+
 def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:
     with failing_store(
         int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.5
@@ -139,6 +158,28 @@ def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(
         assert "Traceback" not in failed.output
         store.next.clear()
         assert run(*command).exit_code == 0
+        # a finished block that cannot be read for the moment is neither damaged nor computed again
+        store.next += [("GET", ".parquet", "broken")] * 20
+        failed = run(*command)
+        assert failed.exit_code == 1
+        assert re.search(r"the object store of s3://texts/w/tokens/\S+\.parquet failed", failed.output)
+        assert "damaged" not in failed.output
+        store.next.clear()
+        assert "nothing to do" in run(*command).output
+
+
+def test_a_store_of_inputs_that_fails_is_named(endpoint: str, tmp_path: Path) -> None:
+    import s3fs
+
+    s3fs.S3FileSystem(endpoint_url=endpoint).pipe_file("texts/a.txt", b"a ship on the sea\n" * 20)
+    named = "the object store of s3://texts/a.txt failed"
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        given = tiny_job(tmp_path, store.url, attempts=0)
+        command = ("plan", given, "--set", 'corpus.paths=["s3://texts/a.txt"]')
+        store.next += [("GET", "/a.txt", "broken")] * 20
+        assert f"{named}, also when it was asked again (We failed)" in run(*command).output
+    unreachable = ("--set", 'resources.storage_options.s3.endpoint_url="http://127.0.0.1:9"')
+    assert named in run(*command, *unreachable).output
 
 
 @pytest.mark.slow

@@ -361,7 +361,7 @@ def test_run_job_gives_what_the_command_gives(job: Path, copy: Path, tmp_path: P
     assert Path(done.report).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert repr(done) == f"FinishedJob(topics in {done.workspace.url}: 0 stages run, 9 kept)"
     with pytest.raises(ValueError, match="no scheduler 'process'; did you mean processes"):
-        de.run_job(job, workspace=finished[0], scheduler="process")
+        de.run_job(job, workspace=copy, scheduler="process")
     with pytest.raises(KeyError, match="there is no output 'vector'; there are "):
         done.arrays["vector"]
     small = de.run_job(done.job, workspace=tmp_path / "small", until="vocabulary", vocabulary={"max_size": 9})

@@ -202,3 +202,10 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
     table = pacsv.read_csv(tmp_path / "t.csv")
     assert table.column_names == ["psdvec.smoothing", "value", "low", "high", "known", "total"]
     assert table.num_rows == 2
+
+
+def test_tune_says_that_it_needs_dask_ml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distembed.pipeline.tuning.find_spec", lambda _: None)
+    done = run("tune", tmp_path / "job.toml", "--grid", "psdvec.n_iter=1,2", "--on", "set.txt")
+    assert done.exit_code == 1
+    assert "distembed tune needs dask-ml: pip install 'distembed[tune]'" in done.output

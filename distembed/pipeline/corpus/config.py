@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.corpus import Corpus, Tokenizer, build_vocabulary, read_corpus
-from distembed.corpus.readers import PARTITION_BYTES
-from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
-from distembed.options import options_of
+from distembed.option_source import options_in_source
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -24,9 +20,13 @@ from distembed.pipeline.sections import (
     section_of,
 )
 
-TOKENIZER_OPTIONS = frozenset(option.name for option in fields(Tokenizer))
-READER_OPTIONS = frozenset(options_of(read_corpus))
+if TYPE_CHECKING:
+    from distembed.corpus import Corpus
 
+READING, TOKENIZER = "distembed.corpus.readers:read_corpus", "distembed.corpus.tokenizer:Tokenizer"
+VOCABULARY = "distembed.corpus.vocabulary:build_vocabulary"
+COUNTING = "distembed.counting.cooccurrence:count_cooccurrences"
+"""The functions whose options are keys of the sections: read, and not imported."""
 
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
@@ -36,8 +36,12 @@ NOT_READ_BY = {
 }
 """Options of reading that no section has, each with the reason."""
 
+TOKENIZER_OPTIONS = frozenset(options_in_source(TOKENIZER))
+READER_OPTIONS = frozenset(options_in_source(READING, untyped=NOT_READ_BY))
+PARTITION_BYTES = options_in_source(READING, untyped=NOT_READ_BY)["partition_bytes"].default
 
-@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
+
+@section_of(READING, TOKENIZER, exclude=NOT_READ_BY)
 class CorpusSection(Section):
     """`[corpus]`: the documents and how they become tokens.
 
@@ -70,7 +74,7 @@ NOT_OF_PARALLEL_TEXTS = {
 }
 
 
-@section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
+@section_of(READING, TOKENIZER, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
 class ParallelSection(Section):
     """One of two collections of documents; its texts may be one field of records that hold those of both.
 
@@ -99,7 +103,7 @@ NOT_OF_WORD_VECTORS = dict.fromkeys(
 
 
 @section_of(
-    build_vocabulary,
+    VOCABULARY,
     exclude={
         "words_in_memory": "it follows from resources.block_memory",
         "scratch": "temporary files lie in the workspace",
@@ -122,7 +126,7 @@ NOT_COUNTED_BY = {
 """Options of counting that no section has, each with the reason."""
 
 
-@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
+@section_of(COUNTING, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
@@ -136,7 +140,7 @@ class CountingSection(Section):
         return self
 
 
-@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
+@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
 class LeftCountingSection(CountingSection):
     """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
 
@@ -175,6 +179,8 @@ class CountingJob(CorpusJob):
 
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:
     """Return the corpus that a section of a name describes, read lazily."""
+    from distembed.corpus import Tokenizer, read_corpus
+
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
     options = section.model_dump(include=set(READER_OPTIONS))
     return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)

@@ -7,41 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
-from distembed.corpus import (
-    Partition,
-    Tokenizer,
-    Tokens,
-    Vocabulary,
-    build_vocabulary,
-    tokenize_partition,
-)
-from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import DOCUMENTS_SCHEMA, SKIPPED_SCHEMA, read_partition
-from distembed.corpus.phrases import names_in_words
-from distembed.corpus.tokenizer import gazetteer_of
-from distembed.corpus.vocabulary import joined_slices
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
-from distembed.counting.documents import count_document_terms
-from distembed.counting.merging import merge_files, merge_partials
-from distembed.counting.partial_counts import PartialCounts, count_partition
 from distembed.execution import compute, map_blocks
+from distembed.libraries import da, pa, pq
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import StagePlan
-from distembed.storage.stage import FileItem
+from distembed.pipeline.plan import Exchange, StagePlan
+from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
+    from distembed.counting.partial_counts import PartialCounts
 
 DICTIONARY_BYTES = 200 * 2**20
 """Bytes of the largest dictionary of a partition: its hash table while it grows, and the columns written from it."""
@@ -70,8 +55,14 @@ MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
 PHRASE_COPIES = 110
 """Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
 
-TOKEN_BYTES = 2.2
-"""Bytes a stored token takes."""
+TOKEN_BYTES, STORED_ENTRY_BYTES, STORED_DOCUMENT_BYTES = 2.03, 12.7, 25
+"""Bytes on disk of a token, of a word of the dictionary of a partition, and of a document in its list.
+
+Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchmarks/PLANS.md).
+"""
+
+STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
+"""Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
 
 PAIR_BYTES = 8
 """Bytes of a pair in memory: a value of four bytes and its column."""
@@ -130,11 +121,18 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     return StagePlan(
         corpus.n_partitions,
         corpus.input_bytes,
-        int(TOKEN_BYTES * corpus.n_tokens),
+        token_bytes(corpus),
         2 * partition + dictionary + joined,
         phrase_bytes(job.corpus),
         exact="tokens" in corpus.counted,
+        exchange=Exchange(),
     )
+
+
+def token_bytes(corpus: CorpusSizes) -> int:
+    """Return the bytes on disk of the token partitions: ids, dictionaries and lists of documents."""
+    entries, documents = STORED_ENTRY_BYTES * corpus.n_entries, STORED_DOCUMENT_BYTES * corpus.n_documents
+    return int(TOKEN_BYTES * corpus.n_tokens + entries + documents)
 
 
 def phrase_bytes(section: CorpusSection) -> int:
@@ -146,6 +144,9 @@ def phrase_bytes(section: CorpusSection) -> int:
 
 def run_tokens(ctx: Context) -> dict[str, Any]:
     """Tokenize each partition of the corpus, each with a dictionary of its own."""
+    from distembed.corpus.phrases import names_in_words
+    from distembed.corpus.tokenizer import gazetteer_of
+
     corpus = corpus_of(ctx.job.corpus)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
@@ -163,6 +164,8 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
     """Return file, place and reason of each bad record that the partitions list."""
+    from distembed.corpus.partitions import SKIPPED_SCHEMA, read_partition
+
     suffix = ".skipped.parquet"
     prefixes = (
         path.removesuffix(suffix)
@@ -175,6 +178,8 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
 
 def left_out(tokens: Mapping[str, Any]) -> str:
     """Return what of a corpus was not read, or could not be, from the facts of the tokens stage; "" where all could."""
+    from distembed.corpus.blocks import MAX_TOKEN_BYTES
+
     kinds = {
         "n_bad_records": "bad records (see the table bad_records)",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
@@ -187,6 +192,8 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 def _tokenize_partition(
     index: int, prefix: str, *, partitions: Sequence[Partition], tokenizer: Tokenizer
 ) -> dict[str, Any]:
+    from distembed.corpus import tokenize_partition
+
     summary = tokenize_partition(partitions[index], tokenizer, prefix)._asdict()
     return {name: value for name, value in summary.items() if isinstance(value, int)}
 
@@ -209,6 +216,8 @@ def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
 
 def tokens_of(workspace: Workspace, name: str = "tokens") -> Tokens:
     """Return the token partitions of a workspace."""
+    from distembed.corpus import Tokens
+
     return Tokens(tuple(_prefix(item) for item in workspace.files(name)))
 
 
@@ -227,10 +236,11 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
     return StagePlan(
         1,
-        int(TOKEN_BYTES * corpus.n_tokens) // 8,
-        40 * corpus.n_words,
+        token_bytes(corpus) - int(TOKEN_BYTES * corpus.n_tokens),
+        STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
         merging + held,
         exact="vocabulary" in corpus.counted,
+        exchange=Exchange(),
     )
 
 
@@ -242,6 +252,9 @@ def merging_bytes(n_entries: int, block_memory: int) -> int:
 
 def run_vocabulary(ctx: Context) -> dict[str, Any]:
     """Merge the dictionaries of all partitions; keep the list of documents beside."""
+    from distembed.corpus import build_vocabulary
+    from distembed.corpus.partitions import DOCUMENTS_SCHEMA
+
     options = ctx.job.vocabulary
     tokens = tokens_of(ctx.workspace)
     with local_scratch(ctx.workspace) as scratch:
@@ -299,6 +312,8 @@ def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
 
     A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
     """
+    from distembed.corpus.vocabulary import joined_slices
+
     tables = document_tables(tokens)
     return joined_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
 
@@ -310,6 +325,8 @@ def documents_of(tokens: Tokens) -> pa.Table:
 
 def vocabulary_of(workspace: Workspace) -> Vocabulary:
     """Return the vocabulary of a workspace."""
+    from distembed.corpus import Vocabulary
+
     return Vocabulary.from_table(workspace.table("vocabulary"))
 
 
@@ -318,6 +335,8 @@ def vocabulary_of(workspace: Workspace) -> Vocabulary:
 
 def counting_options(job: CountingJob) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job."""
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
+
     return CooccurrenceOptions(**job.counting.model_dump(), block_memory=job.resources.block_memory)
 
 
@@ -330,7 +349,8 @@ def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, bloc
     """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * corpus.n_words
     counted = "vocabulary" in corpus.counted
-    return StagePlan(n_tasks, int(TOKEN_BYTES * corpus.n_tokens), written_bytes, task, exact=counted)
+    read = int(TOKEN_BYTES * corpus.n_tokens)
+    return StagePlan(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
 
 
 def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
@@ -341,6 +361,8 @@ def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) ->
 
 def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
     """Count each word in each document, or in those that are kept: rising numbers of documents."""
+    from distembed.counting.documents import count_document_terms
+
     counts = count_document_terms(
         tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
     )
@@ -365,13 +387,25 @@ def plan_merging(
     corpus: CorpusSizes, n_pairs: int, n_in_runs: int, options: CooccurrenceOptions
 ) -> StagePlan:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
-    stored = STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
-    pairs, runs, block_memory = int(stored * n_pairs), int(RUN_FILE_BYTES * n_in_runs), options.block_memory
+    pairs, runs, block_memory = (
+        int(stored_pair_bytes(options) * n_pairs),
+        int(RUN_FILE_BYTES * n_in_runs),
+        options.block_memory,
+    )
     in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
     return StagePlan(
-        count_blocks(n_pairs, block_memory) + n_groups, runs + in_groups, pairs + in_groups, block_memory
+        count_blocks(n_pairs, block_memory) + n_groups,
+        runs + in_groups,
+        pairs + in_groups,
+        block_memory,
+        exchange=Exchange(),
     )
+
+
+def stored_pair_bytes(options: CooccurrenceOptions) -> float:
+    """Return the bytes on disk of a counted pair."""
+    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
 
 
 def count_blocks(n_pairs: int, block_memory: int) -> int:
@@ -403,6 +437,8 @@ def store_runs(
     task: str = "partial counts",
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block, and store them under a name."""
+    from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
+
     blocks = cooccurrence_row_blocks(
         ctx.workspace.table("vocabulary")["count"].to_numpy(),
         window=options.window,
@@ -431,6 +467,8 @@ def _count_numbered_partition(
     row_blocks: Sequence[int],
 ) -> dict[str, Any]:
     """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
+    from distembed.counting.partial_counts import count_partition
+
     vocabulary = vocabulary_of(Workspace.open(workspace))
     partials = count_partition(
         partitions[index], vocabulary, options, row_blocks, f"{prefix}.counts", number=index
@@ -461,6 +499,8 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
+    from distembed.counting.merging import merge_partials
+
     row_blocks = tuple(ctx.workspace.stages()[name].facts["row_blocks"])
     block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(ctx.workspace.files(name)), 0
@@ -475,6 +515,8 @@ def merged_runs(ctx: Context, name: str) -> da.Array:
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
+    from distembed.counting.partial_counts import PartialCounts
+
     return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
 
 
@@ -487,6 +529,8 @@ def _merge_group(
     block_memory: int,
 ) -> dict[str, Any]:
     """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
+    from distembed.counting.merging import merge_files
+
     merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
     return {**merged._asdict(), "url": ""}
 
@@ -509,6 +553,8 @@ def _block_values(block: Any) -> NDArray[np.int64]:
 
 def check_corpus(job: CorpusJob) -> list[str]:
     """Read the beginning of each file of the corpus, and return what the files are taken for."""
+    from distembed.corpus.inspection import inspect_corpus
+
     return inspect_corpus(corpus_of(job.corpus))
 
 

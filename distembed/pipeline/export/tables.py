@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.libraries import da, pa
 from distembed.storage.workspace import Workspace
 
 PIECE_VALUES = 1 << 22

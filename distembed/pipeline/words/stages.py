@@ -10,22 +10,21 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 
 from distembed.execution import compute
+from distembed.libraries import da, sp
 from distembed.pipeline.context import Context, read_vectors
 from distembed.pipeline.corpus.stages import count_values
 from distembed.pipeline.sections import Job
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.words.content import common_words, content_words
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 
 if TYPE_CHECKING:
     from distembed.evaluation.scoring import Score
     from distembed.evaluation.sparse_space import SparseSpace
+    from distembed.vectors import WordVectors
 
 WORDS_SHOWN = 5
 """Words whose neighbors are shown where the job names none."""
@@ -72,6 +71,11 @@ def read_scores(workspace: Workspace, name: str) -> list[Score]:
         )
         for row in json.loads(workspace.read_bytes(name))
     ]
+
+
+def shown_scores(workspace: Workspace, name: str) -> list[Score]:
+    """Return the scores that a finished workspace stores under a name as a report shows them."""
+    return [score.in_report for score in read_scores(workspace, name)]
 
 
 def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
@@ -147,6 +151,7 @@ def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) ->
     A word of the vocabulary counts as tested if a tested word has the same lower-case form.
     """
     from distembed.evaluation.sparse_space import SparseSpace
+    from distembed.vectors import WordVectors
 
     words = workspace.table("vocabulary")["word"].to_pylist()
     space = workspace.array(name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from distembed.execution import compute
+from distembed.libraries import pa
 from distembed.storage.workspace import Workspace
 
 if TYPE_CHECKING:

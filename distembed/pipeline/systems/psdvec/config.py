@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from distembed.pipeline.corpus.config import CountingJob, LeftCountingSection
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, Section, section_of
-from distembed.vectors.subwords import check_lengths
+from distembed.vectors.ngram_lengths import check_lengths
 
 
 @section_of("distembed.factorization.psdvec:PSDVec", exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})

@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import dask.array as da
-
 from distembed.execution import Checkpoint
-from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.libraries import da
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.sizes import PairSizes
 from distembed.pipeline.corpus.stages import vocabulary_of
@@ -75,6 +73,8 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def plan_subwords(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
+    from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+
     k, n_words = job.psdvec.n_components, sizes.corpus.n_words
     rows, n_blocks = n_table_rows(job, n_words), -(-k // COLUMNS_TOGETHER)
     lengths = (job.subwords.max_n - job.subwords.min_n + 1) / LENGTHS

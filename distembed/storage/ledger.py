@@ -1,0 +1,291 @@
+"""The records of one stage: what is committed, what an interrupted run left, and what this run has written.
+
+A stage is committed when its manifest exists and was written for equal parameters and inputs. Until then every
+output is announced before its first block, and every block is recorded when it is on disk, so that a run which was
+interrupted can be continued. `Stage` computes and writes the blocks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from distembed.libraries import Deferred
+from distembed.storage import manifest as records
+from distembed.storage import verify
+from distembed.storage.files import Folder
+from distembed.storage.schema import (
+    MANIFEST,
+    BlockRecord,
+    Output,
+    OutputRecord,
+    Problem,
+    StageManifest,
+    check_stage,
+    fingerprint,
+)
+
+if TYPE_CHECKING:
+    from distembed.storage import arrays
+else:
+    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
+
+Progress = Callable[[int, int], None]
+
+
+class Ledger:
+    """The records of a stage, as they are on disk and as this run knows them."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        name: str,
+        *,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        made_with: Mapping[str, str],
+        check_writable: Callable[[], None],
+    ) -> None:
+        self.folder = folder
+        self.name = check_stage(name)
+        self.parameters = dict(parameters)
+        self.inputs = dict(inputs)
+        self.made_with = dict(made_with)
+        self.fingerprint = fingerprint(name, parameters, inputs)
+        self._check_writable = check_writable
+        self._manifest: StageManifest | None = records.tolerant(records.read_manifest, folder, name)
+        self._begun = False
+        self._outputs: dict[str, OutputRecord] = {}
+        self._before: StageManifest | None = None
+        # Recorded blocks that were written or checked in this run, by output; blocks found sound by
+        # damaged_blocks.
+        self._good: dict[str, dict[int, BlockRecord]] = {}
+        self._sound: set[tuple[str, int]] = set()
+        self._announced: dict[str, Output] = {}
+
+    @property
+    def manifest(self) -> StageManifest | None:
+        """The manifest that commits the stage with these parameters and inputs; None where it is not committed."""
+        matches = self._manifest is not None and self._manifest.fingerprint == self.fingerprint
+        return self._manifest if matches else None
+
+    @property
+    def begun_with(self) -> Mapping[str, str] | None:
+        """The versions with which the stage was begun but not finished; None if it has not begun."""
+        begun = None if self.manifest is not None else records.read_begun(self.folder, self.name)
+        return (
+            None if begun is None or begun["fingerprint"] != self.fingerprint else begun.get("made_with", {})
+        )
+
+    def committed_outputs(self) -> Mapping[str, OutputRecord]:
+        """Return the outputs of the commit by name; none where the stage is not committed."""
+        return {} if self.manifest is None else self.manifest.outputs
+
+    def keeps(self, spec: Output) -> bool:
+        """Return whether a committed stage already holds this output; refuse to add a new one to it."""
+        self._check_writable()
+        if self.manifest is None:
+            return False
+        kept = self.committed_outputs().get(spec.name)
+        if kept is None or kept.dropped:
+            raise ValueError(
+                f"Stage {self.name!r} is committed and does not hold {spec.name!r} (or it was dropped): "
+                "call reopen() before storing to it."
+            )
+        return True
+
+    def is_stored(self, name: str) -> bool:
+        """Return whether every block of an output is recorded and undamaged."""
+        if self.manifest is not None:
+            record = self.committed_outputs().get(name)
+            return record is not None and not record.dropped
+        if not self._resumes():
+            return False
+        found = self._outputs.get(name) or records.read_output(
+            self.folder, f"{MANIFEST}/{self.name}/{name}/output.json"
+        )
+        if found is None:
+            return False
+        self._outputs[name] = found
+        return not self.missing(found.spec, None)
+
+    def announce(self, spec: Output) -> None:
+        """Record an output before its first block; another output of the same name and another shape is removed."""
+        self._begin()
+        records.check_place(self.folder, spec, self._announced)
+        kept = records.read_output(self.folder, records.output_file(spec))
+        if kept is None or kept.spec != spec:
+            kept = self._start_over(spec, kept)
+        if spec.is_array and (not kept.files or verify.run_checks(verify.own_checks(self.folder, kept))):
+            kept = replace(kept, files=arrays.write_attributes(self.folder, spec))
+            records.write_output(self.folder, spec, kept.files)
+        self._outputs[spec.name] = kept
+
+    def missing(self, spec: Output, progress: Progress | None) -> list[int]:
+        """Return the blocks to compute, after checking the files of the recorded ones."""
+        if spec.name not in self._good:
+            found = records.read_blocks(self.folder, spec)
+            fresh = tuple(block for block in found.values() if (spec.name, block.index) not in self._sound)
+            todo = verify.checks(self.folder, OutputRecord(spec, fresh), decode=False)
+            bad = {problem.block for problem in verify.run_checks(todo)}
+            self._good[spec.name] = {index: block for index, block in found.items() if index not in bad}
+        good = self._good[spec.name]
+        if progress is not None:
+            progress(len(good), len(spec.row_blocks))
+        return [index for index in range(len(spec.row_blocks)) if index not in good]
+
+    def recorder(self, spec: Output, progress: Progress | None) -> Callable[[BlockRecord], None]:
+        """Return the function that is called with each block as it completes."""
+        good = self._good.setdefault(spec.name, {})
+
+        def record(block: BlockRecord) -> None:
+            self._check_writable()
+            records.write_block_record(self.folder, spec, block)
+            good[block.index] = block
+            if progress is not None:
+                progress(len(good), len(spec.row_blocks))
+
+        return record
+
+    def record(self, name: str) -> OutputRecord:
+        """Return an output with all its blocks.
+
+        Raises
+        ------
+        ValueError
+            If it is unknown or incomplete.
+        """
+        if name in self.committed_outputs():
+            return self.committed_outputs()[name]
+        if name not in self._outputs:
+            raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
+        announced, good = self._outputs[name], self._good.get(name, {})
+        n_blocks = len(announced.spec.row_blocks)
+        if len(good) != n_blocks:
+            raise ValueError(
+                f"Output {name!r} of stage {self.name!r} has {len(good)} of {n_blocks} blocks: store it."
+            )
+        return OutputRecord(announced.spec, tuple(good[index] for index in sorted(good)), announced.files)
+
+    def damaged_blocks(self, progress: Progress | None = None) -> list[Problem]:
+        """Return the problems of the files of the commit, and keep in mind which blocks have none."""
+        kept = [record for record in self.committed_outputs().values() if not record.dropped]
+        todo = [check for record in kept for check in verify.checks(self.folder, record, decode=False)]
+        found = verify.run_checks(todo, progress)
+        bad = {(problem.output, problem.block) for problem in found}
+        self._sound = {(check.output.name, check.block) for check in todo} - bad
+        return found
+
+    def reopen(self, damaged: Sequence[Problem] | None) -> None:
+        """Withdraw the commit, keeping the records of all blocks but the damaged ones, which are looked for if None."""
+        self._check_writable()
+        found = self.damaged_blocks() if damaged is None else damaged
+        bad = {(problem.output, problem.block) for problem in found}
+        for record in self.committed_outputs().values():
+            self._reopen_output(record, {index for output, index in bad if output == record.spec.name})
+        self._write_begun()
+        self.folder.remove(records.manifest_file(self.name))
+        self._before, self._manifest = self._manifest, None
+        # What this object knew from before the damage counts no more.
+        self._good, self._outputs = {}, {}
+
+    def commit(self, facts: Mapping[str, Any]) -> StageManifest:
+        """Write the manifest of what this run has stored, and remove the stages that it leaves without their input."""
+        self._begin()
+        outputs = {name: self.record(name) for name in sorted(self._outputs)}
+        self._forget_others(set(outputs))
+        manifest = StageManifest(
+            self.name,
+            self.fingerprint,
+            self.parameters,
+            self.inputs,
+            outputs,
+            dict(facts),
+            self.made_with,
+        )
+        self.folder.sync(verify.lasting_files(manifest))
+        self._check_writable()
+        records.write_manifest(self.folder, manifest)
+        self._remove_outdated(manifest)
+        self._manifest = manifest
+        return manifest
+
+    def discard(self) -> None:
+        """Remove every output and record of the stage and of the stages that depend on it."""
+        self._check_writable()
+        for stage in [*records.dependents(self.folder, self.name), self.name]:
+            records.remove_stage(self.folder, stage)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Discard what this object knows of a commit and of blocks."""
+        self._manifest, self._begun = None, False
+        self._outputs, self._good, self._sound = {}, {}, set()
+
+    def _resumes(self) -> bool:
+        """Return whether an interrupted run of this stage left usable records."""
+        return self.begun_with == self.made_with
+
+    def _write_begun(self) -> None:
+        records.write_begun(
+            self.folder,
+            self.name,
+            parameters=self.parameters,
+            inputs=self.inputs,
+            made_with=self.made_with,
+        )
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._check_writable()
+        if not self._resumes():
+            records.remove_stage(self.folder, self.name)
+            self._forget()
+            self._write_begun()
+        self._begun = True
+
+    def _start_over(self, spec: Output, kept: OutputRecord | None) -> OutputRecord:
+        """Remove everything stored under an output's name and announce the output, so that a rerun resumes it."""
+        for old in {spec, spec if kept is None else kept.spec}:
+            records.remove_output(self.folder, old)
+        self._good.pop(spec.name, None)
+        records.write_output(self.folder, spec, {})
+        return OutputRecord(spec, ())
+
+    def _reopen_output(self, record: OutputRecord, damaged: set[int]) -> None:
+        """Restore the records of an output from the manifest, without its damaged blocks."""
+        spec = record.spec
+        others_made_it = self._manifest is not None and self._manifest.made_with != self.made_with
+        if record.dropped or others_made_it:
+            records.remove_output(self.folder, spec)
+            return
+        records.write_output(self.folder, spec, record.files)
+        for block in record.blocks:
+            if block.index in damaged:
+                self.folder.remove(records.block_file(spec, block.index))
+            else:
+                records.write_block_record(self.folder, spec, block)
+
+    def _forget_others(self, kept: set[str]) -> None:
+        """Remove outputs that an interrupted run announced and this one did not store."""
+        for name, record in records.announced(self.folder, self.name).items():
+            if name not in kept:
+                records.remove_output(self.folder, record.spec)
+
+    def _remove_outdated(self, manifest: StageManifest) -> None:
+        """Remove the stages that depend on content which this commit replaced."""
+        outdated = records.outdated(self.folder)
+        before = self._before
+        if before is not None and before.digest != manifest.digest:
+            outdated = records.dependents(self.folder, self.name)
+            warnings.warn(
+                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} became "
+                f"{manifest.digest}): another processor or library version? The stages that depend on it "
+                f"({', '.join(outdated) or 'none'}) are removed: run the job again to compute them.",
+                stacklevel=4,
+            )
+        for stage in outdated:
+            records.remove_stage(self.folder, stage)
