@@ -434,7 +434,7 @@ def _repetition(
 def _counts_of_words(
     workspace: Workspace,
     digest: str,  # noqa: ARG001 - tells versions apart
-) -> NDArray[np.float64]:
+) -> NDArray[Any]:
     """Return how often each word occurs; a run asks for each of its stages, and for each table of pairs."""
     return workspace.table("vocabulary")["count"].to_numpy().astype(float)
 
