@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +26,13 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the real data in {SHARED}, which is absent here")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def process_pool() -> Iterator[ProcessPoolExecutor]:
+    """Return two processes, for Dask's scheduler "processes" (`pool=`): they import the package once."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        yield pool
 
 
 @pytest.fixture

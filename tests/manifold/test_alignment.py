@@ -75,7 +75,7 @@ def test_linear_maps_recover_what_was_planted():
 # ------------------------------------------------------------------------------------ Kronecker oracle
 
 
-@pytest.mark.parametrize("n_known", [1, 3, 7])
+@pytest.mark.parametrize("n_known", [1, 7])
 def test_the_papers_alternation_equals_the_kronecker_system(n_known, quiet):
     X, V = reference.grid_toy()
     V = np.column_stack([V, V**2, np.sin(V)])
@@ -181,7 +181,7 @@ def toy_errors(n_known, seeds):
 TOY = {**GRID, "smoothness": 4, "regularization": 0.003, "solver_tol": 1e-10, "solver_max_iter": 2000}
 
 
-@pytest.mark.parametrize("n_known", [3, 5, 7])
+@pytest.mark.parametrize("n_known", [3, 7])
 def test_grid_of_the_paper(n_known):
     embedded, aligned, mean = toy_errors(n_known, range(10))
     assert embedded < 0.75 * mean
