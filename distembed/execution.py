@@ -49,6 +49,11 @@ def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG00
     return make().persist()
 
 
+def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
+    """Return a checkpoint that stores arrays under names that begin with a prefix."""
+    return lambda name, make: checkpoint(prefix + name, make)
+
+
 # --- who hears how far it is -----------------------------------------------------------------------------------
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -19,3 +26,29 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the real data in {SHARED}, which is absent here")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def process_pool() -> Iterator[ProcessPoolExecutor]:
+    """Return two processes, for Dask's scheduler "processes" (`pool=`): they import the package once."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def searcher(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Put a plain search in the place of pynndescent, and return the numbers of rows that it has searched.
+
+    pynndescent compiles for 20 s in each process. Every fifth row misses its nearest neighbor here, so that the recall
+    of k neighbors is 1 - 1 / (5 k); the place of that neighbor is empty, which pynndescent writes as -1.
+    """
+    searched = []
+
+    def descend(rows: Any, *, n_neighbors: int, random_state: int, n_jobs: int) -> SimpleNamespace:
+        searched.append(len(rows))
+        order = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(axis=2), axis=1)[:, :n_neighbors]
+        order[::5, 1] = -1
+        return SimpleNamespace(neighbor_graph=(order.astype(np.int32), None))
+
+    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=descend))
+    return searched

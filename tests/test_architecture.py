@@ -169,6 +169,27 @@ def test_a_lift_past_execution_is_found(line: str) -> None:
     assert lifts_of_dask(line)
 
 
+LARGEST_FILE = 600
+"""Lines of a file, docstrings and blank lines counted, at which it is to be divided where its subject divides."""
+
+
+def too_long(lengths: dict[str, int]) -> dict[str, int]:
+    """Return the files that have as many lines as a file must not have, or more."""
+    return {name: n_lines for name, n_lines in lengths.items() if n_lines >= LARGEST_FILE}
+
+
+def test_no_file_is_too_long() -> None:
+    folders = [ROOT / "distembed", ROOT / "tests", ROOT / "docs"]
+    paths = [path for folder in folders for path in folder.rglob("*.py") if "_build" not in path.parts]
+    lengths = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in paths}
+    assert len(lengths) > 300  # they are found
+    assert too_long(lengths) == {}
+
+
+def test_a_file_that_is_too_long_is_found() -> None:
+    assert too_long({"a.py": 599, "b.py": 600}) == {"b.py": 600}
+
+
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef
 CLIPPED = re.compile(r"\b(anew|equally dear|its kin|hangs on|is dear)\b", re.IGNORECASE)
 """Phrases that no docstring may hold: the rule below refuses them."""

@@ -17,7 +17,7 @@ from dask.base import tokenize
 from scipy.sparse import csr_array, random_array
 from threadpoolctl import threadpool_info
 
-from distembed import LSA, NMF, PSDVec
+from distembed import LSA, NMF, LatentSemanticImputation, PSDVec, SemanticNMF
 from distembed.corpus import Tokenizer, Vocabulary, read_corpus
 from distembed.counting.documents import count_document_terms
 from distembed.execution import (
@@ -201,10 +201,15 @@ def fit_of(kind, counts, lazy):
         return PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(lazy, counts.sum(axis=0) + 1.0).vectors_
     if kind == "LSA":
         return LSA(12).fit_transform(lazy)
+    if kind == "SemanticNMF":
+        return SemanticNMF(12, n_iter=4).fit(lazy, np.log1p(lazy + lazy.T)).document_factors_
+    if kind == "LatentSemanticImputation":
+        X, Y = da.from_array(counts[:100], chunks=(30, -1)), np.where(np.arange(100) < 20, 1.0, np.nan)
+        return LatentSemanticImputation().fit(X, Y[:, None] * counts[:100, :20]).vectors_
     return NMF(12, n_iter=4, tol=0).fit(lazy).word_factors_
 
 
-@pytest.mark.parametrize("kind", ["LSA", "PSDVec", "NMF"])
+@pytest.mark.parametrize("kind", ["LSA", "PSDVec", "NMF", "SemanticNMF", "LatentSemanticImputation"])
 def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
     from distributed import Client
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pickle
+from importlib import import_module
 
 import pytest
 
-import distembed as de
-
 
 @pytest.mark.parametrize(
-    ("module", "name"),
-    [("distembed.manifold.alignment", "FeaturePreservingEmbedding")],
+    ("before", "now", "name"),
+    [
+        ("manifold.alignment", "manifold.feature_preserving", "FeaturePreservingEmbedding"),
+        ("counting.cooccurrence", "counting.cooccurrence_options", "CooccurrenceOptions"),
+        ("counting.cooccurrence", "counting.partial_counts", "PartialCounts"),
+        ("storage.stage", "storage.file_items", "FileItem"),
+        ("vectors.word_vectors", "vectors.word_table", "UnknownWordError"),
+    ],
 )
-def test_a_pickle_from_before_a_move_opens(module: str, name: str) -> None:
-    assert pickle.loads(f"c{module}\n{name}\n.".encode()) is getattr(de, name)
+def test_a_pickle_from_before_a_move_opens(before: str, now: str, name: str) -> None:
+    found = pickle.loads(f"cdistembed.{before}\n{name}\n.".encode())
+    assert found is getattr(import_module(f"distembed.{now}"), name)

@@ -1,51 +1,102 @@
-"""How the words of a text spread as it grows: from the counts of a sample to those of the whole.
+"""How the words and the pairs of a text spread as it grows: from those of a sample to those of the whole.
 
-Notation: V is the number of distinct words of the sample, V1 of those that occur once, t the length of the whole over
-that of the sample, and beta the exponent of Heaps' law. Where the words of rank r have counts that fall as
+Notation: V is the number of distinct words of the sample, V1 of those that one draw found, t the length of the whole
+over that of the sample, and beta the exponent of Heaps' law. Where the words of rank r have counts that fall as
 r^(-1 / beta), the whole has V t^beta distinct words (Heaps, 1978), V1 / V tends to beta (Karlin, 1967; the growth
-rate of Baayen, 2001), and the share of the words that occur at least c times is
-Gamma(c - beta) / (Gamma(1 - beta) Gamma(c)).
+rate of Baayen, 2001), and the share of the words that are drawn at least c times is
+Gamma(c - beta) / (Gamma(1 - beta) Gamma(c)). A draw is a document where there are enough of them: a rare word comes
+several times in the document that it comes in (Church and Gale, 1995), so that the share of the words that occur once
+says less of the words to come than the share of those that one document holds.
 """
 
 from __future__ import annotations
 
+from math import lgamma
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 LARGEST_EXPONENT = 0.999
 """A sample of nothing but new words would have the exponent 1, at which the shares are not defined."""
 
 SMALLEST_EXPONENT = 0.02
-"""A sample in which every word occurs twice would have the exponent 0, at which counts fall without end."""
+"""A sample in which every word is drawn twice would have the exponent 0, at which counts fall without end."""
+
+MANY_DOCUMENTS = 100
+"""Fewer documents than this are no sample of documents: their tokens are the draws."""
+
+RARE_DOCUMENTS = 5
+"""A word that no more documents of a sample hold is a rare one."""
+
+COUNTED_PAIRS = 2**21
+"""Pairs that are compared to count the distinct ones; of more, a share that a hash chooses, within a per mille."""
+
+BORDER = -2
+"""The mark of a place that no window crosses, as in `distembed.counting.blocks`."""
+
+SUBSET, STRETCHES = 4, 32
+"""A sample is compared with a fourth of it, made of every fourth of so many stretches of its text."""
 
 
-def heaps_exponent(counts: NDArray[np.int64]) -> float:
+class SpreadLaw(NamedTuple):
+    """The law by which rare words spread.
+
+    Attributes
+    ----------
+    exponent : float
+        The exponent by which the number of distinct words grows with the text, from 0 to 1.
+    burst : float
+        The occurrences of a rare word per draw.
+    """
+
+    exponent: float
+    burst: float = 1.0
+
+
+def spread_law(counts: NDArray[np.int64], document_counts: NDArray[np.int64], n_documents: int) -> SpreadLaw:
+    """Return the law by which the rare words of a sample spread.
+
+    Parameters
+    ----------
+    counts, document_counts : int64 arrays (words,)
+        Occurrences of each word in the sample, and the number of documents that hold it.
+    n_documents : int
+        Documents of the sample. Where there are few of them, a token is a draw, otherwise a document.
+    """
+    if n_documents < MANY_DOCUMENTS:
+        return SpreadLaw(heaps_exponent(counts))
+    rare = document_counts <= RARE_DOCUMENTS
+    draws = document_counts[rare].sum()
+    return SpreadLaw(heaps_exponent(document_counts), float(counts[rare].sum() / draws) if draws else 1.0)
+
+
+def heaps_exponent(draws: NDArray[np.int64]) -> float:
     """Return the exponent by which the number of distinct words of a text grows with its length.
 
     Parameters
     ----------
-    counts : int64 array (words,)
+    draws : int64 array (words,)
         Occurrences of each word in a sample, or the number of documents that hold it; zeros are left out.
 
     Returns
     -------
-    float between 0 and 1: the share of the words that occur once.
+    float between 0 and 1: the share of the words that were drawn once.
     """
-    n_types = np.count_nonzero(counts)
-    return min(LARGEST_EXPONENT, np.count_nonzero(counts == 1) / n_types) if n_types else 0.0
+    n_types = np.count_nonzero(draws)
+    return min(LARGEST_EXPONENT, np.count_nonzero(draws == 1) / n_types) if n_types else 0.0
 
 
-def n_types(counts: NDArray[np.int64], growth: float) -> int:
+def n_types(counts: NDArray[np.int64], growth: float, law: SpreadLaw) -> int:
     """Estimate the distinct words of a text that is `growth` times as long as a sample, or a part of it."""
-    return round(np.count_nonzero(counts) * growth ** heaps_exponent(counts))
+    return round(np.count_nonzero(counts) * growth**law.exponent)
 
 
-def n_types_at_least(counts: NDArray[np.int64], least: int, growth: float) -> int:
+def n_types_at_least(counts: NDArray[np.int64], least: int, growth: float, law: SpreadLaw) -> int:
     """Estimate how many words occur at least `least` times in a text of which a sample is known.
 
     Words whose count in the sample is `least / growth` or more are counted; what lies between that number and the next
-    whole one, and the words that the sample has not seen, are made up for by the power law of the sample.
+    whole one, and the words that the sample has not seen, are made up for by the law of the sample.
 
     Parameters
     ----------
@@ -55,20 +106,25 @@ def n_types_at_least(counts: NDArray[np.int64], least: int, growth: float) -> in
         The smallest count that is wanted in the whole text.
     growth : float
         The length of the whole text over that of the sample, 1 or more. At 1 the answer is exact.
+    law : SpreadLaw
+        The law of the sample.
     """
     if growth <= 1:
         return int(np.count_nonzero(counts >= least))
-    seen, beta = max(1, round(least / growth)), heaps_exponent(counts)
-    change = beta * np.log(growth) + _log_share(least, beta) - _log_share(seen, beta)
+    seen = max(1, round(least / growth))
+    change = law.exponent * np.log(growth) + _log_share(least, law) - _log_share(seen, law)
     return round(np.count_nonzero(counts >= seen) * float(np.exp(change)))
 
 
-def _log_share(least: int, beta: float) -> float:
+def _log_share(least: int, law: SpreadLaw) -> float:
     """Return the logarithm of the share of words that occur at least so often, up to a constant."""
-    return float(gammaln(least - beta) - gammaln(least))
+    draws = max(1.0, least / law.burst)
+    return lgamma(draws - law.exponent) - lgamma(draws)
 
 
-def expected_counts(counts: NDArray[np.int64], n_words: int, growth: float) -> NDArray[np.float64]:
+def expected_counts(
+    counts: NDArray[np.int64], n_words: int, growth: float, law: SpreadLaw
+) -> NDArray[np.float64]:
     """Return the expected counts of the most frequent words of a text of which a sample is known.
 
     Parameters
@@ -79,18 +135,112 @@ def expected_counts(counts: NDArray[np.int64], n_words: int, growth: float) -> N
         How many of the most frequent words of the whole text are wanted.
     growth : float
         The length of the whole text over that of the sample.
+    law : SpreadLaw
+        The law of the sample.
 
     Returns
     -------
-    float64 array (n_words,), falling; words that the sample has not seen continue its power law, and are at least 1.
+    float64 array (n_words,), falling, and at least 1. The counts of rare words, seen or not, are those that the law
+    gives their ranks: the words that a sample holds once are those that it happens to hold.
     """
     scaled: NDArray[np.float64] = np.sort(counts[counts > 0])[::-1].astype(np.float64) * max(growth, 1.0)
-    if n_words <= len(scaled) or not len(scaled):
+    if (growth <= 1 and n_words <= len(scaled)) or not len(scaled):
         return scaled[:n_words]
-    beta = max(heaps_exponent(counts), SMALLEST_EXPONENT)
-    ranks = np.arange(len(scaled) + 1, n_words + 1)
-    tail = scaled[-1] * np.exp(np.log(len(scaled) / ranks) / beta)
-    return np.concatenate([scaled, np.maximum(tail, 1.0)])
+    frequent = scaled[: np.count_nonzero(counts > RARE_DOCUMENTS * law.burst)][:n_words]
+    ranks = np.arange(len(frequent) + 1, n_words + 1)
+    beta = max(law.exponent, SMALLEST_EXPONENT)
+    log_draws = (np.log(len(scaled) / ranks) - lgamma(1 - beta)) / beta
+    rare = law.burst * max(growth, 1.0) * np.exp(log_draws)
+    return np.concatenate([frequent, np.clip(rare, 1.0, frequent[-1] if len(frequent) else None)])
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------
+
+
+class Repetition(NamedTuple):
+    """How much a text repeats its pairs of words: its distinct pairs over those of words that are drawn independently.
+
+    The share is `share` in a text of `n_tokens` tokens, and grows with the text as its length to the power of
+    `exponent`, which is not above 0.
+    """
+
+    share: float
+    n_tokens: float
+    exponent: float
+
+    def at(self, n_tokens: float) -> float:
+        """Return the share in a text of so many tokens."""
+        return min(1.0, self.share * (max(n_tokens, 1.0) / self.n_tokens) ** self.exponent)
+
+
+def repetition_of(
+    stream: NDArray[np.integer], window: int, n_words: int, *, mirrored: bool = False
+) -> Repetition:
+    """Measure how much a text repeats its pairs, and how this changes as it grows.
+
+    Parameters
+    ----------
+    stream : int array (tokens,)
+        The word of each token, from 0 to `n_words` - 1; -2 at the borders that no window crosses, and -1 for a token
+        that takes a place but is no word.
+    window : int
+        Places that a window spans.
+    n_words : int
+    mirrored : bool
+        Whether a window spans the places after a token, too.
+    """
+    place = np.arange(len(stream)) * STRETCHES // max(1, len(stream))
+    part = stream[place % SUBSET == 0]
+    if mirrored:
+        stream, part = (np.concatenate([text, [BORDER], text[::-1]]) for text in (stream, part))
+    whole, less = (_share_of_pairs(text, window, n_words) for text in (stream, part))
+    n_tokens = max(1.0, np.count_nonzero(stream != BORDER) / (1 + mirrored))
+    if not whole or not less:
+        return Repetition(1.0, n_tokens, 0.0)
+    return Repetition(whole, n_tokens, min(0.0, float(np.log(whole / less) / np.log(SUBSET))))
+
+
+def _share_of_pairs(stream: NDArray[np.integer], window: int, n_words: int) -> float:
+    """Return the distinct pairs of a text over those of words that are drawn independently, 0 where there are none."""
+    lengths = np.diff(np.flatnonzero(np.concatenate([[True], stream == BORDER, [True]]))) - 1
+    counts = np.bincount(stream[stream >= 0], minlength=n_words).astype(float)
+    reach = mean_window(lengths[lengths > 0], window)
+    expected = expected_pairs(counts, reach, n_tokens=float(lengths.sum()))
+    return n_distinct_pairs(stream, window, n_words) / expected if expected else 0.0
+
+
+def n_distinct_pairs(stream: NDArray[np.integer], window: int, n_words: int) -> int:
+    """Count the distinct ordered pairs of words within so many places, by a share of them where they are very many."""
+    one_of = max(1, window * len(stream) // COUNTED_PAIRS)
+    segment = np.cumsum(stream == BORDER)
+    found = [np.zeros(0, np.int64)]
+    for distance in range(1, min(window, len(stream) - 1) + 1):
+        left, right = stream[:-distance], stream[distance:]
+        together = (left >= 0) & (right >= 0) & (segment[:-distance] == segment[distance:])
+        pairs = left[together].astype(np.int64) * n_words + right[together]
+        found.append(pairs[_hashed(pairs) % one_of == 0])
+    return one_of * len(np.unique(np.concatenate(found)))
+
+
+def _hashed(pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the upper bits of the product with the golden ratio (Knuth's multiplicative hash)."""
+    return (pairs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+
+
+def expected_pairs(counts: NDArray[np.float64], window: float, *, n_tokens: float, n_bins: int = 400) -> int:
+    """Estimate the distinct ordered pairs within `window` places, as if words were drawn independently.
+
+    P(pair i, j is seen) = 1 - exp(-window c_i c_j / N), N being all tokens, of the vocabulary or not. Real text repeats
+    itself: see `Repetition`.
+    """
+    counts = np.sort(np.asarray(counts, dtype=float))[::-1]
+    if not counts.sum() > 0:
+        return 0
+    edges = np.unique(np.geomspace(1, len(counts) + 1, n_bins + 1).astype(int)) - 1
+    widths = np.diff(edges)
+    means = np.add.reduceat(counts, edges[:-1]) / widths
+    seen = -np.expm1(-window / max(n_tokens, counts.sum()) * means[:, None] * means[None, :])
+    return int(widths @ seen @ widths)
 
 
 def mean_window(lengths: NDArray[np.int64], window: int) -> float:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,18 +35,21 @@ SAMPLE_PIECE = 1 << 17
 SAMPLE_WORDS = 1 << 20
 """Words of the dictionaries of token partitions that are read."""
 
-SAMPLE_IDS = 1 << 21
-"""Token ids whose segments are measured."""
+SAMPLE_IDS = 1 << 19
+"""Token ids that are read of each of these partitions."""
 
 
-class CorpusSample(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CorpusSample:
     """What a part of a corpus holds.
 
     Attributes
     ----------
     words : string array (words,), each once.
     counts, document_counts : int64 arrays (words,), the tokens of each word and the documents that hold it.
-    lengths : int64 array (segments,), the tokens of each stretch of text that a window does not leave.
+    ids : int32 array (tokens and borders,)
+        The text: the number of each token's word, and -1 before each stretch that a window does not leave. Of token
+        partitions it is their beginnings, less than the counts are of.
     n_documents, n_tokens : int
     n_bytes : int
         Bytes of the files, as they are stored, that were read for it; 0 where token partitions were.
@@ -58,11 +60,17 @@ class CorpusSample(NamedTuple):
     words: pa.StringArray
     counts: NDArray[np.int64]
     document_counts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    ids: NDArray[np.int32]
     n_documents: int
     n_tokens: int
     n_bytes: int
     is_whole: bool
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The tokens of each stretch of the text that a window does not leave, int64 (segments,)."""
+        lengths = np.diff(np.append(np.flatnonzero(self.ids < 0), len(self.ids))) - 1
+        return lengths[lengths > 0].astype(np.int64)
 
 
 def sample_splits(
@@ -105,7 +113,7 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         Progress(),
     )
     n_bytes = n_text = n_documents = 0
-    segments, is_whole = [np.zeros(0, np.int64)], True
+    ids, is_whole = [np.zeros(0, np.int32)], True
     for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
         enough = n_text >= max_bytes or words.n_words >= max_words
         if enough and progress.n_bytes_read > n_bytes:
@@ -114,13 +122,13 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         scanned = words.scan(batch)
         n_bytes, n_text = progress.n_bytes_read, n_text + int((batch.stops - batch.starts).sum())
         n_documents += len(scanned.n_tokens)
-        segments.append(_segments(scanned))
+        ids.append(_with_borders(scanned))
     slices = list(words.words())
     return CorpusSample(
         pa.chunked_array([each.words for each in slices]).combine_chunks(),
         np.concatenate([each.counts for each in slices]),
         np.concatenate([each.document_counts for each in slices]),
-        np.concatenate(segments),
+        np.concatenate(ids),
         max(n_documents, int(n_text > 0)),
         sum(int(each.counts.sum()) for each in slices),
         min(progress.n_bytes_read if is_whole else n_bytes, _own_bytes(partition)),
@@ -135,30 +143,32 @@ def _own_bytes(partition: Partition) -> int:
     return partition.stop - partition.start
 
 
-def _segments(scanned: Scanned) -> NDArray[np.int64]:
-    """Return the tokens of each segment of some scanned text; one that goes on in the next text counts as two."""
-    borders = np.flatnonzero(scanned.ids < 0)
-    stops = np.unique(np.concatenate([borders, scanned.id_stops, [len(scanned.ids)]]))
-    # a border takes a place among the ids, and is no token
-    lengths = np.diff(stops, prepend=0) - np.isin(np.append(0, stops[:-1]), borders)
-    return lengths[lengths > 0].astype(np.int64)
+def _with_borders(scanned: Scanned) -> NDArray[np.int32]:
+    """Return the ids of scanned text with a border before each document; what goes on from before counts as one."""
+    starts = np.unique(np.append(0, scanned.id_stops[scanned.id_stops < len(scanned.ids)]))
+    return np.insert(scanned.ids, starts, np.int32(-1)).astype(np.int32)
 
 
 def _together(partitions: Sequence[CorpusSample], *, is_whole: bool) -> CorpusSample:
     """Return several samples as one, with each word once."""
-    columns = ("words", "counts", "document_counts")
-    tables = [pa.table({name: getattr(partition, name) for name in columns}) for partition in partitions]
-    added = [("counts", "sum"), ("document_counts", "sum")]
-    table = pa.concat_tables(tables).group_by("words", use_threads=False).aggregate(added)
+    encoded = pa.concat_arrays([partition.words for partition in partitions]).dictionary_encode()
+    number, n_words = encoded.indices.to_numpy().astype(np.int32), len(encoded.dictionary)
+    sums = {"counts": np.zeros(n_words, np.int64), "document_counts": np.zeros(n_words, np.int64)}
+    ids, first = [np.zeros(0, np.int32)], 0
+    for partition in partitions:
+        numbers = number[first : first + len(partition.words)]
+        first += len(numbers)
+        for name, total in sums.items():
+            np.add.at(total, numbers, getattr(partition, name))
+        ids.append(np.append(numbers, np.int32(-1))[partition.ids])
     return CorpusSample(
-        table["words"].combine_chunks(),
-        table["counts_sum"].to_numpy(),
-        table["document_counts_sum"].to_numpy(),
-        np.concatenate([partition.lengths for partition in partitions]),
-        sum(partition.n_documents for partition in partitions),
-        sum(partition.n_tokens for partition in partitions),
-        sum(partition.n_bytes for partition in partitions),
-        is_whole,
+        words=encoded.dictionary,
+        ids=np.concatenate(ids),
+        n_documents=sum(partition.n_documents for partition in partitions),
+        n_tokens=sum(partition.n_tokens for partition in partitions),
+        n_bytes=sum(partition.n_bytes for partition in partitions),
+        is_whole=is_whole,
+        **sums,
     )
 
 
@@ -170,14 +180,13 @@ def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSamp
             break
         words, documents = tokens.words(partition), tokens.documents(partition)
         counts, document_counts = (words[name].to_numpy() for name in ("count", "document_count"))
-        lengths = np.concatenate([np.zeros(0, np.int64), *_part_segments(tokens, partition)])
         n_tokens, n_words = int(counts.sum()), n_words + words.num_rows
         found.append(
             CorpusSample(
-                words["word"],
+                words["word"].combine_chunks(),
                 counts,
                 document_counts,
-                lengths,
+                np.concatenate([np.zeros(0, np.int32), *_beginning_of_part(tokens, partition)]),
                 documents.num_rows,
                 n_tokens,
                 0,
@@ -187,12 +196,12 @@ def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSamp
     return _together(found, is_whole=len(found) == len(tokens.partitions))
 
 
-def _part_segments(tokens: Tokens, partition: str) -> Iterator[NDArray[np.int64]]:
-    """Yield the tokens of the segments at the beginning of a partition."""
+def _beginning_of_part(tokens: Tokens, partition: str) -> Iterator[NDArray[np.int32]]:
+    """Yield the ids at the beginning of a partition, with a border before each document."""
     n_ids = 0
     for batch in tokens.iter_partition(partition):
         stops = np.flatnonzero(np.diff(batch.document)) + 1
-        yield _segments(Scanned(batch.ids, stops, stops))
+        yield _with_borders(Scanned(batch.ids, stops, stops))
         n_ids += len(batch.ids)
         if n_ids >= SAMPLE_IDS:
             return

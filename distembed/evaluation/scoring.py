@@ -37,6 +37,10 @@ N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of
 MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
 
 
+MIN_ANSWERED = 10
+"""Of fewer answered items a report shows no score: one pair right of one known is no accuracy of 100 %."""
+
+
 class Policy(NamedTuple):
     """How words are looked up, how unknown words count, the seed of random choices, and which options are needed."""
 
@@ -76,6 +80,12 @@ class Score(NamedTuple):
     def answered(self) -> str:
         """How many items were answered, `known/total` or `known+composed/total`, as text."""
         return f"{self.known}{f'+{self.composed}' if self.composed else ''}/{self.total}"
+
+    @property
+    def in_report(self) -> Score:
+        """The score as a report shows it: without a value where fewer than `MIN_ANSWERED` items were answered."""
+        is_few = self.known + self.composed < MIN_ANSWERED
+        return self._replace(value=math.nan, interval=None) if is_few else self
 
 
 def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from distembed.evaluation import blocks
 from distembed.execution import compute, map_blocks, one_blas_thread, whole
 from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.vectors.word_vectors import lowered_rows
+from distembed.vectors.word_table import lowered_rows
 
 
 class SparseSpace:

@@ -528,8 +528,8 @@ def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
             score.set,
             score.task,
             score.metric,
-            _percent(score.value),
-            "" if score.interval is None else f"{_percent(score.interval[0])}..{_percent(score.interval[1])}",
+            percent(score.value),
+            "" if score.interval is None else f"{percent(score.interval[0])}..{percent(score.interval[1])}",
             score.answered,
             score.policy,
         )
@@ -557,12 +557,13 @@ def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
             (
                 score.set,
                 score.metric,
-                *(_percent(column[i].value) for column in scores.values()),
+                *(percent(column[i].value) for column in scores.values()),
                 " ".join(counts),
             )
         )
     return text_table(rows)
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
+    """Return a share in percent, "-" for NaN."""
     return "-" if math.isnan(value) else f"{100 * value:.1f}"

@@ -32,6 +32,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int
+        While they are looked for, ``n_components + oversampling`` dense values are held per row.
     exponent : float
         1 is LSA, 0 the left singular vectors alone.
 

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, counted_from, map_blocks, tell
+from distembed.execution import Checkpoint, compute, counted_from, map_blocks, prefixed, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_lifts import (
@@ -117,7 +117,7 @@ def factorize(counts: da.Array, word_counts: Floats, row_totals: Floats, rounds:
     vectors: da.Array | None = None
     passes = [0, rounds.first_passes, *([rounds.n_passes] * (rounds.n_iter - 1))]
     for number, rank in enumerate(ranks, start=1):
-        keep = _within(rounds.checkpoint, f"core/round-{number}/")
+        keep = prefixed(rounds.checkpoint, f"core/round-{number}/")
         with counted_from("passes", sum(passes[:number]), sum(passes)):
             vectors = keep(ROUND_VECTORS, partial(_round, sparse, rank, vectors, rounds, keep))
         if number == 1:
@@ -247,10 +247,6 @@ def sliced(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) ->
 def _given(array: da.Array) -> da.Array:
     """Return an array that has been built already, for a checkpoint that expects a function."""
     return array
-
-
-def _within(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    return lambda name, make: checkpoint(prefix + name, make)
 
 
 def _block_off_diagonal(block: Any, block_info: Any = None) -> Any:

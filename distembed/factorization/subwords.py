@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, whole
 from distembed.factorization import subword_blocks as blocks
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, RidgeSystem
-from distembed.linalg.chunks import batches
+from distembed.linalg.chunks import batches, evenly_spaced
 from distembed.options import (
     NonNegativeFloat,
     PositiveFloat,
@@ -448,9 +448,7 @@ def _column_blocks(matrix: Any) -> da.Array:
 
 def _spread_columns(columns: da.Array) -> da.Array:
     """Return as many columns as one block has, evenly from all of them, as one block."""
-    n = columns.shape[1]
-    chosen = np.unique(np.linspace(0, n - 1, min(n, COLUMNS_TOGETHER)).astype(int))
-    return columns[:, chosen].rechunk((-1, -1))
+    return columns[:, evenly_spaced(columns.shape[1], COLUMNS_TOGETHER)].rechunk((-1, -1))
 
 
 def _beside(means: Float64s, columns: da.Array) -> da.Array:

@@ -73,3 +73,8 @@ def batches(n: int, size: int) -> tuple[int, ...]:
     """Return the chunks of n rows in batches of `size`; the last batch holds the remainder."""
     full, rest = divmod(n, size)
     return (size,) * full + ((rest,) if rest else ())
+
+
+def evenly_spaced(n: int, limit: int) -> NDArray[np.int64]:
+    """Return at most `limit` of the numbers 0 to n - 1, evenly from the first to the last, rising."""
+    return np.unique(np.linspace(0, n - 1, min(limit, n)).astype(np.int64))

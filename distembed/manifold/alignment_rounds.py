@@ -27,6 +27,8 @@ SYSTEM_COPIES = 8
 SYSTEM_GROUPS = 8
 """Groups of systems at most: finer, the sparse product has no columns left to share an index over."""
 LEAST_SYSTEMS = 4
+EXPLAINED = 1e-8
+"""The least share of the largest known value that a start from eigenvectors explains, beyond rounding."""
 
 
 class Options(Protocol):
@@ -77,7 +79,7 @@ def alternate(problem: Problem) -> Embedding:
     known = _Known(problem.confidence, problem.target)
     if options.missing == "imputed":
         known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
-    Z, F, value = _regress(problem, _start(problem), known)
+    Z, F, value = _begin(problem, known)
     objective, residuals, converged = [value], list[float](), False
     while not converged and len(residuals) < options.max_iter:
         known = _filled(problem, Z, F)
@@ -110,9 +112,22 @@ def _filled(problem: Problem, Z: Float64s, F: Float64s) -> _Known:
     return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * (Z @ F))
 
 
-def _start(problem: Problem) -> Float64s:
+def _begin(problem: Problem, known: _Known) -> tuple[Float64s, Float64s, float]:
+    """Return the first Z and F and their objective.
+
+    Eigenvectors that are constant over the known rows, as the first of a connected graph is, explain nothing of
+    centered values, and no round departs from them: then the start is random.
+    """
+    found = _regress(problem, _start(problem, problem.options.init), known)
+    explained = np.abs(known.confidence[:, None] * (found[0] @ found[1])).max()
+    if explained > EXPLAINED * np.abs(known.target).max():
+        return found
+    return _regress(problem, _start(problem, "random"), known)
+
+
+def _start(problem: Problem, init: Literal["alignment", "random"]) -> Float64s:
     options, n_rows = problem.options, problem.confidence.size
-    if options.init == "random":
+    if init == "random":
         Z = np.random.default_rng(seed_of(options.random_state)).uniform(
             -1, 1, (n_rows, options.n_components)
         )

@@ -73,9 +73,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
     Parameters
     ----------
     n_components : int
-        The dimension k of the embedding; more than the rank of the features gains nothing. With 1, the start
-        "alignment" of a connected graph is its constant eigenvector, from which no round departs, and every row gets
-        the mean of the features: take 2 or more.
+        The dimension k of the embedding; more than the rank of the features gains nothing.
     n_neighbors : int
         The neighbors that each row is joined to in the graph of its set, see `neighbor_affinity`.
     affinity : "binary", "cosine", "gaussian" or "local"
@@ -101,6 +99,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         and solves as if all were known. It descends far more slowly, and depends on where it starts.
     init : "alignment" or "random"
         "alignment" starts from the eigenvectors of the joint Laplacian, "random" from Unif(-1, 1) as the paper.
+        Where the eigenvectors explain nothing of the known values, as the constant one of a connected graph, the
+        start is random.
     center : bool
         Whether v̄ is subtracted; the paper does not, which pulls unknown values to zero.
     propagate : bool

@@ -22,6 +22,7 @@ from distembed.execution import (
     compute,
     one_blas_thread,
     persist,
+    prefixed,
 )
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold.imputation_checks import check_graph, known_rows
@@ -509,7 +510,7 @@ class LatentSemanticImputation(BaseEstimator):
             self.history_ = np.empty((0, 2))
         else:
             self._solve(Y, known)
-            solved = self._solution(rows, known, _named(self.checkpoint, "table"))
+            solved = self._solution(rows, known, prefixed(self.checkpoint, "table-"))
             mixtures = filled(rows, solved.vectors, known)
             vectors = with_departures(self.vectors_, rows, mixtures, path, self.ridge_, **options)
         self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
@@ -530,7 +531,7 @@ class LatentSemanticImputation(BaseEstimator):
         )
         scores = [
             fold_scores(
-                self._hidden_fold(rows, Y, known, hidden, _named(self.checkpoint, f"fold-{number}")),
+                self._hidden_fold(rows, Y, known, hidden, prefixed(self.checkpoint, f"fold-{number}-")),
                 compute(Y[hidden]).astype(np.float64),
             )
             for number, hidden in enumerate(folds)
@@ -578,8 +579,3 @@ class LatentSemanticImputation(BaseEstimator):
 
     def _imputed(self, known: Any, rows: Any, values: Any) -> da.Array:
         return imputed_rows(self._solution(values, known, persist), known, rows, values.dtype)
-
-
-def _named(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    """Return a checkpoint that keeps arrays under names of its own."""
-    return lambda name, make: checkpoint(f"{prefix}-{name}", make)

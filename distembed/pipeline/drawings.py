@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline.context import System
 from distembed.pipeline.export.tables import Table
 from distembed.pipeline.registry import system_of
@@ -23,6 +24,9 @@ from distembed.vectors import WordVectors
 
 PANELS_ACROSS = 3
 """Topics side by side in a figure of topics."""
+
+WITH_VECTOR, COMPOSED = "has a vector", "composed from n-grams"
+"""The groups of the words of a map, where some of them are composed."""
 
 
 class Points(NamedTuple):
@@ -44,6 +48,8 @@ def draw_map(
     n_points: int = 100,
 ) -> str:
     """Draw words or documents on the plane, each with its name where it fits, and return what was drawn in words.
+
+    A word without a vector of its own is composed where the vectors have n-grams, and has a color of its own.
 
     Parameters
     ----------
@@ -80,8 +86,10 @@ def draw_map(
     points, _ = plane(found.vectors, method, 0)
     placed = map_drawing(points, found.names, found.groups)
     save_figure(target, placed.drawing)
+    n_composed = found.groups.count(COMPOSED)
+    composed = f", {n_composed:,} composed from n-grams" if n_composed else ""
     left_out = f"; not found: {', '.join(found.unknown)}" if found.unknown else ""
-    return f"{len(found.names):,} {what}, {len(placed.labels):,} labeled, in {target}{left_out}"
+    return f"{len(found.names):,} {what}{composed}, {len(placed.labels):,} labeled, in {target}{left_out}"
 
 
 def is_vector_file(source: str) -> bool:
@@ -93,10 +101,19 @@ def _words(source: str, job: Job | None, names: Sequence[str], n_points: int) ->
     """Return words with their vectors, by default the most frequent ones that are no stop words."""
     model = load_vectors(source)
     chosen = list(dict.fromkeys(names)) or _content_words(job, model)[:n_points]
-    known = [word for word in chosen if word in model]
-    unknown = [word for word in chosen if word not in model]
-    vectors = model[known].astype(np.float64) if known else np.empty((0, 0))
-    return Points(known, vectors, [None] * len(known), unknown)
+    composed = _composed(model, [word for word in chosen if word not in model])
+    drawn = [word for word in chosen if word in model or word in composed]
+    unknown = [word for word in chosen if word not in drawn]
+    vectors = model[drawn].astype(np.float64) if drawn else np.empty((0, 0))
+    groups = [COMPOSED if word in composed else WITH_VECTOR if composed else None for word in drawn]
+    return Points(drawn, vectors, groups, unknown)
+
+
+def _composed(model: WordVectors, words: list[str]) -> set[str]:
+    """Return those of some words without a vector of their own of which an n-gram is known."""
+    if model.subwords is None or not words:
+        return set()
+    return {word for word, n in zip(words, model.subwords.n_known(words), strict=True) if n}
 
 
 def _content_words(job: Job | None, model: WordVectors) -> list[str]:
@@ -108,7 +125,7 @@ def _documents(job: Job | None, source: str, names: Sequence[str], n_points: int
     """Return documents with the weights of their topics as vectors of unit length, colored by topic."""
     table = _table(job, source, "documents")
     wanted = set(names)
-    rows = np.unique(np.linspace(0, table.n_rows - 1, min(n_points, table.n_rows)).astype(np.int64))
+    rows = evenly_spaced(table.n_rows, n_points)
     found = [
         row
         for row in _rows(table)

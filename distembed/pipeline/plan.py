@@ -26,12 +26,40 @@ SCRATCH_FACTOR = 8.0
 """Peak bytes of a task over those of its block, measured: counts, their transpose, both merged, what is written."""
 
 
+TASK_NETWORK_BYTES = 5_000
+"""Bytes over the network for a task: its description, its result, and what is said of it (2,000 tasks over TCP)."""
+
+
+class Exchange(NamedTuple):
+    """The bytes of a stage that workers send each other; what they read and write they exchange with the store.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Row blocks, of which a worker has one at least if it takes part.
+    gathered_bytes : int
+        Bytes of the arrays of which every worker gets all, from the workers that hold a part.
+    moved_bytes : int
+        Bytes that are needed on one worker each, whichever has made them.
+    """
+
+    n_blocks: int = 1
+    gathered_bytes: int = 0
+    moved_bytes: int = 0
+
+    def sent_bytes(self, n_workers: int) -> int:
+        """Return the bytes that so many workers send: an array is put together on one, which the others get it from."""
+        n = min(n_workers, self.n_blocks)
+        return round((self.gathered_bytes * (n + 1) + self.moved_bytes) * (n - 1) / n)
+
+
 class StagePlan(NamedTuple):
     """One line of a plan: bytes read and written in total, the peak bytes of one task, and those shared by all tasks.
 
     `tasks` are those of all `graphs` that the stage computes one after the other. If a stage is not `exact`,
     its memory was derived from estimated sizes: too much of it is a warning, not a reason to refuse the job.
-    `keeps` names the matrices that the job asks to keep beside its results, with the bytes of each on disk.
+    `keeps` names the matrices that the job asks to keep beside its results, with the bytes of each on disk, and
+    `exchange` is what workers send each other, where that is known.
     """
 
     tasks: int
@@ -42,6 +70,7 @@ class StagePlan(NamedTuple):
     graphs: int = 1
     exact: bool = True
     keeps: tuple[tuple[str, int], ...] = ()
+    exchange: Exchange | None = None
 
     @property
     def tasks_per_graph(self) -> int:
@@ -51,6 +80,12 @@ class StagePlan(NamedTuple):
     def peak_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of so many threads, or of as many as have a task."""
         return self.shared_bytes + min(n_threads, self.tasks) * self.task_bytes
+
+    def network_bytes(self, n_workers: int) -> int | None:
+        """Return the bytes that pass between the workers, the scheduler and the client; None where it is not known."""
+        if self.exchange is None:
+            return None
+        return TASK_NETWORK_BYTES * self.tasks + self.exchange.sent_bytes(n_workers)
 
 
 class Plan(NamedTuple):
@@ -85,6 +120,24 @@ class Plan(NamedTuple):
                 f"\nthe first run on a machine compiles its kernels, and a process then takes up to "
                 f"{format_bytes(COMPILING_BYTES)} more"
             )
+        )
+
+    def network_table(self, n_workers: int) -> str:
+        """Return what goes over the network with so many workers, each on a host of its own, as lines of text."""
+        width = max(18, *(len(name) + 1 for name in self.stages))
+        rows = [f"{'over the network':<{width}}{'from and to the store':>24}{'between the hosts':>20}"]
+        for name, stage in self.stages.items():
+            between, stored = stage.network_bytes(n_workers), stage.read_bytes + stage.written_bytes
+            rows.append(
+                f"{name:<{width}}{format_bytes(stored):>24}"
+                f"{'not planned' if between is None else format_bytes(between):>20}"
+            )
+        return "\n".join(
+            [
+                *rows,
+                f"between {n_workers} workers on hosts of their own, the scheduler and the client: "
+                f"{format_bytes(TASK_NETWORK_BYTES)} per task, and the arrays that workers send each other",
+            ]
         )
 
     def _kept(self) -> list[str]:

@@ -35,7 +35,8 @@ from distembed.libraries import names_of
 
 if TYPE_CHECKING:
     from distembed.vectors.rows import VectorFileError
-    from distembed.vectors.word_vectors import Neighbor, UnknownWordError, WordVectors
+    from distembed.vectors.word_table import UnknownWordError
+    from distembed.vectors.word_vectors import Neighbor, WordVectors
 
 __all__ = ["Neighbor", "UnknownWordError", "VectorFileError", "WordVectors"]
 
@@ -43,7 +44,7 @@ __getattr__ = names_of(
     __name__,
     {
         "Neighbor": "word_vectors",
-        "UnknownWordError": "word_vectors",
+        "UnknownWordError": "word_table",
         "VectorFileError": "rows",
         "WordVectors": "word_vectors",
     },

@@ -1,7 +1,7 @@
 """Print what was planned for finished jobs beside what they took.
 
 Run it as `python -m tests.benchmarks.plans_and_runs WORKSPACE...`. The plan is that of a first run: it knows the input
-files, and nothing of the workspace. Peaks are of one process with
+files, and nothing of the workspace. Peaks are of one process with as many threads as the job has workers.
 """
 
 from __future__ import annotations

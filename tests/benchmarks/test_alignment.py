@@ -74,13 +74,13 @@ def toy_row(n_known, n_seeds, weight):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("n_seeds", "weight"), [(3, 1), *(pytest.param(100, mu, marks=pytest.mark.slow) for mu in (1, 10))]
+    ("n_seeds", "weight"), [(2, 1), *(pytest.param(100, mu, marks=pytest.mark.slow) for mu in (1, 10))]
 )
 def test_toy_of_the_paper(n_seeds, weight, tmp_path):
     print(f"\nRMSE on the grid, links of weight {weight}, mean ± half the 95 % interval of {n_seeds} seeds")
     rows = {}
     with dask.config.set(scheduler="synchronous"):
-        for n_known in (1, 2, 3, 4, 5, 7, 10, 15) if n_seeds > 3 else (1, 3):
+        for n_known in (1, 2, 3, 4, 5, 7, 10, 15) if n_seeds > 2 else (3,):
             rows[n_known] = toy_row(n_known, n_seeds, weight)
             cells = (
                 f"{name} {value.mean:.2f} ± {value.high - value.mean:.2f}"
@@ -115,7 +115,7 @@ def ring_graph(n, n_edges, generator):
     return sp.csr_array(edges.maximum(edges.T))
 
 
-def measure(n_rows, n_components=50, n_features=50):
+def measure(n_rows, n_components, n_features=50):
     """Fit n_rows rows in two sets, 5 % corresponding; return wall and CPU seconds, edges, rounds, error."""
     generator = np.random.default_rng(0)
     half = n_rows // 2
@@ -137,13 +137,14 @@ def measure(n_rows, n_components=50, n_features=50):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "n_rows", [1000, *(pytest.param(n, marks=pytest.mark.slow) for n in (20_000, 60_000, 200_000))]
+    "n_rows", [200, *(pytest.param(n, marks=pytest.mark.slow) for n in (20_000, 60_000, 200_000))]
 )
 def test_time_against_size(n_rows):
-    (wall, cpu), n_edges, n_rounds, error = measure(n_rows)
+    n_components = min(50, n_rows // 10)
+    (wall, cpu), n_edges, n_rounds, error = measure(n_rows, n_components)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"\n{n_rows} rows, {n_edges} non-zeros, k = 50: {wall:.1f} s wall, {cpu:.1f} s CPU, {n_rounds} rounds, "
-        f"{1e9 * cpu / n_edges / n_rounds:.0f} ns CPU a non-zero and round, peak {peak:.2f} GiB, "
+        f"\n{n_rows} rows, {n_edges} non-zeros, k = {n_components}: {wall:.1f} s wall, {cpu:.1f} s CPU, "
+        f"{n_rounds} rounds, {1e9 * cpu / n_edges / n_rounds:.0f} ns CPU a non-zero and round, peak {peak:.2f} GiB, "
         f"RMSE {error:.3f}"
     )

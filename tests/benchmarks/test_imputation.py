@@ -62,7 +62,7 @@ def stages(X, Y):
 @pytest.mark.parametrize(
     ("n", "d", "s"),
     [
-        (500, 50, 20),
+        (200, 20, 10),
         pytest.param(4000, 400, 300, marks=pytest.mark.slow),
         pytest.param(10_000, 300, 300, marks=pytest.mark.slow),
         pytest.param(20_000, 300, 300, marks=pytest.mark.slow),
@@ -79,11 +79,11 @@ def test_stages(n, d, s):
     assert tree.edges.shape == (n - 1, 2)
 
 
-@pytest.mark.parametrize("size", [(400, 40, 30), pytest.param((4000, 400, 300), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [(200, 20, 10), pytest.param((4000, 400, 300), marks=pytest.mark.slow)])
 def test_against_the_published_program(benchmark, size):
     X, Y = problem(*size, 0.5, np.float64)
     model = LatentSemanticImputation()
-    model.fit(X[:100], Y[:100])  # numba compiles
+    model.fit(X[:60], Y[:60])  # numba compiles
     benchmark(model.fit, X, Y)
     if size[0] == 4000:
         print(f"{PUBLISHED_SECONDS / benchmark.stats['min']:.0f} times the published program's speed")

@@ -90,7 +90,7 @@ def measured(X, n_components):
 
 
 def test_small():
-    model = measured(drawn(300), 20)
+    model = measured(drawn(150), 8)
     assert model.converged_
 
 

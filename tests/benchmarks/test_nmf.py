@@ -15,11 +15,12 @@ from sklearn import decomposition
 from threadpoolctl import threadpool_limits
 
 import distembed as de
+from distembed.corpus.growth_blocks import Repetition
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
 from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes
+from distembed.pipeline.corpus.sizes import CorpusSizes, PairModel, PairSizes
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.systems.topics.sizes import TopicSizes
 from distembed.pipeline.systems.topics.stages import stages
@@ -197,7 +198,8 @@ def test_the_plan_of_a_billion_non_zeros(tmp_path):
         n_terms=10**9,
         counted=frozenset(),
     )
-    sizes = TopicSizes(PairSizes(corpus, 10**9, 10**9), 10**9, 10**9)
+    model = PairModel(np.ones(100_000), 10.0, corpus.n_tokens, Repetition(1.0, corpus.n_tokens, 0.0))
+    sizes = TopicSizes(PairSizes(corpus, 10**9, 10**9, model), 10**9, 10**9)
     plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})
     print(f"\n{plan.table()}")
     plan.check()

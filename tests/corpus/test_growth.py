@@ -6,14 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.corpus.growth_blocks import (
+    BORDER,
+    SpreadLaw,
     expected_counts,
     heaps_exponent,
     mean_window,
+    n_distinct_pairs,
     n_types,
     n_types_at_least,
+    repetition_of,
+    spread_law,
 )
+from distembed.counting import blocks as counting_blocks
 
 COUNTS = st.lists(st.integers(1, 1000), min_size=1, max_size=50).map(np.array)
+
+
+def law_of(counts: np.ndarray) -> SpreadLaw:
+    """Return the law of a text that is one document."""
+    return spread_law(counts, np.sign(counts), 1)
 
 
 def zipf_text(n_tokens: int, exponent: float, *, n_words: int = 200_000) -> np.ndarray:
@@ -27,7 +38,7 @@ def zipf_text(n_tokens: int, exponent: float, *, n_words: int = 200_000) -> np.n
 def test_a_tenth_of_a_text_tells_the_words_of_all_of_it(exponent: float, least: int) -> None:
     text = zipf_text(400_000, exponent)
     sample, whole = (np.bincount(partition) for partition in (text[:40_000], text))
-    found = n_types_at_least(sample, least, 10.0)
+    found = n_types_at_least(sample, least, 10.0, law_of(sample))
     assert np.count_nonzero(whole >= least) == pytest.approx(found, rel=0.2)
     if least > 1:  # the shuffled control of an estimate: taking the sample for the whole
         assert abs(np.count_nonzero(sample >= least) - found) > 0.5 * found
@@ -35,15 +46,19 @@ def test_a_tenth_of_a_text_tells_the_words_of_all_of_it(exponent: float, least: 
 
 @given(COUNTS, st.integers(1, 50))
 def test_a_sample_that_is_the_whole_is_counted(counts: np.ndarray, least: int) -> None:
-    assert n_types_at_least(counts, least, 1.0) == np.count_nonzero(counts >= least)
-    np.testing.assert_array_equal(expected_counts(counts, len(counts), 1.0), np.sort(counts)[::-1])
+    assert n_types_at_least(counts, least, 1.0, law_of(counts)) == np.count_nonzero(counts >= least)
+    np.testing.assert_array_equal(
+        expected_counts(counts, len(counts), 1.0, law_of(counts)), np.sort(counts)[::-1]
+    )
 
 
 @given(COUNTS, st.integers(1, 50), st.floats(1, 1e4))
 def test_estimates_grow_with_the_text(counts: np.ndarray, least: int, growth: float) -> None:
-    assert n_types(counts, growth) >= len(counts)
-    assert n_types_at_least(counts, least, 1e3 * growth) >= 0.99 * n_types_at_least(counts, 2 * least, growth)
-    expected = expected_counts(counts, 3 * len(counts), growth)
+    law = law_of(counts)
+    assert n_types(counts, growth, law) >= len(counts)
+    fewer = n_types_at_least(counts, 2 * least, growth, law)
+    assert n_types_at_least(counts, least, 1e3 * growth, law) >= 0.99 * fewer
+    expected = expected_counts(counts, 3 * len(counts), growth, law)
     assert len(expected) == 3 * len(counts)
     assert (np.diff(expected) <= 0).all()
     assert (expected >= 1).all()
@@ -52,12 +67,66 @@ def test_estimates_grow_with_the_text(counts: np.ndarray, least: int, growth: fl
 def test_words_that_all_came_twice_are_all_there_are() -> None:
     counts = np.full(1000, 7)
     assert heaps_exponent(counts) == 0
-    assert n_types_at_least(counts, 1, 1e6) == 1000
+    assert n_types_at_least(counts, 1, 1e6, law_of(counts)) == 1000
 
 
 def test_words_that_are_all_new_stay_new() -> None:
-    assert n_types_at_least(np.ones(1000, int), 1, 100.0) == pytest.approx(100_000, rel=0.01)
-    assert n_types_at_least(np.ones(1000, int), 5, 100.0) < 1000
+    counts = np.ones(1000, int)
+    assert n_types_at_least(counts, 1, 100.0, law_of(counts)) == pytest.approx(100_000, rel=0.01)
+    assert n_types_at_least(counts, 5, 100.0, law_of(counts)) < 1000
+
+
+def test_words_that_come_in_bursts_are_drawn_by_the_document() -> None:
+    """Each document repeats each of its words, so that hardly a word of it occurs once."""
+    rng = np.random.default_rng(0)
+    documents = [
+        np.repeat(zipf, rng.integers(2, 5, len(zipf))) for zipf in np.split(zipf_text(200_000, 1.1), 2000)
+    ]
+
+    def counted(some: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        held = [np.unique(document) for document in some]
+        return np.bincount(np.concatenate(some)), np.bincount(np.concatenate(held))
+
+    sample, document_counts = counted(documents[:200])
+    whole, _ = counted(documents)
+    found = n_types_at_least(sample, 5, 10.0, spread_law(sample, document_counts, 200))
+    by_tokens = n_types_at_least(sample, 5, 10.0, spread_law(sample, document_counts, 1))
+    assert found == pytest.approx(np.count_nonzero(whole >= 5), rel=0.15)
+    assert by_tokens < 0.8 * found
+    ranked = expected_counts(sample, 10_000, 10.0, spread_law(sample, document_counts, 200))
+    assert ranked[[100, 1000]] == pytest.approx(np.sort(whole)[::-1][[100, 1000]], rel=0.25)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_pairs_of_independent_words_are_as_many_as_expected(mirrored: bool) -> None:
+    text = zipf_text(100_000, 1.1, n_words=500)
+    found = repetition_of(text, 3, 500, mirrored=mirrored)
+    assert found.share == pytest.approx(1, abs=0.02)
+    assert found.n_tokens == 100_000
+    assert found.at(1e9) == pytest.approx(1, abs=0.15)
+
+
+def test_a_text_that_repeats_itself_has_few_pairs_and_fewer_as_it_grows() -> None:
+    rng = np.random.default_rng(0)
+    phrases = zipf_text(1000 * 8, 1.1, n_words=500).reshape(1000, 8)
+    text = phrases[rng.integers(1000, size=10_000)].ravel()
+    found = repetition_of(text, 3, 500)
+    assert found.share < 0.8
+    assert found.at(4e5) < found.share < found.at(1e4)
+
+
+def test_pairs_are_counted_as_a_set_and_not_across_borders(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert BORDER == counting_blocks.BORDER
+    text = np.append(zipf_text(2000, 1.1, n_words=50), np.tile([BORDER, -1, 3], 50))
+    seen = {
+        (left, right)
+        for distance in (1, 2)
+        for at, (left, right) in enumerate(zip(text, text[distance:], strict=False))
+        if min(left, right) >= 0 and BORDER not in text[at : at + distance]
+    }
+    assert n_distinct_pairs(text, 2, 50) == len(seen)
+    monkeypatch.setattr("distembed.corpus.growth_blocks.COUNTED_PAIRS", 1000)
+    assert n_distinct_pairs(text, 2, 50) == pytest.approx(len(seen), rel=0.2)
 
 
 @pytest.mark.parametrize("lengths", [[1], [2, 5, 1], [30, 4]])

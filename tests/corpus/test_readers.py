@@ -204,10 +204,11 @@ def test_parts_hold_what_the_oracle_gives(tmp_path):
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "synchronous"])
-def test_same_bytes_on_any_scheduler(tmp_path, scheduler):
+def test_same_bytes_on_any_scheduler(tmp_path, process_pool, scheduler):
     path = write(tmp_path / "t.txt", "\n".join(f"line {k} of words" for k in range(400)).encode())
     corpus = read_corpus(path, partition_bytes=3000)
-    with dask.config.set(scheduler=scheduler, num_workers=2):
+    pool = process_pool if scheduler == "processes" else None
+    with dask.config.set(scheduler=scheduler, num_workers=2, pool=pool):
         tokens = corpus.tokenize(tmp_path / "parts")
     target = tmp_path / "again"
     for source, partition in zip(corpus.partitions, tokens.partitions, strict=True):

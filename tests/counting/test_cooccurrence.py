@@ -182,7 +182,7 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
     np.testing.assert_array_equal(found, whole.toarray())
 
 
-def test_same_bits_under_threads_and_processes(tmp_path):
+def test_same_bits_under_threads_and_processes(tmp_path, process_pool):
     rng = np.random.default_rng(5)
     partitions = [[list(rng.choice(WORDS, 500))] for _ in range(3)]
     prefixes = Tokens(
@@ -190,7 +190,8 @@ def test_same_bits_under_threads_and_processes(tmp_path):
     )
     results = []
     for scheduler in ("sync", "threads", "processes"):
-        with dask.config.set(scheduler=scheduler, num_workers=2):
+        pool = process_pool if scheduler == "processes" else None
+        with dask.config.set(scheduler=scheduler, num_workers=2, pool=pool):
             results.append(
                 count_cooccurrences(prefixes, vocabulary_of(WORDS), weighting="harmonic").compute()
             )

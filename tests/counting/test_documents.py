@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,11 +35,11 @@ def test_blocks_are_parts_cut_at_documents(tmp_path):
     assert [(b.first, b.last) for b in document_row_blocks(tokens, block_memory=32 * 7)][-1] == (5, 6)
 
 
-def test_same_under_threads_and_processes(tmp_path):
+def test_same_under_threads_and_processes(tmp_path, process_pool):
     tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     counts = count_document_terms(tokens, vocabulary_of(WORDS), block_memory=32 * 6)
-    with dask.config.set(num_workers=2):
-        one, other = counts.compute(scheduler="threads"), counts.compute(scheduler="processes")
+    one = counts.compute(scheduler="threads", num_workers=2)
+    other = counts.compute(scheduler="processes", pool=process_pool)
     np.testing.assert_array_equal(one.toarray(), other.toarray())
 
 

@@ -326,17 +326,6 @@ def test_schedulers_and_workers_give_the_same_bits():
             assert _fit_in_blocks() == expected
 
 
-@pytest.mark.cluster
-def test_a_cluster_gives_the_same_bits():
-    from distributed import Client, LocalCluster
-
-    with dask.config.set(scheduler="synchronous"):
-        expected = _fit_in_blocks()
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with LocalCluster(**options) as cluster, Client(cluster):
-        assert _fit_in_blocks() == expected
-
-
 def test_products_with_the_documents_are_summed_in_float64():
     """In float32 nothing is added to 2**24 by ones."""
     X = csr_array(np.concatenate([[2.0**24], np.ones(1000)]).astype(np.float32)[:, None])

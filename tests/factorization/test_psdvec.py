@@ -43,7 +43,8 @@ def products(vectors):
 
 
 def exact(**options):
-    return PSDVec(D, **{"first_passes": 24, "n_passes": 6, **options})
+    """Return a model of exact eigenvectors, which the dense solver finds in a tenth of the time."""
+    return PSDVec(D, **{"solver": "dense", "first_passes": 24, "n_passes": 6, **options})
 
 
 @pytest.mark.parametrize("solver", ["dense", "krylov"])
@@ -118,19 +119,10 @@ def test_same_bits_for_every_scheduler_and_number_of_threads():
     results = []
     for options in ({"scheduler": "sync"}, {"scheduler": "threads", "num_workers": 1}, {"num_workers": 3}):
         with dask.config.set(**options):
-            results.append(PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute())
+            model = PSDVec(D, n_core=CORE, n_iter=2, first_passes=4).fit(counts, WORD_COUNTS)
+            results.append(model.vectors_.compute())
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
-
-
-def test_same_bits_on_a_distributed_cluster():
-    from distributed import Client
-
-    counts = chunked(COUNTS, (20, 30, 40))
-    here = PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute()
-    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"):
-        there = PSDVec(D, n_core=CORE, first_passes=4).fit(counts, WORD_COUNTS).vectors_.compute()
-    np.testing.assert_array_equal(here, there)
 
 
 def noncore_counts(words=slice(CORE, N)):
@@ -232,7 +224,7 @@ def test_a_killed_fit_resumes_to_the_same_bits():
         PSDVec(D, **options, checkpoint=remember(names, 10**6)).fit(counts, WORD_COUNTS).vectors_.compute()
     )
     assert "core/round-1/vectors" in names
-    for limit in (0, 2, 7, 13, 18, len(names) - 1):
+    for limit in (0, 7, 18, len(names) - 1):
         kept: dict[str, da.Array] = {}
         with pytest.raises(KilledError):
             PSDVec(D, **options, checkpoint=remember(kept, limit)).fit(counts, WORD_COUNTS)
@@ -297,8 +289,11 @@ BAD_OPTIONS = [
     ({"solver": "exact"}, "solver is 'exact'"),
     ({"n_iter": 0}, "n_iter is 0"),
     ({"weight_cutoff": "half"}, "weight_cutoff is 'half'"),
-    ({"n_core": 60, "ridge": (1, 2), "bands": (10, 10, 10)}, "one ridge for each band"),
-    ({"n_core": 60, "ridge": (1, 2)}, "one ridge for each band"),
+    (
+        {"n_core": 60, "solver": "dense", "n_iter": 1, "ridge": (1, 2), "bands": (10, 10, 10)},
+        "one ridge for each band",
+    ),
+    ({"n_core": 60, "solver": "dense", "n_iter": 1, "ridge": (1, 2)}, "one ridge for each band"),
 ]
 
 

@@ -12,16 +12,21 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
+import distributed  # noqa: F401 - each fork would import it otherwise, which is most of what a fork takes
 from zarr.storage import LocalStore
 
 import distembed.files
 from distembed.storage import Workspace, files
 from distembed.storage.files import Folder
 from tests.storage.examples import Calls, store_all
+
+with suppress(ImportError):
+    import pandas as pd  # noqa: F401 - likewise: pyarrow imports it where it is installed
 
 
 def job(root: Path, scale: int = 1) -> tuple[str, list[int], list[Any]]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from distembed.linalg.chunks import balanced_rows, batches, row_bounds
+from distembed.linalg.chunks import balanced_rows, batches, evenly_spaced, row_bounds
 
 
 @pytest.mark.parametrize("block_bytes", [1, 60, 1000, 10**9])
@@ -46,3 +46,10 @@ def test_a_limit_below_one_is_one():
 )
 def test_batches_hold_every_row_once(n, size, expected):
     assert batches(n, size) == expected
+
+
+@pytest.mark.parametrize(
+    ("n", "limit", "chosen"), [(0, 3, []), (3, 5, [0, 1, 2]), (10, 4, [0, 3, 6, 9]), (5, 1, [0])]
+)
+def test_numbers_are_evenly_spaced_from_the_first_to_the_last(n, limit, chosen):
+    assert evenly_spaced(n, limit).tolist() == chosen

@@ -16,13 +16,12 @@ def definite(n=80, seed=0):
     return csr_array(half @ half.T + eye_array(n) * np.linspace(0.1, 50, n))
 
 
-@pytest.mark.parametrize("per_block", [10_000, 300])
-@pytest.mark.parametrize("together", [128, 3, 1])
+@pytest.mark.parametrize(("per_block", "together"), [(10_000, 128), (100, 128), (100, 3), (10_000, 1)])
 def test_conjugate_gradients_solve_every_column(monkeypatch, per_block, together):
     monkeypatch.setattr(solve, "SOLVED_TOGETHER", together)
-    sparse = definite()
+    sparse = definite(40)
     matrix = SparsePlusLowRank(row_blocks(sparse, values_per_block=per_block))
-    right = np.random.default_rng(1).standard_normal((80, 4))
+    right = np.random.default_rng(1).standard_normal((40, 4))
     right[:, 2] = 0
     found = conjugate_gradients(matrix, right, tol=1e-10)
     vectors = found.vectors.compute()
@@ -30,7 +29,7 @@ def test_conjugate_gradients_solve_every_column(monkeypatch, per_block, together
     left_over = np.linalg.norm(right - sparse @ vectors, axis=0)
     np.testing.assert_allclose(found.residuals * np.linalg.norm(right, axis=0), left_over, atol=1e-12)
     assert found.converged
-    assert found.n_iter < 80
+    assert found.n_iter < 40
 
 
 def test_a_block_shares_its_directions():

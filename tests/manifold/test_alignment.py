@@ -75,7 +75,7 @@ def test_linear_maps_recover_what_was_planted():
 # ------------------------------------------------------------------------------------ Kronecker oracle
 
 
-@pytest.mark.parametrize("n_known", [1, 3, 7])
+@pytest.mark.parametrize("n_known", [1, 7])
 def test_the_papers_alternation_equals_the_kronecker_system(n_known, quiet):
     X, V = reference.grid_toy()
     V = np.column_stack([V, V**2, np.sin(V)])
@@ -181,7 +181,7 @@ def toy_errors(n_known, seeds):
 TOY = {**GRID, "smoothness": 4, "regularization": 0.003, "solver_tol": 1e-10, "solver_max_iter": 2000}
 
 
-@pytest.mark.parametrize("n_known", [3, 5, 7])
+@pytest.mark.parametrize("n_known", [3, 7])
 def test_grid_of_the_paper(n_known):
     embedded, aligned, mean = toy_errors(n_known, range(10))
     assert embedded < 0.75 * mean
@@ -258,6 +258,20 @@ def test_dask_rows_chunks_and_schedulers_give_the_same_bits():
             model = FeaturePreservingEmbedding(6, block_memory=2**16)
             model.fit(da.from_array(X1, chunks=chunks), da.from_array(X2, chunks=chunks), V, pairs)
         np.testing.assert_array_equal(model.embedding_, expected.embedding_)
+
+
+def test_one_component_carries_one_feature():
+    """The only eigenvector of a connected graph is constant: every row got the mean, as a converged result."""
+    line = np.arange(5.0)[:, None]
+    other = np.hstack([10 - 2 * line, 2 * line])
+    options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3, "tol": 1e-6}
+    one, two = (
+        FeaturePreservingEmbedding(k, **options).fit(line, other, line, pairs_of([0, 2, 4])) for k in (1, 2)
+    )
+    assert one.converged_
+    assert one.objective_[-1] == pytest.approx(two.objective_[-1], rel=1e-3)
+    np.testing.assert_allclose(one.features_, two.features_, atol=0.05)
+    assert abs(one.features_ - line).max() < 0.5
 
 
 def test_restarted_run_finds_its_rounds():

@@ -95,15 +95,17 @@ def test_vectors_of_the_published_program(reference):
     theirs = reference["PQ_eta1e-06"][117:]
 
     def gap(A, B):  # in the norm of the paper's stopping rule
-        return np.abs(A - B).sum() / np.abs(theirs).sum()
+        return np.abs(A - B).sum() / np.abs(B).sum()
 
-    stopped = LatentSemanticImputation(solver="power", lazy=True, tol=1e-6, **options).fit(X, Y)
-    assert gap(stopped.vectors_[117:], theirs) < 1e-4
-    limit = LatentSemanticImputation(tol=1e-12, **options).fit(X, Y).vectors_[117:]
-    settled = LatentSemanticImputation(solver="power", lazy=True, tol=1e-9, **options).fit(X, Y)
+    model = LatentSemanticImputation(solver="power", lazy=True, tol=1e-6, **options).fit(X, Y)
+    stopped = model.vectors_[117:]
+    assert gap(stopped, theirs) < 1e-4
+    few = slice(20)  # columns: the stopping rule is of all of them, the limit of each is its own
+    limit = LatentSemanticImputation(tol=1e-12, **options).fit(X, Y[:, few]).vectors_[117:]
+    settled = clone(model).set_params(tol=1e-9).fit(X, Y[:, few])
     assert gap(settled.vectors_[117:], limit) < 1e-6
     # Both runs that stop at eta = 1e-6 are still on their way: the limit is farther from each than they are.
-    assert gap(limit, theirs) > gap(stopped.vectors_[117:], theirs)
+    assert gap(limit, theirs[:, few]) > gap(stopped[:, few], theirs[:, few])
 
 
 @pytest.mark.parametrize("solver", ["krylov", "power"])
@@ -375,17 +377,14 @@ def test_a_users_graph_and_its_parts_without_anchor():
         LatentSemanticImputation().fit(X, Y, graph=sp.eye_array(5))
 
 
-def test_approximate_neighbors_need_the_extra_or_work():
-    X, Y = problem(n=300)
-    model = LatentSemanticImputation(min_degree=4, neighbors="approximate")
-    try:
-        import pynndescent  # noqa: F401
-    except ImportError:
-        with pytest.raises(ImportError, match=r"distembed\[neighbors\]"):
-            model.fit(X, Y)
-    else:
-        assert np.isfinite(model.fit(X, Y).vectors_).all()
-        assert 0.5 < model.recall_ <= 1
+def test_approximate_neighbors_are_searched_for_the_graph(searcher):
+    X, Y = problem()
+    model = LatentSemanticImputation(min_degree=4, neighbors="approximate").fit(X, Y)
+    exact = LatentSemanticImputation(min_degree=4).fit(X, Y)
+    assert searcher == [60]
+    assert 0.5 < model.recall_ < 1 == exact.recall_
+    assert (model.graph_ != exact.graph_).nnz
+    assert np.isfinite(model.vectors_).all()
 
 
 def test_cosine_measures_directions():
@@ -397,16 +396,3 @@ def test_cosine_measures_directions():
     unit = X / np.linalg.norm(X, axis=1)[:, None]
     c = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(unit, Y)
     np.testing.assert_allclose(a.vectors_, c.vectors_, atol=1e-6)
-
-
-@pytest.mark.cluster
-def test_processes_of_a_cluster_give_the_same_bits():
-    from distributed import Client
-
-    X, Y = problem(n=100, dtype=np.float32)
-    model = LatentSemanticImputation(min_degree=4)
-    plain = model.fit(X, Y).vectors_
-    with Client(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None):
-        apart = clone(model).fit(da.from_array(X, chunks=(30, -1)), Y)
-    assert apart.vectors_.tobytes() == plain.tobytes()
-    assert apart.weights_.data.tobytes() == model.weights_.data.tobytes()

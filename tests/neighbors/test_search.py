@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import dask
 import dask.array as da
 import numpy as np
@@ -288,13 +290,25 @@ def test_a_block_of_distances_gives_what_its_tile_gives(X, k):
     assert blocks.nearest_in_distances(X, groups, X, groups, kept, k=k).tobytes() == plain.tobytes()
 
 
-def test_approximate_neighbors_say_what_they_found():
-    pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
-    near, recall = search.approximate_neighbors(points(400), 5, n_sampled=100)
-    assert near.lists.shape == (400, 2, 5)
-    assert 0.5 < recall <= 1
+@pytest.mark.parametrize("k", [5, 24])
+def test_approximate_neighbors_say_what_they_found(searcher, k):
+    near, recall = search.approximate_neighbors(points(25), k)
+    true = nearest_neighbors(points(25), k)
+    assert searcher == [25]
+    assert recall == pytest.approx(1 - 1 / (5 * k))
+    others = np.arange(25) % 5 > 0
+    assert near.lists.compute()[others].tobytes() == true.lists.compute()[others].tobytes()
+    assert (near.indices.compute()[::5, 0] == true.indices.compute()[::5, 1]).all()
+    assert (near.indices.compute()[::5, -1] == -1).all() == (k == 24)  # a shorter list
 
 
+def test_approximate_neighbors_without_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    with pytest.raises(ImportError, match=r'need pynndescent: pip install "distembed\[neighbors\]"'):
+        search.approximate_neighbors(points(), 5)
+
+
+@pytest.mark.slow  # pynndescent compiles for 20 s
 def test_approximate_neighbors_of_rows_with_few_factors_are_nearly_all():
     pytest.importorskip("pynndescent", reason="needs the optional extra `neighbors`")
     rng = np.random.default_rng(0)

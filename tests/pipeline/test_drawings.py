@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.pipeline.report import maps
 from distembed.pipeline.words.content import content_words
 from distembed.pipeline.words.stages import words_shown
+from distembed.vectors.subwords import SubwordTable
 
 from .conftest import run
 
@@ -88,3 +90,27 @@ def test_the_words_shown_are_those_named_else_content_words():
     assert words_shown(["ship", "kraken", "ship"], words, frozenset()) == ["ship"]
     assert words_shown(["kraken"], words, frozenset({"und"})) == ["sea", "ship", "captain"]
     assert words_shown([], ["the", "of"], frozenset()) == ["the", "of"]
+
+
+def test_composed_words_are_drawn_and_marked(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = SubwordTable(rng.standard_normal((2, 6)), rng.standard_normal(6), ngrams=("kin", "ing"))
+    words = de.WordVectors(["king", "sun"], rng.standard_normal((2, 6)), subwords=table)
+    words.save(tmp_path / "v.safetensors")
+    target = tmp_path / "m.svg"
+    done = run("plot", "map", tmp_path / "v.safetensors", "king", "sun", "kings", "xyzzy", "--to", target)
+    assert done.output.startswith("3 words, 1 composed from n-grams, "), done.output
+    assert done.output.strip().endswith("not found: xyzzy")
+    assert all(f">{text}<" in texts(target) for text in ("has a vector", "composed from n-grams"))
+
+
+def test_labels_cover_neither_points_nor_one_another() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0, 300, (80, 2))
+    spots = maps._thin_labels(points, ["a label"] * 80, np.array([400.0, 400.0]), np.empty((0, 4)))
+    boxes = np.array([maps._box(spot) for spot in spots])
+    assert len(spots) > 40
+    for x, y in points:
+        inside = (boxes[:, :2] < [x, y]).all(axis=1) & (boxes[:, 2:] > [x, y]).all(axis=1)
+        assert not inside.any()
+    assert not any(maps._covers(np.delete(boxes, i, axis=0), box) for i, box in enumerate(boxes))

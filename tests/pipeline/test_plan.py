@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from distembed.pipeline.config import load_job
-from distembed.pipeline.plan import WORKER_BYTES, Plan, StagePlan
+from distembed.pipeline.plan import TASK_NETWORK_BYTES, WORKER_BYTES, Exchange, Plan, StagePlan
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
 from distembed.pipeline.runner import plan_job, run_job
 from distembed.pipeline.sections import Job
+from distembed.pipeline.systems.psdvec.stages import core_exchange
+from distembed.storage.workspace import Workspace
+
+from .conftest import run
 
 N_DOCUMENTS = 3000
 
@@ -85,6 +89,43 @@ NEEDS = {
     "psdvec.n_core": lambda job: 4000 * (job.psdvec.n_core or 10**5),
     "resources.workers": lambda job: 80 * MIB * job.resources.n_workers,
 }
+
+
+def test_a_plan_of_counted_sizes_writes_what_a_run_wrote(job: Path, finished: tuple[Path, str, str]) -> None:
+    """The vectors of each round and those of noncore words are written beside the result, which plans left out."""
+    plan = plan_job(load_job(job, workspace=str(finished[0])))
+    done = Workspace.open(finished[0]).stages()
+    for name in ("core", "vectors"):
+        blocks = [block for output in done[name].outputs.values() for block in output.blocks]
+        written = sum(file.size for block in blocks for file in block.files.values())
+        assert plan.stages[name].written_bytes == pytest.approx(written, rel=0.15), name
+
+
+def test_what_goes_over_the_network_grows_with_the_hosts_as_the_parts_of_it_do(english: Job) -> None:
+    """An array that each worker needs is sent once to each, what is moved but once, and one block stays where it is."""
+    whole = 10**6
+    assert [Exchange(8, whole).sent_bytes(n) for n in (1, 2, 4)] == [0, 1.5 * whole, 3.75 * whole]
+    assert [Exchange(8, moved_bytes=whole).sent_bytes(n) for n in (1, 2, 4, 99)] == [0, 5e5, 7.5e5, 8.75e5]
+    assert Exchange(1, whole, whole).sent_bytes(4) == 0
+    assert StagePlan(20, 0, 0, 0, exchange=Exchange()).network_bytes(4) == 20 * TASK_NETWORK_BYTES
+    assert StagePlan(20, 0, 0, 0).network_bytes(4) is None
+    core = core_exchange(english, 10_000, 10**8)
+    assert core.n_blocks == 10**8 // 2**20
+    assert core.gathered_bytes > 4 * 10_000 * english.psdvec.n_components * english.psdvec.first_passes // 2
+    assert core_exchange(english, 10_000, 10**5).sent_bytes(8) == 0  # one row block
+
+
+def test_a_plan_for_hosts_tells_the_store_from_the_network(job_file: Path) -> None:
+    assert "over the network" not in run("plan", job_file).output
+    done = run("plan", job_file, "--hosts", "4")
+    assert done.exit_code == 0, done.output
+    table = done.output.split("over the network", 1)[1].splitlines()
+    assert table[0].endswith("between the hosts")
+    found = {line.split()[0]: line for line in table[1:] if line}
+    assert "KiB" in found["tokens"]
+    assert "not planned" in found["topics"]
+    assert "between 4 workers on hosts of their own" in done.output
+    assert run("plan", job_file, "--hosts", "0").exit_code == 2
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distembed.corpus.growth_blocks import Repetition
 from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.sizes import PairModel, run_pairs
 from distembed.pipeline.corpus.stages import MERGED_FILES
@@ -93,18 +94,17 @@ def test_the_pairs_of_runs_are_those_of_the_partitions() -> None:
     rng, n, n_partitions = np.random.default_rng(0), 60_000, 6
     counts = np.sort(rng.multinomial(n, 1 / np.arange(1, 301) / (1 / np.arange(1, 301)).sum()))[::-1]
     tokens = rng.permutation(np.repeat(np.arange(300), counts))
-    model = PairModel(counts.astype(float), 1.0, n)
+    model = PairModel(counts.astype(float), 1.0, n, Repetition(1.0, n, 0.0))
 
     def distinct(piece: np.ndarray) -> int:
         return len(np.unique(piece[:-1] * 300 + piece[1:]))
 
     parts = np.array_split(tokens, n_partitions)
     whole = sum(distinct(part) for part in parts)
-    # PairModel counts a share of the pairs, because real text repeats itself; these words do not
-    assert model.n_in_runs(n_partitions, 10**9) / 0.8 == pytest.approx(whole, rel=0.05)
-    halves = sum(distinct(half) for part in parts for half in np.array_split(part, 2))
-    limit = int(0.8 * distinct(parts[0])) - 100
-    assert model.n_in_runs(n_partitions, limit) / 0.8 == pytest.approx(halves, rel=0.05)
+    assert model.n_in_runs(n_partitions, 10**9) == pytest.approx(whole, rel=0.05)
+    cut = len(parts[0]) * 2 // 3
+    in_two = sum(distinct(part[:cut]) + distinct(part[cut:]) for part in parts)
+    assert model.n_in_runs(n_partitions, distinct(parts[0][:cut])) == pytest.approx(in_two, rel=0.05)
     assert run_pairs(2**20) == 2**20 // 4 // 8
 
 

@@ -22,7 +22,7 @@ def set_scores() -> list[Scored]:
         ("bless", "separation", "mero over random", math.nan, None),
     ]
     return [
-        Scored(name, task, metric, value, 5, 9, "lower", ends) for name, task, metric, value, ends in rows
+        Scored(name, task, metric, value, 15, 19, "lower", ends) for name, task, metric, value, ends in rows
     ]
 
 
@@ -47,3 +47,14 @@ def test_intervals_of_one_name_stand_on_lines_of_their_own() -> None:
     assert [html.count(f">{text}<") for text in ("a", "b", "first", "second")] == [1, 1, 1, 1]
     heights = re.findall(r"<use [^>]*y=\"([\d.]+)\"", html)
     assert len(set(heights)) >= 4
+
+
+def test_a_set_of_few_known_items_has_no_score() -> None:
+    """One pair of 353 was known, and a report gave 1.000."""
+    few = Scored("MEN", "similarity", "spearman", 1.0, 6, 353, "lower", (0.9, 1.0), composed=3)
+    assert few._replace(composed=4).in_report.value == 1.0
+    html = report.score_sections([few.in_report, *set_scores()[1:2]]).html
+    assert "1.000" not in html
+    assert ">6<" in html
+    assert ">353<" in html
+    assert "No score is shown of fewer than 10 known items." in html

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,17 @@ from distembed.storage.files import Folder
 from tests.storage.examples import META, dense_array, store_all
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("stored") / "ws"
+    with Workspace.create(root, owner="test") as workspace:
         store_all(workspace).commit()
-    return tmp_path / "ws"
+    return root
+
+
+@pytest.fixture
+def root(stored: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(stored, tmp_path / "ws"))
 
 
 def found(root: Path) -> list[tuple[str, int, str, str]]:

@@ -78,7 +78,8 @@ def map_(
     """Draw words or documents on the plane, near ones together, with as many names as fit.
 
     WORKSPACE is a workspace or a job file; for words a vector file will do. Without names the most frequent content
-    words are drawn (English stop words and words of most documents left out), or documents from first to last.
+    words are drawn (English stop words and words of most documents left out), or documents from first to last. A word
+    that has no vector of its own is composed where there are vectors of n-grams, and drawn in another color.
     """
     from distembed.pipeline.drawings import draw_map
 

@@ -67,6 +67,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     epilog=examples(
         "distembed plan job.toml",
         "distembed plan job.toml --set psdvec.n_components=300",
+        "distembed plan job.toml --hosts 8",
         "distembed plan job.toml --sample part.txt --bytes 2TB --tokens 3.4e11",
     )
 )
@@ -82,6 +83,12 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     metavar="FILE",
     help="Text like that of the corpus, read in its place where it is not here. May be given again.",
 )
+@click.option(
+    "--hosts",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print the bytes over the network, too, with workers on so many hosts.",
+)
 @one_sentence
 def plan(
     job_file: str,
@@ -90,6 +97,7 @@ def plan(
     n_bytes: str | None,
     tokens: str | None,
     sample: tuple[str, ...],
+    hosts: int | None,
 ) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
 
@@ -104,6 +112,8 @@ def plan(
     job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
     lines = plan_job(job)
     write(lines.table())
+    if hosts is not None:
+        write(lines.network_table(hosts))
     for line in planned_inputs(job):
         write(shown(line))
     for line in code_of(job):

@@ -206,7 +206,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     code is then 1.
     """
     from distembed.pipeline.runner import load_vectors
-    from distembed.vectors.word_vectors import UnknownWordError
+    from distembed.vectors.word_table import UnknownWordError
 
     model, unknown = load_vectors(vectors), list[str]()
     for word in words:

@@ -6,13 +6,24 @@ estimated from a sample of the text, or of the token partitions once there are s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.corpus.growth_blocks import (
+    Repetition,
+    SpreadLaw,
+    expected_counts,
+    expected_pairs,
+    mean_window,
+    n_types,
+    n_types_at_least,
+    repetition_of,
+    spread_law,
+)
 from distembed.display import plural
 from distembed.libraries import pa, pc
 from distembed.pipeline.context import Counted
@@ -32,15 +43,10 @@ from distembed.storage.schema import StageManifest
 if TYPE_CHECKING:
     from distembed.corpus import Partition, Tokenizer
     from distembed.corpus.sample import CorpusSample
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
 
 RUN_PAIR_BYTES = 8
 """Bytes of a pair in a sorted run in memory."""
-
-REPETITION = 0.8
-"""Distinct pairs of English text over those of independent words.
-
-Measured 0.71 to 0.87, for windows of 3 to 10 on 0.06 to 20 M tokens.
-"""
 
 
 class CorpusSizes(NamedTuple):
@@ -80,15 +86,85 @@ class CorpusSizes(NamedTuple):
         )
 
 
+class PairModel(NamedTuple):
+    """What the distinct pairs of a text are estimated from.
+
+    Attributes
+    ----------
+    counts : float64 array (words,)
+        The counts of its words.
+    window : float
+        The partners of each token.
+    n_tokens : float
+        The tokens that have a place in the text.
+    repetition : Repetition
+        How much the text repeats its pairs.
+    both_sides : bool
+        Whether the partners are those before and after a token.
+    """
+
+    counts: NDArray[np.float64]
+    window: float
+    n_tokens: float
+    repetition: Repetition
+    both_sides: bool = False
+
+    def most_frequent(self, n_words: int) -> PairModel:
+        """Return the model of the pairs of so many of the most frequent words."""
+        return self._replace(counts=np.sort(self.counts)[::-1][:n_words])
+
+    def mirrored(self) -> PairModel:
+        """Return the model of the pairs that occur in one order or the other, each counted in both."""
+        return self if self.both_sides else self._replace(window=2 * self.window, both_sides=True)
+
+    def n_pairs(self, share: float = 1.0) -> int:
+        """Return about how many distinct pairs a share of the text holds."""
+        found = expected_pairs(self.counts * share, self.window, n_tokens=self.n_tokens * share)
+        return int(self.repetition.at(self.n_tokens * share) * found)
+
+    def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
+        """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
+
+        A pair that is found in several partitions, or several times in a large one, stands in as many runs.
+        """
+        share = 1 / n_partitions
+        if self.n_pairs(share) <= run_pairs:
+            return n_partitions * self.n_pairs(share)
+        n_full, rest = divmod(share, self._share_of(run_pairs, share))
+        return n_partitions * (int(n_full) * run_pairs + self.n_pairs(rest))
+
+    def _share_of(self, n_pairs: int, most: float) -> float:
+        """Return the share of the text that holds so many distinct pairs, which is at most `most`, by bisection."""
+        least = 0.0
+        for _ in range(12):
+            middle = (least + most) / 2
+            least, most = (least, middle) if self.n_pairs(middle) > n_pairs else (middle, most)
+        return most
+
+
 class PairSizes(NamedTuple):
     """The sizes of a corpus whose pairs of words are counted once.
 
-    `n_nonzero` pairs are counted, and the runs of all partitions hold `n_in_runs` before they are added up.
+    `n_nonzero` pairs are counted, and the runs of all partitions hold `n_in_runs` before they are added up. The `model`
+    knows how they lie.
     """
 
     corpus: CorpusSizes
     n_nonzero: int
     n_in_runs: int
+    model: PairModel
+
+    def n_among(self, n_words: int) -> int:
+        """Return about how many of the pairs are of two of the most frequent words."""
+        return self._scaled(self.model.most_frequent(n_words))
+
+    def n_in_either_order(self, n_words: int) -> int:
+        """Return about how many pairs of the most frequent words occur in one order or the other, counted in both."""
+        return self._scaled(self.model.most_frequent(n_words).mirrored())
+
+    def _scaled(self, model: PairModel) -> int:
+        """Return the pairs of a model of a part, in proportion to the pairs that are counted."""
+        return round(self.n_nonzero * model.n_pairs() / max(1, self.model.n_pairs()))
 
     @property
     def exact(self) -> bool:
@@ -131,24 +207,30 @@ class Sampled(NamedTuple):
     sample: CorpusSample
     growth: float
 
-    def wanted(self, vocabulary: VocabularySection) -> CorpusSample:
-        """Return the sample without words that a job leaves out however often they occur."""
+    @property
+    def law(self) -> SpreadLaw:
+        """The law by which rare words spread."""
+        return spread_law(self.sample.counts, self.sample.document_counts, self.sample.n_documents)
+
+    def wanted(self, vocabulary: VocabularySection) -> NDArray[np.bool_]:
+        """Return which words of the sample a job takes if they occur often enough."""
         from distembed.corpus.stop_words import stop_words_of
 
         options, sample = vocabulary.model_dump(), self.sample
-        wanted = sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
+        wanted: NDArray[np.bool_] = (
+            sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
+        )
         unwanted = stop_words_of(options.get("stop_words", "none"), file=options.get("stop_words_file"))
         if unwanted:
             wanted &= ~pc.is_in(pc.utf8_lower(sample.words), pa.array(sorted(unwanted))).to_numpy(False)
-        return sample._replace(counts=sample.counts[wanted], document_counts=sample.document_counts[wanted])
+        return wanted
 
     def n_words(self, vocabulary: VocabularySection) -> int:
         """Return about how many words the vocabulary of a job holds."""
-        from distembed.corpus.growth_blocks import n_types_at_least
-
-        options, sample = vocabulary.model_dump(), self.wanted(vocabulary)
-        frequent = n_types_at_least(sample.counts, vocabulary.min_count, self.growth)
-        spread = n_types_at_least(sample.document_counts, options.get("min_documents", 1), self.growth)
+        options, wanted, law = vocabulary.model_dump(), self.wanted(vocabulary), self.law
+        frequent = n_types_at_least(self.sample.counts[wanted], vocabulary.min_count, self.growth, law)
+        document_counts, least = self.sample.document_counts[wanted], options.get("min_documents", 1)
+        spread = n_types_at_least(document_counts, least, self.growth, law._replace(burst=1.0))
         return max(1, min(frequent, spread, vocabulary.max_size or frequent))
 
     def check_counts(self, vocabulary: VocabularySection) -> None:
@@ -161,11 +243,13 @@ class Sampled(NamedTuple):
         CorpusError
             If so.
         """
-        from distembed.corpus.growth_blocks import n_types_at_least
         from distembed.corpus.vocabulary import empty_vocabulary
 
         sample, growth = self
-        if not vocabulary.keep and n_types_at_least(sample.counts, vocabulary.min_count, growth) == 0:
+        if (
+            not vocabulary.keep
+            and n_types_at_least(sample.counts, vocabulary.min_count, growth, self.law) == 0
+        ):
             estimated = not (sample.is_whole and growth == 1)
             largest = float(sample.counts.max(initial=0)) * growth
             raise empty_vocabulary(
@@ -175,8 +259,6 @@ class Sampled(NamedTuple):
 
 def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     """Return the sizes of a corpus; what the committed stages know is exact."""
-    from distembed.corpus.growth_blocks import n_types, n_types_at_least
-
     done = {} if counted is None else counted.stages
     n_bytes, n_partitions, n_tokens = corpus_input(job, done)
     sample, growth = found = sampled(job, counted)
@@ -184,18 +266,20 @@ def corpus_sizes(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
         n_tokens = round(sample.n_tokens * growth)
     facts = done["tokens"].facts if "tokens" in done else {}
     n_words = found.n_words(job.vocabulary)
-    candidates = n_types_at_least(sample.counts, job.vocabulary.min_count, growth)
+    candidates = n_types_at_least(sample.counts, job.vocabulary.min_count, growth, found.law)
     if "vocabulary" not in done:
         found.check_counts(job.vocabulary)
     else:
         n_words = int(done["vocabulary"].facts["n_words"])
         candidates = int(done["vocabulary"].facts.get("n_words_before", n_words))
-    most_spread = np.sort(found.wanted(job.vocabulary).document_counts)[::-1][:n_words]
+    most_spread = np.sort(sample.document_counts[found.wanted(job.vocabulary)])[::-1][:n_words]
     return CorpusSizes(
         input_bytes=n_bytes,
         n_partitions=n_partitions,
         n_tokens=n_tokens,
-        n_entries=int(facts.get("n_words", n_partitions * n_types(sample.counts, growth / n_partitions))),
+        n_entries=int(
+            facts.get("n_words", n_partitions * n_types(sample.counts, growth / n_partitions, found.law))
+        ),
         n_documents=int(facts.get("n_documents", round(sample.n_documents * growth))),
         n_candidates=max(n_words, candidates),
         n_words=n_words,
@@ -276,37 +360,14 @@ def _sample_of_parts(prefixes: tuple[str, ...], digest: str) -> CorpusSample:  #
 # --- pairs -----------------------------------------------------------------------------------------------------
 
 
-class PairModel(NamedTuple):
-    """What the distinct pairs of a text are estimated from: the counts of its words and the partners of each token."""
-
-    counts: NDArray[np.float64]
-    window: float
-    n_tokens: int
-
-    def n_pairs(self, share: float = 1.0) -> int:
-        """Return about how many distinct pairs a share of the text holds."""
-        found = expected_pairs(self.counts * share, self.window, n_tokens=self.n_tokens * share)
-        return int(REPETITION * found)
-
-    def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
-        """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
-
-        A pair that is found in several partitions, or several times in a large one, stands in as many runs.
-        """
-        share = 1 / n_partitions
-        while self.n_pairs(share) > run_pairs:
-            share /= 2
-        return int(self.n_pairs(share) / share)
-
-
 def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
     """Return the sizes of a corpus and of the pairs counted of it; what the committed stages know is exact."""
     corpus = corpus_sizes(job, counted)
     model = pair_model(job, job.counting, corpus, counted)
     n_in_runs = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
     if counted is not None and "cooccurrence" in counted.stages:
-        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), n_in_runs)
-    return PairSizes(corpus, model.n_pairs(), n_in_runs)
+        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), n_in_runs, model)
+    return PairSizes(corpus, model.n_pairs(), n_in_runs, model)
 
 
 def run_pairs(block_memory: int) -> int:
@@ -318,19 +379,54 @@ def pair_model(
     job: CorpusJob, counting: CountingSection, corpus: CorpusSizes, counted: Counted | None
 ) -> PairModel:
     """Return what the pairs of words that a section counts are estimated from."""
-    from distembed.corpus.growth_blocks import expected_counts, mean_window
     from distembed.counting.blocks import keep_probability
+    from distembed.counting.cooccurrence_options import CooccurrenceOptions
 
     sample, growth = found = sampled(job, counted)
+    wanted = found.wanted(job.vocabulary)
     if counted is not None and "vocabulary" in counted.stages:
         counts = counted.workspace.table("vocabulary")["count"].to_numpy().astype(float)
     else:
-        counts = expected_counts(found.wanted(job.vocabulary).counts, corpus.n_words, growth)
+        counts = expected_counts(sample.counts[wanted], corpus.n_words, growth, found.law)
     _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
-    sides = 2 if counting.direction == "symmetric" else 1
-    if counting.subsample is not None:
-        counts = counts * keep_probability(counts, counting.subsample)
-    return PairModel(counts, sides * mean_window(sample.lengths, counting.window), corpus.n_tokens)
+    options = CooccurrenceOptions(**counting.model_dump())
+    mirrored = options.direction == "symmetric"
+    if options.subsample is not None:
+        counts = counts * keep_probability(counts, options.subsample)
+    return PairModel(
+        counts,
+        (1 + mirrored) * _partners(sample.lengths, options),
+        float(counts.sum()) if options.oov == "remove" else corpus.n_tokens,
+        _repetition(sample, wanted.tobytes(), corpus.n_words, options),
+        mirrored,
+    )
+
+
+def _partners(lengths: NDArray[np.int64], options: CooccurrenceOptions) -> float:
+    """Return how many tokens before a token are its partners, on average; a window may be drawn for each token."""
+    windows = [options.window] if options.draw is None else range(1, options.window + 1)
+    return float(np.mean([mean_window(lengths, window) for window in windows]))
+
+
+@lru_cache(maxsize=16)
+def _repetition(
+    sample: CorpusSample, wanted: bytes, n_words: int, options: CooccurrenceOptions
+) -> Repetition:
+    """Measure how much a sample repeats the pairs of the words that are counted."""
+    from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
+
+    counts = np.where(np.frombuffer(wanted, bool), sample.counts, 0)
+    order = np.argsort(-counts, kind="stable")[: min(n_words, np.count_nonzero(counts))]
+    numbers = np.full(len(counts) + 1, OUTSIDE, np.int32)
+    numbers[order], numbers[-1] = np.arange(len(order)), BORDER
+    stream = numbers[sample.ids]
+    if options.subsample is not None:
+        keep = np.append(keep_probability(counts[order], options.subsample), (1.0, 1.0))
+        stream[np.random.default_rng(options.seed).random(len(stream)) >= keep[stream]] = OUTSIDE
+    if options.oov == "remove":
+        stream = stream[stream != OUTSIDE]
+    mirrored = options.direction == "symmetric"
+    return repetition_of(stream, options.window, len(order), mirrored=mirrored)
 
 
 def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) -> None:
@@ -342,21 +438,3 @@ def _check_sums(counting: CountingSection, largest_count: float, n_tokens: int) 
         check_sums(options, round(largest_count), f"counting: in {about(n_tokens)} tokens a count")
     except OverflowError as error:
         raise JobError(str(error)) from None
-
-
-def expected_pairs(
-    counts: Sequence[float] | NDArray[np.float64], window: float, *, n_tokens: float, n_bins: int = 400
-) -> int:
-    """Estimate the distinct ordered pairs within `window` places, as if words were drawn independently.
-
-    P(pair i, j is seen) = 1 - exp(-window c_i c_j / N), N being all tokens, of the vocabulary or not. Real text repeats
-    itself: see `REPETITION`.
-    """
-    counts = np.sort(np.asarray(counts, dtype=float))[::-1]
-    if not counts.sum() > 0:
-        return 0
-    edges = np.unique(np.geomspace(1, len(counts) + 1, n_bins + 1).astype(int)) - 1
-    widths = np.diff(edges)
-    means = np.add.reduceat(counts, edges[:-1]) / widths
-    seen = -np.expm1(-window / max(n_tokens, counts.sum()) * means[:, None] * means[None, :])
-    return int(widths @ seen @ widths)

@@ -19,7 +19,7 @@ from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
-from distembed.pipeline.plan import StagePlan
+from distembed.pipeline.plan import Exchange, StagePlan
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
 
@@ -55,8 +55,14 @@ MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
 PHRASE_COPIES = 110
 """Bytes that the names a tokenizer joins take, per byte of their file; measured on 50,000 names."""
 
-TOKEN_BYTES = 2.2
-"""Bytes a stored token takes."""
+TOKEN_BYTES, STORED_ENTRY_BYTES, STORED_DOCUMENT_BYTES = 2.03, 12.7, 25
+"""Bytes on disk of a token, of a word of the dictionary of a partition, and of a document in its list.
+
+Measured 2.02 to 2.04, 12.7 and 24.7 to 26.3 on 20 and 82 M tokens (tests/benchmarks/PLANS.md).
+"""
+
+STORED_WORD_BYTES, LISTED_DOCUMENT_BYTES = 9, 17
+"""Bytes on disk of a word of the vocabulary, and of a document in the list of all: 8.9 to 9.0, and 13.5 to 18.1."""
 
 PAIR_BYTES = 8
 """Bytes of a pair in memory: a value of four bytes and its column."""
@@ -115,11 +121,18 @@ def plan_tokens(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     return StagePlan(
         corpus.n_partitions,
         corpus.input_bytes,
-        int(TOKEN_BYTES * corpus.n_tokens),
+        token_bytes(corpus),
         2 * partition + dictionary + joined,
         phrase_bytes(job.corpus),
         exact="tokens" in corpus.counted,
+        exchange=Exchange(),
     )
+
+
+def token_bytes(corpus: CorpusSizes) -> int:
+    """Return the bytes on disk of the token partitions: ids, dictionaries and lists of documents."""
+    entries, documents = STORED_ENTRY_BYTES * corpus.n_entries, STORED_DOCUMENT_BYTES * corpus.n_documents
+    return int(TOKEN_BYTES * corpus.n_tokens + entries + documents)
 
 
 def phrase_bytes(section: CorpusSection) -> int:
@@ -223,10 +236,11 @@ def plan_vocabulary(job: CorpusJob, sizes: CorpusBased) -> StagePlan:
     held = VOCABULARY_BYTES * corpus.n_candidates + documents
     return StagePlan(
         1,
-        int(TOKEN_BYTES * corpus.n_tokens) // 8,
-        40 * corpus.n_words,
+        token_bytes(corpus) - int(TOKEN_BYTES * corpus.n_tokens),
+        STORED_WORD_BYTES * corpus.n_words + LISTED_DOCUMENT_BYTES * corpus.n_documents,
         merging + held,
         exact="vocabulary" in corpus.counted,
+        exchange=Exchange(),
     )
 
 
@@ -335,7 +349,8 @@ def plan_counting(corpus: CorpusSizes, n_tasks: int, *, written_bytes: int, bloc
     """Return the plan of a stage whose tasks read token ids and look each up in the vocabulary."""
     task = block_memory + LOOKUP_BYTES * corpus.n_words
     counted = "vocabulary" in corpus.counted
-    return StagePlan(n_tasks, int(TOKEN_BYTES * corpus.n_tokens), written_bytes, task, exact=counted)
+    read = int(TOKEN_BYTES * corpus.n_tokens)
+    return StagePlan(n_tasks, read, written_bytes, task, exact=counted, exchange=Exchange())
 
 
 def plan_document_terms(corpus: CorpusSizes, n_terms: int, block_memory: int) -> StagePlan:
@@ -372,13 +387,25 @@ def plan_merging(
     corpus: CorpusSizes, n_pairs: int, n_in_runs: int, options: CooccurrenceOptions
 ) -> StagePlan:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
-    stored = STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
-    pairs, runs, block_memory = int(stored * n_pairs), int(RUN_FILE_BYTES * n_in_runs), options.block_memory
+    pairs, runs, block_memory = (
+        int(stored_pair_bytes(options) * n_pairs),
+        int(RUN_FILE_BYTES * n_in_runs),
+        options.block_memory,
+    )
     in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
     return StagePlan(
-        count_blocks(n_pairs, block_memory) + n_groups, runs + in_groups, pairs + in_groups, block_memory
+        count_blocks(n_pairs, block_memory) + n_groups,
+        runs + in_groups,
+        pairs + in_groups,
+        block_memory,
+        exchange=Exchange(),
     )
+
+
+def stored_pair_bytes(options: CooccurrenceOptions) -> float:
+    """Return the bytes on disk of a counted pair."""
+    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_FRACTION_BYTES
 
 
 def count_blocks(n_pairs: int, block_memory: int) -> int:

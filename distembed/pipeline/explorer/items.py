@@ -137,11 +137,6 @@ def _rounded(value: float) -> float:
     return int(rounded) if abs(rounded) >= 100 else rounded
 
 
-def spread_rows(n: int, limit: int) -> NDArray[np.int64]:
-    """Return at most `limit` of n rows, evenly from the first to the last."""
-    return np.unique(np.linspace(0, n - 1, min(limit, n)).astype(np.int64)) if n else np.empty(0, np.int64)
-
-
 def listed(title: str, graph: sp.csr_array, rows: NDArray[np.int64], *, longest: int) -> NeighborList:
     """Return the entries of a sparse matrix, the largest first, as a list of the points that stand for its rows.
 

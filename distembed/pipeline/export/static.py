@@ -15,7 +15,7 @@ from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import open_job
 from distembed.pipeline.sections import Job
 from distembed.pipeline.texts import open_encoder
-from distembed.pipeline.words.stages import read_scores
+from distembed.pipeline.words.stages import shown_scores
 from distembed.storage.workspace import Workspace
 
 STATIC = "static:"
@@ -110,6 +110,6 @@ def _scores(workspace: Workspace) -> str:
     if "evaluation" not in done or "evaluation.json" not in done["evaluation"].outputs:
         return ""
     rows = [SCORE_HEADINGS[:-1], ("---",) * (len(SCORE_HEADINGS) - 1)]
-    rows += [row[:-1] for row in score_rows(read_scores(workspace, "evaluation.json"))]
+    rows += [row[:-1] for row in score_rows(shown_scores(workspace, "evaluation.json"))]
     lines = "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in rows)
     return f"## Scores of the word vectors\n\nBefore the weights were folded in.\n\n{lines}\n"

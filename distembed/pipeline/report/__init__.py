@@ -16,9 +16,17 @@ from distembed.pipeline.report.measures import (
 from distembed.pipeline.report.page import Section, folded, group, paragraph, render_report
 from distembed.pipeline.report.run import Stage, invitation, parameter_table, stage_rows, stage_table, ways_on
 from distembed.pipeline.report.scores import score_sections
-from distembed.pipeline.report.tables import first_rows, neighbor_table, score_table, table, three_decimals
+from distembed.pipeline.report.tables import (
+    FEW_KNOWN,
+    first_rows,
+    neighbor_table,
+    score_table,
+    table,
+    three_decimals,
+)
 
 __all__ = [
+    "FEW_KNOWN",
     "Interval",
     "Section",
     "Stage",

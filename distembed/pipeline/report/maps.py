@@ -19,6 +19,8 @@ from distembed.pipeline.report.page import Floats, Section, paragraph, short
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
 _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to keep the file small
+_MAX_FREE_POINTS = 400  # labels keep off this many points, each with so much around it
+_POINT_HALF = 2.0
 
 
 def scatter_map(
@@ -132,8 +134,13 @@ class _Spot(NamedTuple):
 
 
 def _thin_labels(placed: Floats, names: Sequence[str], size: Floats, taken: Floats) -> list[_Spot]:
-    """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`."""
+    """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`.
+
+    A label covers no other point either, up to `_MAX_FREE_POINTS` of them: of more hardly any label would be left.
+    """
     spots: list[_Spot] = []
+    if len(placed) <= _MAX_FREE_POINTS:
+        taken = np.vstack([taken, np.hstack([placed - _POINT_HALF, placed + _POINT_HALF])])
     for point, name in enumerate(names):
         if not name:
             continue
@@ -150,7 +157,13 @@ def _thin_labels(placed: Floats, names: Sequence[str], size: Floats, taken: Floa
 def _candidates(point: int, name: str, x: float, y: float) -> list[_Spot]:
     gap = 4.0
     beside = [_Spot(point, name, x + gap, y, "left"), _Spot(point, name, x - gap, y, "right")]
-    return [*beside, _Spot(point, name, x, y + 9.0, "center"), _Spot(point, name, x, y - 9.0, "center")]
+    above = [_Spot(point, name, x, y + 9.0, "center"), _Spot(point, name, x, y - 9.0, "center")]
+    corners = [
+        _Spot(point, name, x + side, y + rise, align)
+        for side, align in ((gap, "left"), (-gap, "right"))
+        for rise in (6.0, -6.0)
+    ]
+    return [*beside, *above, *corners]
 
 
 def _box(spot: _Spot) -> Floats:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any, NamedTuple, TypeAlias
 
 from distembed.display import plural
+from distembed.evaluation.scoring import MIN_ANSWERED
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.report.page import (
     Section,
@@ -52,6 +53,9 @@ def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool) -> str:
         text = marked(value)
     return f"<td{kind}>{text}</td>"
 
+
+FEW_KNOWN = f"No score is shown of fewer than {MIN_ANSWERED} known items."
+"""The sentence of a caption that says of which sets there is no score."""
 
 WIDE_TEXT = 24
 """Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""
@@ -148,7 +152,7 @@ def three_decimals(value: float) -> str:
 def score_table(scores: Iterable[Row], *, title: str = "Evaluation") -> Section:
     """Show evaluation scores, one row per set: set, task, metric, score, known, total, policy, interval."""
     rows = [dict(as_mapping(score)) for score in scores]
-    caption = "Known: items whose words all have vectors, of the total."
+    caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
     formats = {"value": three_decimals, "score": three_decimals, "interval": three_decimals}
     return table(title, rows, caption=caption, formats=formats)
 

@@ -73,6 +73,11 @@ def read_scores(workspace: Workspace, name: str) -> list[Score]:
     ]
 
 
+def shown_scores(workspace: Workspace, name: str) -> list[Score]:
+    """Return the scores that a finished workspace stores under a name as a report shows them."""
+    return [score.in_report for score in read_scores(workspace, name)]
+
+
 def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
     """Return the word vectors as the evaluation and the report see them."""
     vectors = read_vectors(workspace)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline.context import read_vectors, stored_sparse
-from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, listed, spread_rows
+from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, listed
 from distembed.pipeline.systems.imputation.config import ImputationJob
 from distembed.storage.workspace import Workspace
 
@@ -19,7 +20,7 @@ def items(job: ImputationJob, workspace: Workspace, *, n_points: int = MAX_POINT
     """Return the names of a finished workspace, evenly from first to last, with what each is rebuilt from."""
     vectors = read_vectors(workspace)
     used = np.flatnonzero(vectors.norms > 0)
-    rows = used[spread_rows(used.size, n_points)]
+    rows = used[evenly_spaced(used.size, n_points)]
     table = workspace.table("vocabulary").take(rows).to_pydict()
     colorings = [by_category("origin", [ORIGINS[origin] for origin in table["origin"]])]
     if any(table["label"]):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from distembed.display import plural
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline import report
 from distembed.pipeline.context import read_vectors, stored_sparse
 from distembed.pipeline.systems.imputation.config import ImputationJob
@@ -263,5 +264,4 @@ def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> lis
 
 def _spread(rows: list[int], n_shown: int) -> list[int]:
     """Return at most n_shown rows, evenly from first to last."""
-    chosen = np.unique(np.linspace(0, len(rows) - 1, min(n_shown, len(rows))).astype(np.int64))
-    return [rows[i] for i in chosen]
+    return [rows[i] for i in evenly_spaced(len(rows), n_shown)]

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.linalg.chunks import evenly_spaced
 from distembed.neighbors.search import edge_values
 from distembed.pipeline import report
 from distembed.pipeline.context import whole_sparse
@@ -121,7 +122,7 @@ def _examples(job: NeighborsJob, workspace: Workspace, n: int) -> dict[str, list
     names = workspace.table("vocabulary")["word"].to_pylist()
     place = {name: row for row, name in enumerate(names)}
     rows = [place[word] for word in dict.fromkeys(job.report.words) if word in place]
-    rows = rows or np.unique(np.linspace(0, len(names) - 1, min(n, len(names))).astype(int)).tolist()
+    rows = rows or evenly_spaced(len(names), n).tolist()
     lists = compute(workspace.array("neighbor_lists")[rows])
     values = edge_values(lists[:, 0], job.neighbors.metric)
     return {

@@ -19,7 +19,7 @@ from distembed.pipeline.words.stages import (
     judged_vectors,
     lacking_facts,
     lacking_line,
-    read_scores,
+    shown_scores,
     words_shown,
 )
 from distembed.pipeline.words.subwords import SUBWORDS
@@ -42,7 +42,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
     vectors = judged_vectors(job, workspace)
-    scores = read_scores(workspace, stages.SCORES)
+    scores = shown_scores(workspace, stages.SCORES)
     table = evaluation.format_scores(safe_scores(scores)) if scores else ""
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
     parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
@@ -97,7 +97,7 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     return [
-        report.score_sections(read_scores(workspace, stages.SCORES)),
+        report.score_sections(shown_scores(workspace, stages.SCORES)),
         *_map(vectors, drawn),
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *bias_audit(job, vectors),

@@ -23,9 +23,11 @@ from distembed.pipeline.corpus.stages import (
     TOKENS,
     VOCABULARY,
     count_blocks,
+    counting_options,
+    stored_pair_bytes,
     vocabulary_of,
 )
-from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, StagePlan
+from distembed.pipeline.plan import SCRATCH_FACTOR, WORKER_BYTES, Exchange, StagePlan
 from distembed.pipeline.systems.psdvec.association import KEPT_PMI
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 from distembed.pipeline.systems.psdvec.subwords import (
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
     from distembed.factorization.psdvec import PSDVec
 
 
+STORED_VALUE_BYTES = 5.1
+"""Bytes on disk of a value of a matrix on the pairs of both orders: four, and 1.1 of its place (of 114 M values)."""
+
+
 # --- what the core keeps in memory ------------------------------------------------------------------------------
 
 
@@ -57,7 +63,7 @@ class Kept(StrEnum):
 
 
 class CoreMemory(NamedTuple):
-    """Bytes of one task of the core, of a round's bases and products, and of all its states together.
+    """Bytes of one task of the core, of the bases and products of the first and of the later rounds, and of all states.
 
     States stay in memory where there is room for them beside the tasks: on disk each block of a state costs some
     milliseconds, more than the work itself on twenty thousand words. The bases come first, since every pass reads all
@@ -66,6 +72,7 @@ class CoreMemory(NamedTuple):
 
     task_bytes: int
     basis_bytes: int
+    later_basis_bytes: int
     state_bytes: int
 
     def kept_in_process(self, limit: int, n_threads: int) -> Kept:
@@ -100,7 +107,7 @@ def core_memory(job: PSDVecJob, n_core: int, n_pairs: int) -> CoreMemory:
     counts, both_orders, vectors = 8 * n_pairs, 2 * 8 * n_pairs, 4 * n_core * rank
     first_bases, later_bases = vectors * options.first_passes, 2 * vectors * (1 + options.n_passes)
     states = max(2 * counts + both_orders + first_bases, 2 * counts + 3 * both_orders + later_bases)
-    return CoreMemory(task_bytes, first_bases, states)
+    return CoreMemory(task_bytes, first_bases, later_bases, states)
 
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------
@@ -156,19 +163,83 @@ def _core_size(job: PSDVecJob, sizes: PairSizes) -> int:
 def plan_core(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
     options, resources, n_core = job.psdvec, job.resources, _core_size(job, sizes)
-    dense = 4 * n_core * (options.n_components + options.n_iter - 1)
-    core_pairs = int(PAIR_BYTES * sizes.n_nonzero * min(1.0, (n_core / sizes.corpus.n_words) ** 0.35))
     passes = options.first_passes + options.n_passes * (options.n_iter - 1)
-    memory = core_memory(job, n_core, sizes.n_nonzero)
+    memory, stored = core_memory(job, n_core, sizes.n_nonzero), stored_states(job, sizes)
     kept = memory.kept_in_process(resources.memory_limit, resources.n_workers)
-    on_disk = {Kept.ALL: 0, Kept.BASES: 2 * core_pairs, Kept.NONE: 2 * core_pairs + 2 * passes * dense}[kept]
     return StagePlan(
         count_blocks(sizes.n_nonzero, resources.block_memory) * (2 * passes + 6 * options.n_iter),
-        (passes + 3 * options.n_iter) * 2 * core_pairs,
-        on_disk + options.n_iter * dense,
+        stored.counts + (0 if kept == Kept.ALL else (passes + 3 * options.n_iter) * stored.one_matrix),
+        stored.written(kept),
         memory.task_bytes,
         memory.kept_bytes(kept),
         exact=sizes.exact,
+        exchange=core_exchange(job, n_core, sizes.n_among(n_core)),
+    )
+
+
+def core_exchange(job: PSDVecJob, n_core: int, n_pairs: int) -> Exchange:
+    """Return what workers send each other in core mode.
+
+    Every pass needs a whole basis on each worker, and every residual the vectors of its round. The transposed counts
+    and the row blocks' parts of small products are moved: those of a basis with the bases before it, twice, and with
+    the products of all at the end of a round.
+    """
+    options, last = job.psdvec, job.psdvec.n_components
+    ranks = [last + options.n_iter - number for number in range(1, options.n_iter + 1)]
+    first = (-(-ranks[0] // 2), options.first_passes)
+    krylov = [first, *((rank + 1, options.n_passes) for rank in ranks[:-1])]  # columns of a basis, and passes
+    gathered = 4 * n_core * (sum(columns * passes for columns, passes in krylov) + sum(ranks[:-1]) + last)
+    small = sum(8 * columns**2 * (passes * (passes + 1) + passes**2) for columns, passes in krylov)
+    n_blocks = max(1, round(n_pairs / core_block_values(job)))
+    return Exchange(n_blocks, gathered, PAIR_BYTES * n_pairs + n_blocks * small)
+
+
+def core_block_values(job: PSDVecJob) -> int:
+    """Return the values of a row block of the core's counts.
+
+    The blocks of all counts are made for all rows and columns: in the core they would be many and small. Its own, like
+    those, take at most an eighth of the block memory, at 8 bytes per value.
+    """
+    return min(VALUES_PER_BLOCK, job.resources.block_memory // 8 // 8)
+
+
+class StoredStates(NamedTuple):
+    """Bytes on disk of the counts of the core, of a matrix on the pairs of both orders, and of what is stored of each.
+
+    `matrices` are the transposed counts and all matrices on the pairs of both orders, `bases` the bases and products of
+    all rounds, and `vectors` those of each round and the result.
+    """
+
+    counts: int
+    one_matrix: int
+    matrices: int
+    bases: int
+    vectors: int
+
+    def written(self, kept: Kept) -> int:
+        """Return the bytes that are written where some states are kept in memory."""
+        matrices = 0 if kept == Kept.ALL else self.matrices
+        return self.vectors + matrices + (self.bases if kept == Kept.NONE else 0)
+
+
+def stored_states(job: PSDVecJob, sizes: PairSizes) -> StoredStates:
+    """Return the bytes on disk of what the core stores.
+
+    The matrices are the sparse part of the first round, the weights, the target, and a residual after each round but
+    the last.
+    """
+    options, n_core, memory = job.psdvec, _core_size(job, sizes), core_memory(job, _core_size(job, sizes), 0)
+    counts = int(stored_pair_bytes(counting_options(job)) * sizes.n_among(n_core))
+    one_matrix = int(STORED_VALUE_BYTES * sizes.n_in_either_order(n_core))
+    per_rank, n_iter = 4 * n_core, options.n_iter
+    ranks = n_iter * options.n_components + n_iter * (n_iter - 1) // 2
+    later = (n_iter - 1) * memory.later_basis_bytes
+    return StoredStates(
+        counts,
+        one_matrix,
+        counts + (3 + n_iter - 1) * one_matrix,
+        memory.basis_bytes + later,
+        per_rank * (ranks + options.n_components),
     )
 
 
@@ -183,10 +254,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     n_core = psdvec_of(ctx).core_size(counts.shape[0])
     row_nonzeros = np.asarray(ctx.workspace.table("row_nonzeros")["n_nonzero"])
     kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
-    # The blocks of the counts are made for all rows and columns: in the core they would be many and small. Its own,
-    # like those, take at most an eighth of the block memory, at 8 bytes per value.
-    block_values = ctx.job.resources.block_memory // 8 // 8
-    row_chunks = balanced_chunks(row_nonzeros[:n_core], min(VALUES_PER_BLOCK, block_values))
+    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job))
     core_counts = sliced(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
     if kept == Kept.ALL:
         core_counts = core_counts.persist()
@@ -209,21 +277,32 @@ def run_core(ctx: Context) -> dict[str, Any]:
 def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
-    largest_block = min(block // 8 * 2, pair_bytes)
+    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), count_blocks(sizes.n_nonzero, block)
+    n_core = _core_size(job, sizes)
+    halves = (
+        PAIR_BYTES * (sizes.n_nonzero - sizes.n_among(n_core)) // 2
+    )  # counts of noncore words, in either order
     return StagePlan(
-        count_blocks(sizes.n_nonzero, block),
-        2 * pair_bytes,
-        4 * sizes.corpus.n_words * k,
-        int(SCRATCH_FACTOR * largest_block) + 2 * 4 * _core_size(job, sizes) * k,
+        n_blocks,
+        2 * int(stored_pair_bytes(counting_options(job)) * sizes.n_nonzero),
+        2 * noncore_bytes(job, sizes),
+        int(SCRATCH_FACTOR * largest_block) + 2 * 4 * n_core * k,
         exact=sizes.exact,
+        exchange=Exchange(n_blocks, 4 * n_core * k if halves else 0, halves),
     )
+
+
+def noncore_bytes(job: PSDVecJob, sizes: PairSizes) -> int:
+    """Return the bytes of the vectors of the noncore words, which are kept as they are solved, and stored after."""
+    return 4 * (sizes.corpus.n_words - _core_size(job, sizes)) * job.psdvec.n_components
 
 
 def plan_vectors(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
-    solving = plan_noncore(job, sizes)
+    solving, vectors = plan_noncore(job, sizes), 4 * sizes.corpus.n_words * job.psdvec.n_components
     table = table_bytes(job, sizes.corpus.n_words)
-    return solving._replace(shared_bytes=table + solving.written_bytes if table else 0)
+    written = vectors + (0 if solves_noncore_first(job) else noncore_bytes(job, sizes))
+    return solving._replace(written_bytes=written, shared_bytes=table + vectors if table else 0)
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -313,7 +392,7 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
     table = table_bytes(job, sizes.corpus.n_words)
     vectors = 4 * sizes.corpus.n_words * job.psdvec.n_components
-    return StagePlan(1, vectors + table, 2**14, 2**26, table)
+    return StagePlan(1, vectors + table, 2**14, 2**26, table, exchange=Exchange())
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

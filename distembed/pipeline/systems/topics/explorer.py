@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from distembed.display import plural
-from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, spread_rows
+from distembed.linalg.chunks import evenly_spaced
+from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.report import document_names, heaviest_words, kept_result, topic_name
 from distembed.pipeline.systems.topics.results import classes_of
@@ -19,7 +20,7 @@ def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -
     """Return the documents of a finished workspace that have a topic, evenly from first to last."""
     result = kept_result(job, workspace, job.topics.method)
     filled = np.flatnonzero((result.labels >= 0) & (np.linalg.norm(result.documents, axis=1) > 0))
-    rows = filled[spread_rows(filled.size, n_points)]
+    rows = filled[evenly_spaced(filled.size, n_points)]
     topics = result.labels[rows].tolist()
     called = {row["topic"]: topic_name(row) for row in result.topics}
     words = {row["topic"]: ", ".join(row["words"][:WORDS_SHOWN]) for row in result.topics}

@@ -18,6 +18,7 @@ from distembed.evaluation.documents import (
 )
 from distembed.execution import compute
 from distembed.factorization.nmf_stored import loss_curves
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
@@ -331,8 +332,7 @@ def _rows_of(matrix: da.Array, rows: NDArray[np.int64]) -> csr_array:
 def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.Section]:
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(result.labels >= 0)
-    count = min(job.report.n_map_documents, filled.size)
-    rows = filled[np.unique(np.linspace(0, filled.size - 1, count).astype(np.int64))]
+    rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
     matrix = result.documents[rows]
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
     names = {row["topic"]: topic_name(row) for row in result.topics}

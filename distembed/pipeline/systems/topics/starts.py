@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist
+from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist, prefixed
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
 from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
@@ -101,11 +101,7 @@ def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint
 
 def _named(work: Work, prefix: str) -> Checkpoint:
     """Return a checkpoint of the stage whose names begin with those of a start."""
-
-    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return work.ctx.stage.checkpoint(f"{work.prefix}{prefix}-{name}", make)
-
-    return checkpoint
+    return prefixed(work.ctx.stage.checkpoint, f"{work.prefix}{prefix}-")
 
 
 class Start(NamedTuple):

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline.corpus.collections import sides_of
-from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, listed, spread_rows
+from distembed.pipeline.explorer.items import MAX_POINTS, Items, by_category, listed
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.features import group_names, has_topics
 from distembed.pipeline.systems.transfer.report import shown_values, stored
@@ -26,7 +27,7 @@ def items(job: TransferJob, workspace: Workspace, *, n_points: int = MAX_POINTS)
     names = [name for one in ids for name in one]
     vectors = np.concatenate([stored(workspace, f"{side}_embedding") for side in sides])
     used = np.flatnonzero(np.isfinite(vectors).all(axis=1) & (np.linalg.norm(vectors, axis=1) > 0))
-    rows = used[spread_rows(used.size, n_points)]
+    rows = used[evenly_spaced(used.size, n_points)]
     values = np.concatenate(shown_values(job, workspace))
     names_of_sides = np.repeat([f"{side} collection" for side in sides], [len(one) for one in ids])
     begins = [text for table in tables for text in table["excerpt"]]

@@ -11,6 +11,7 @@ from sklearn.manifold import TSNE
 
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute, one_blas_thread
+from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline import report
 from distembed.pipeline.corpus.collections import SIDES, sides_of
 from distembed.pipeline.systems.transfer.config import TransferJob
@@ -302,7 +303,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
     rows, places, tops, sides = [], [], [], []
     for side, values in zip(sides_of(job), shown_values(job, workspace), strict=True):
         ids = workspace.table(f"{side}_documents")["id"].to_pylist()
-        chosen = np.unique(np.linspace(0, len(ids) - 1, min(job.report.n_map_words, len(ids))).astype(int))
+        chosen = evenly_spaced(len(ids), job.report.n_map_words)
         chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
         rows += [ids[row] for row in chosen.tolist()]
         places.append(stored(workspace, f"{side}_embedding")[chosen])
@@ -390,7 +391,7 @@ def _pair_section(job: TransferJob, workspace: Workspace) -> report.Section:
     names = value_names(job, workspace)
     aligned = workspace.table("aligned").to_pylist()
     left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
-    chosen = np.unique(np.linspace(0, len(left) - 1, min(job.evaluation.n_aligned, len(left))).astype(int))
+    chosen = evenly_spaced(len(left), job.evaluation.n_aligned)
     rows = [
         {
             "second": row["id"],

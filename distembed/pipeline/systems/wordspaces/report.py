@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distembed.evaluation.priming import ALIKE, OPPOSITES, SSPACE
 from distembed.evaluation.scoring import Score
+from distembed.evaluation.words import percent
 from distembed.pipeline import report
 from distembed.pipeline.corpus.stages import omissions
 from distembed.pipeline.systems.wordspaces.config import WordSpacesJob
 from distembed.pipeline.systems.wordspaces.stages import stages
 from distembed.pipeline.terminal import shown
-from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_nearest, read_scores
+from distembed.pipeline.words.stages import lacking_facts, lacking_line, read_nearest, shown_scores
 from distembed.storage.workspace import Workspace
 
 Scores = dict[str, list[Score]]
@@ -99,7 +101,7 @@ def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
     """Return the scores of each space of the job."""
-    return {name: read_scores(workspace, f"scores_{name}.json") for name in job.spaces}
+    return {name: shown_scores(workspace, f"scores_{name}.json") for name in job.spaces}
 
 
 def _facts(workspace: Workspace) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def _counts(scores: Sequence[Score]) -> str:
         f"{name}{' ' + group[0].metric if name in divided else ''} {_range([s.known for s in group])}/{total:,}"
         for (name, total), group in known.items()
     ]
-    return f"Known items of all: {', '.join(found)}."
+    return f"Known items of all: {', '.join(found)}. {report.FEW_KNOWN}"
 
 
 def _divided(known: Iterable[tuple[str, int]]) -> set[str]:
@@ -241,7 +243,8 @@ def _priming_effects(job: WordSpacesJob, scores: Scores, rule: str) -> report.Se
     ]
     caption = (
         "The effect E = R - U, half its 95 % bootstrap interval over pairs, and (R, U): R is the mean cosine of "
-        f"related primes and targets, U {UNRELATED[rule]}. Beside each relation its known pairs of all."
+        f"related primes and targets, U {UNRELATED[rule]}. Beside each relation its known pairs of all. "
+        f"{report.FEW_KNOWN}"
     )
     dots = [
         report.Interval(
@@ -262,6 +265,8 @@ def _effect(scores: Mapping[tuple[str, str], Score], effect: Score, rule: str) -
         scores[effect.set, f"{relation} {part}{rule}"].value for part in ("related", "unrelated")
     )
     found = scores[effect.set, effect.metric]
+    if math.isnan(found.value):
+        return "–"
     spread = f" ±{(found.interval[1] - found.interval[0]) / 2:.2f}" if found.interval else ""
     return f"{found.value:.3f}{spread} ({related:.2f}, {unrelated:.2f})"
 
@@ -272,7 +277,7 @@ def _plain_table(job: WordSpacesJob, scores: Scores) -> str:
     chosen = [i for i, score in enumerate(first) if score.task in CLOSING_TASKS]
     lines = [["set", "metric", "known/total", *map(shown, job.spaces)]]
     for i in chosen:
-        values = [f"{100 * found[i].value:.1f}" for found in scores.values()]
+        values = [percent(found[i].value) for found in scores.values()]
         lines.append([shown(first[i].set), first[i].metric, f"{first[i].known}/{first[i].total}", *values])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(

@@ -263,6 +263,10 @@ def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
+OVERSAMPLING = 10
+"""Dense columns that `LSA` takes beside its components while it looks for them: its option of this name."""
+
+
 # --- counts -> spaces ------------------------------------------------------------------------------------------
 
 
@@ -276,7 +280,8 @@ def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan
         turned = MATRIX_COPIES * read // max(job.resources.workers or 1, 1) if recipe.of == "documents" else 0
         pieces = n_blocks**2 if recipe.of == "documents" else n_blocks
         return StagePlan(pieces, 3 * read, written, task + turned, exact=sizes.exact)
-    dense = 4 * recipe.n_components * max(_width(sizes, recipe, job), sizes.n_words)
+    n_columns = recipe.n_components + (OVERSAMPLING if recipe.method == "lsa" else 0)
+    dense = 4 * n_columns * max(_width(sizes, recipe, job), sizes.n_words)
     if recipe.solver == "eigen":
         return _plan_eigenproblem(job, sizes, recipe)
     if recipe.method == "lpp":

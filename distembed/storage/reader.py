@@ -1,0 +1,372 @@
+"""What can be read of a workspace without its lock: committed outputs, plain files, and the state of its stages."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from distembed.display import html_view
+from distembed.libraries import Deferred, da, pa, pq
+from distembed.storage import lock, verify
+from distembed.storage import manifest as records
+from distembed.storage.file_items import FileItem, file_items
+from distembed.storage.files import Folder
+from distembed.storage.schema import (
+    Begun,
+    OutputRecord,
+    Problem,
+    StageManifest,
+    digest_of_json,
+)
+
+if TYPE_CHECKING:
+    from distembed.storage import arrays
+else:
+    arrays = Deferred("distembed.storage.arrays")  # zarr takes a third of a second
+
+BATCH_ROWS = 1 << 16
+"""Rows of a table that are read at a time, at most."""
+BATCH_BYTES = 1 << 20
+"""Bytes of a column that are read ahead."""
+
+
+class WorkspaceReader:
+    """What `Workspace` reads: committed outputs, plain files, and the state of the stages.
+
+    Attributes
+    ----------
+    url : str
+        The absolute path, or the URL, of the workspace.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self.url = folder.url
+
+    def _repr_html_(self) -> str:
+        records = [record for stage in self.stages().values() for record in stage.outputs.values()]
+        rows = [
+            (
+                record.spec.name,
+                record.spec.stage,
+                record.spec.kind,
+                record.spec.shape or "",
+                record.spec.meaning,
+            )
+            for record in records
+            if not record.dropped
+        ]
+        return html_view(f"Workspace {self.url}", ("output", "stage", "kind", "shape", "meaning"), rows)
+
+    def writer(self) -> str:
+        """Return a description of the run that is writing the workspace; "" if there is none.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.writer()  # nobody writes it
+        ''
+        >>> with de.Workspace.create("runs/titles", owner="a second run"):
+        ...     print(workspace.writer())
+        a second run (process ...)
+        """
+        return lock.owner_of(self._folder)
+
+    def path(self, name: str) -> str:
+        """Return the full path or URL of a plain file inside.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.path("report/index.html").endswith("runs/titles/report/index.html")
+        True
+        """
+        return self._folder.path(name)
+
+    def progress(self, stage: str) -> dict[str, tuple[int, int]]:
+        """Return the number of recorded blocks, and of all blocks, of each output of a stage that has begun.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.progress("vectors")  # nothing is under way: the stage is committed
+        {'vectors': (1, 1)}
+        """
+        return records.blocks_done(self._folder, stage)
+
+    def stages(self) -> dict[str, StageManifest]:
+        """Return the committed stages by name.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> vectors = workspace.stages()["vectors"]
+        >>> sorted(vectors.outputs), sorted(vectors.inputs)
+        (['vectors'], ['core'])
+        """
+        return records.committed(self._folder)
+
+    def begun(self) -> dict[str, Begun]:
+        """Return the stages that have begun and are not committed, by name.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.begun()
+        {}
+        """
+        return records.interrupted(self._folder)
+
+    def read_file(self, name: str) -> bytes | None:
+        """Read a plain file that belongs to no stage; None if it does not exist.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.read_file("report/index.html")[:15]
+        b'<!DOCTYPE html>'
+        >>> workspace.read_file("notes.txt") is None
+        True
+        """
+        try:
+            return self._folder.read(name)
+        except FileNotFoundError:
+            return None
+
+    def describe(self, name: str) -> OutputRecord:
+        """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
+
+        Parameters
+        ----------
+        name : str
+            The name of the output.
+
+        Returns
+        -------
+        OutputRecord
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> record = workspace.describe("cooccurrence")
+        >>> record.spec.kind, record.spec.shape, record.spec.units
+        ('csr', (16, 16), 'occurrences')
+        """
+        found = records.committed_output(self._folder, name)
+        if found is None:
+            outputs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
+            others = ", ".join(sorted(spec.name for spec in outputs if not spec.temporary))
+            raise KeyError(f"{self.url} has no committed output {name!r}; it has {others or 'none yet'}.")
+        return found
+
+    def array(self, name: str) -> da.Array:
+        """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
+
+        Dask's own reductions call NumPy on each chunk, and SciPy's sparse arrays refuse that: ``sum``, ``mean``,
+        ``max`` and products along an axis raise TypeError or ValueError where chunks are sparse. Sums of rows and
+        columns are `distembed.weighting.pmi.marginals`; anything else is a function of one block, as in
+        ``counts.map_blocks(lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=counts.dtype,
+        meta=np.empty(0))``.
+
+        Parameters
+        ----------
+        name : str
+            The name of the array, such as ``vectors``.
+
+        Returns
+        -------
+        dask.array.Array
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        ValueError
+            If it is no array.
+        FileNotFoundError
+            If it was temporary and has been dropped.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> counts = workspace.array("cooccurrence")
+        >>> counts.shape, counts.dtype
+        ((16, 16), dtype('int32'))
+        >>> vocabulary = de.Vocabulary.from_table(workspace.table("vocabulary"))
+        >>> response, time = vocabulary.index(["response", "time"])
+        >>> int(counts.compute()[response, time])  # "response time" stands in two titles
+        2
+        """
+        record = self._committed(name)
+        if not record.spec.is_array:
+            raise ValueError(f"{name!r} in {self.url} is {record.spec.kind}, not an array.")
+        return arrays.open_array(self._folder, record.spec, record.digest)
+
+    def table(self, name: str) -> pa.Table:
+        """Read a committed table.
+
+        Parameters
+        ----------
+        name : str
+            The name of the table, such as ``vocabulary``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
+        [{'word': 'of', 'count': 7, 'document_count': 6}]
+        """
+        data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
+        return pq.read_table(data, page_checksum_verification=True)
+
+    def batches(
+        self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield a committed table some rows at a time, without holding it whole.
+
+        Parameters
+        ----------
+        name : str
+        columns : sequence of str, optional
+            The columns to read, in the order of the table; all by default.
+        n_rows : int
+            The largest number of rows of a batch.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> [batch.num_rows for batch in workspace.batches("vocabulary", columns=["word"], n_rows=10)]
+        [10, 6]
+        """
+        path = self._folder.inside(self._committed(name).spec.location)
+        with (
+            self._folder.fs.open(path, "rb") as raw,
+            pq.ParquetFile(
+                raw, pre_buffer=False, buffer_size=BATCH_BYTES, page_checksum_verification=True
+            ) as file,
+        ):
+            yield from file.iter_batches(n_rows, columns=columns, use_threads=False)
+
+    def schema(self, name: str) -> pa.Schema:
+        """Return the names and types of the columns of a committed table.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.schema("vocabulary").names
+        ['word', 'count', 'document_count']
+        """
+        with self._folder.fs.open(self._folder.inside(self._committed(name).spec.location), "rb") as file:
+            return pq.read_schema(file)
+
+    def read_bytes(self, name: str) -> bytes:
+        """Read a committed plain file.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     stage = workspace.stage("note", parameters={}, inputs={})
+        ...     stage.store_bytes("note.txt", b"Nine titles.")
+        ...     _ = stage.commit()
+        >>> de.Workspace.open("runs/mine").read_bytes("note.txt")
+        b'Nine titles.'
+        """
+        return self._folder.read(self._committed(name).spec.location)
+
+    def files(self, name: str) -> list[FileItem]:
+        """Return the committed items of `Stage.store_files`, in order.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> [len(item.paths) for item in workspace.files("tokens")]  # the files of each partition
+        [3]
+        """
+        return file_items(self._folder, self.describe(name))
+
+    def digest(self, stages: Iterable[str] | None = None) -> str:
+        """Return the digest of the committed content of all or some stages, without times, facts and temporaries.
+
+        Parameters
+        ----------
+        stages : iterable of str, optional
+            The stages; by default all.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> len(workspace.digest()), workspace.digest() == workspace.digest(sorted(workspace.stages()))
+        (32, True)
+        """
+        done = self.stages()
+        chosen = done.keys() if stages is None else done.keys() & set(stages)
+        return digest_of_json({name: done[name].digest for name in done if name in chosen})
+
+    def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
+        """Return all problems of the committed outputs, by file; an empty list if there are none.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of files that were read and that of all files.
+
+        Returns
+        -------
+        list of Problem
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.verify()
+        []
+        >>> from pathlib import Path
+        >>> block = next(Path("runs/titles/arrays.zarr/vectors").rglob("c/0/0"))
+        >>> _ = block.write_bytes(block.read_bytes()[:-1])  # a byte is lost
+        >>> for problem in workspace.verify():
+        ...     print(problem.output, problem.block, problem.what)
+        vectors 0 truncated
+        """
+        return verify.verify(self._folder, progress)
+
+    def _committed(self, name: str) -> OutputRecord:
+        record = self.describe(name)
+        if record.dropped:
+            raise FileNotFoundError(
+                f"Temporary output {name!r} was dropped: run stage {record.spec.stage!r} again."
+            )
+        return record
