@@ -79,7 +79,8 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
             keeps=(("distances", kept),),
         )
     grid = -(-n // row_chunk(n, domain // n, block))
-    tasks = grid + 3 * grid * (grid - 1) // 2  # of each pair of blocks a search, and its lists added to those of both
+    # Of each pair of blocks a search, and its lists added to those of both.
+    tasks = grid + 3 * grid * (grid - 1) // 2
     searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
     return StagePlan(tasks, grid * domain, lists + edges, searching, shared)
 
