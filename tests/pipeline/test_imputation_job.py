@@ -187,17 +187,8 @@ def test_a_column_that_outweighs_all_others_is_named(job: Path, tmp_path: Path) 
     (tmp_path / "domain.csv").write_text("name,a,revenue\n" + "\n".join(rows) + "\n")
     domain = ("--set", f"domain.path='{tmp_path / 'domain.csv'}'", "--set", "domain.label_column='a'")
     domain = (*domain, "--set", "domain.columns=['a','revenue']")
-    done = run(
-        "run",
-        job,
-        "--workspace",
-        tmp_path / "raw",
-        *domain,
-        "--set",
-        "domain.standardize=false",
-        "--until",
-        "join",
-    )
+    raw = (*domain, "--set", "domain.standardize=false", "--until", "join")
+    done = run("run", job, "--workspace", tmp_path / "raw", *raw)
     assert "warning: the column 'revenue' carries 100.0% of the distance" in done.output
     done = run("run", job, "--workspace", tmp_path / "w", *domain, "--until", "join")
     assert "warning" not in done.output
