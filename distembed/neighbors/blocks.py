@@ -174,6 +174,63 @@ def _any_below(products: Floats, column_norms: Float64s, limit: float) -> bool:
     return n_below > 0
 
 
+@njit(cache=True, nogil=True)
+def _scan_both(
+    products: Floats,
+    row_norms: Float64s,
+    column_norms: Float64s,
+    X: Floats,
+    Z: Floats,
+    row_groups: Int64s,
+    column_groups: Int64s,
+    row_ids: Int64s,
+    column_ids: Int64s,
+    lists: Float64s,
+    column_lists: Float64s,
+    limits: Float64s,
+    column_limits: Float64s,
+    inner: bool,
+) -> None:
+    """Do `_scan`, and measure also every pair that may enter the list of its column."""
+    last = lists.shape[2] - 1
+    room = np.minimum(column_limits, column_lists[:, 0, last]) - column_norms
+    for i in range(products.shape[0]):
+        limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
+        for first in range(0, products.shape[1], SCANNED_TOGETHER):
+            stop = min(first + SCANNED_TOGETHER, products.shape[1])
+            near = products[i, first:stop]
+            if not _any_within(near, column_norms[first:stop], limit, room[first:stop], row_norms[i]):
+                continue
+            for j in range(first, stop):
+                enters = products[i, j] + column_norms[j] <= limit
+                is_entered = products[i, j] + row_norms[i] <= room[j]
+                if not (enters or is_entered) or row_groups[i] == column_groups[j]:
+                    continue
+                # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
+                if not inner:
+                    enters &= lists[i, 0, last] != 0.0 or column_ids[j] < lists[i, 1, last]
+                    is_entered &= column_lists[j, 0, last] != 0.0 or row_ids[i] < column_lists[j, 1, last]
+                    if not (enters or is_entered):
+                        continue
+                value = -inner_product(X[i], Z[j]) if inner else squared_distance(X[i], Z[j])
+                if enters:
+                    insert(lists[i], value, np.float64(column_ids[j]))
+                    limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
+                if is_entered:
+                    insert(column_lists[j], value, np.float64(row_ids[i]))
+                    room[j] = min(column_limits[j], column_lists[j, 0, last]) - column_norms[j]
+
+
+@njit(cache=True, nogil=True)
+def _any_within(
+    products: Floats, column_norms: Float64s, limit: float, room: Float64s, row_norm: float
+) -> bool:
+    n_within = 0
+    for j in range(products.shape[0]):  # as `_any_below`
+        n_within += (products[j] + column_norms[j] <= limit) | (products[j] + row_norm <= room[j])
+    return n_within > 0
+
+
 def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> tuple[Floats, Float64s]:
     """Return the centered rows and (1 - 2c)‖x‖², c the rounding bound of their products.
 
@@ -250,6 +307,65 @@ def nearest_in_tile(
                 inner,
             )
     return lists
+
+
+def nearest_in_both(
+    X: Floats,
+    row_ids: Int64s,
+    row_groups: Int64s,
+    Z: Floats,
+    column_ids: Int64s,
+    column_groups: Int64s,
+    *,
+    center: Float64s,
+    limits: Float64s,
+    column_limits: Float64s,
+    k: int,
+    inner: bool = False,
+    single: bool = False,
+) -> tuple[Float64s, Float64s]:
+    """Return `nearest_in_tile` of X among Z and of Z among X, bit for bit, from products that are computed once.
+
+    Parameters
+    ----------
+    X, Z : array, shapes (r, d) and (c, d), float32 or float64
+    row_ids, column_ids : int64 array, rising: the row numbers of X and of Z
+    row_groups, column_groups : int64 array; pairs of one group are left out
+    center : float64 array, shape (d,), about the mean; zeros for `inner`
+    limits, column_limits : float64 array, shapes (r,) and (c,): what lies farther from a row may be left out
+    k : length of the lists
+    inner : the nearest are those of the largest inner products
+    single : rule pairs out in float32 although the rows are float64
+
+    Returns
+    -------
+    float64 arrays, shapes (r, 2, k) and (c, 2, k)
+    """
+    lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], k)
+    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
+    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
+    rows *= -1 if inner else -2
+    for i in range(0, X.shape[0], PRODUCT_ROWS):
+        part = slice(i, i + PRODUCT_ROWS)
+        for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
+            strip = slice(j, j + PRODUCT_COLUMNS)
+            _scan_both(
+                rows[part] @ columns[strip].T,
+                row_norms[part],
+                column_norms[strip],
+                X[part],
+                Z[strip],
+                row_groups[part],
+                column_groups[strip],
+                row_ids[part],
+                column_ids[strip],
+                lists[part],
+                column_lists[strip],
+                limits[part],
+                column_limits[strip],
+                inner,
+            )
+    return lists, column_lists
 
 
 @njit(cache=True, nogil=True)

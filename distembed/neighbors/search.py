@@ -8,7 +8,7 @@ error of the first step leaves in doubt are searched again in float64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Literal, NamedTuple
 
 import dask.array as da
@@ -340,6 +340,8 @@ def _search_dense(
         center = compute(column_powers(columns, 1)) / columns.shape[0]
     options: dict[str, Any] = {"center": center, "k": k, "inner": products.inner, "single": products.single}
     marks, limits = _along(row_groups, rows), None
+    if rows is columns and not products.reread and np.array_equal(row_groups, column_groups):
+        return _search_pairs(rows, row_groups, checkpoint, options)
     if rows is columns and rows.numblocks[0] >= LIMITED_BLOCKS:
         limits = _limits([rows, "id", marks, "i"], checkpoint, options)
     ids, groups = np.arange(columns.shape[0]), column_groups
@@ -367,6 +369,50 @@ def _search_dense(
         for i in range(rows.numblocks[0])
     ]
     return da.concatenate([lists_of(*part, clone(columns)) for part in parts])
+
+
+def _search_pairs(
+    rows: da.Array, groups: blocks.Int64s, checkpoint: Checkpoint, options: dict[str, Any]
+) -> da.Array:
+    """Return `search_lists` of dense rows among themselves: the products of a pair of blocks serve the lists of both.
+
+    Each row first looks in its own block, which rules out most of the others where there are many.
+    """
+    k = options["k"]
+    shape: dict[str, Any] = {"new_axes": {"c": 2, "k": k}, "dtype": np.float64, "meta": np.empty((0, 0, 0))}
+    ids = np.arange(rows.shape[0])
+    marked = [rows, "id", _along(ids, rows), "i", _along(groups, rows), "i"]
+    own, limits = blockwise(_own_lists, "ick", *marked, **shape, **options), np.full(rows.shape[0], np.inf)
+    if rows.numblocks[0] >= LIMITED_BLOCKS:
+        kept = checkpoint("neighbors-in-block", lambda: own)
+        own, limits = kept.rechunk((rows.chunks[0], -1, -1)), compute(kept[:, 0, -1])
+    tile, merge = delayed(blocks.nearest_in_both, pure=True), delayed(_with_found, pure=True)
+    bounds = list(pairwise(np.cumsum((0, *rows.chunks[0]))))
+    marks = [[delayed(each[a:b], pure=True) for each in (ids, groups, limits)] for a, b in bounds]
+    pieces = list(rows.to_delayed().ravel())
+    lists = list(own.to_delayed().ravel())
+    for i, j in combinations(range(len(pieces)), 2):
+        (row_ids, row_groups, near), (column_ids, column_groups, column_near) = marks[i], marks[j]
+        found = tile(
+            *(pieces[i], row_ids, row_groups, pieces[j], column_ids, column_groups),
+            limits=near,
+            column_limits=column_near,
+            **options,
+        )
+        lists[i], lists[j] = merge(lists[i], found, 0), merge(lists[j], found, 1)
+    parts = [
+        da.from_delayed(one, (size, 2, k), np.float64)
+        for one, size in zip(lists, rows.chunks[0], strict=True)
+    ]
+    return da.concatenate(parts)
+
+
+def _own_lists(X: Any, ids: Any, groups: Any, *, center: Any, **options: Any) -> blocks.Float64s:
+    return blocks.nearest_in_tile(X[0], groups, X[0], ids, groups, center, **options)
+
+
+def _with_found(lists: blocks.Float64s, found: tuple[blocks.Float64s, ...], side: int) -> blocks.Float64s:
+    return blocks.merge_lists(np.stack([lists, found[side]], axis=1))[:, 0]
 
 
 def _limits(marked: list[Any], checkpoint: Checkpoint, options: dict[str, Any]) -> da.Array:

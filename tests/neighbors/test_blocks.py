@@ -73,6 +73,37 @@ def test_nearest_in_tile_has_the_same_bits_for_any_cut():
     assert whole.tobytes() == lists_of(X, 7, cut=[256], offset=0.5).tobytes()
 
 
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_nearest_in_both_are_those_of_the_two_tiles(dtype, inner, data):
+    X = data.draw(rows_of(dtype))
+    cut, k = data.draw(st.integers(0, len(X))), data.draw(st.integers(1, 4))
+    groups = data.draw(hnp.arrays(np.int64, len(X), elements=st.integers(0, len(X))))
+    ids, center = np.arange(len(X)), np.zeros(X.shape[1])
+    one, other = (
+        (part, ids[side], groups[side]) for side, part in ((np.s_[:cut], X[:cut]), (np.s_[cut:], X[cut:]))
+    )
+    limits = [np.full(len(rows[0]), np.inf) for rows in (one, other)]
+    options = {"center": center, "k": k, "inner": inner, "limits": limits[0], "column_limits": limits[1]}
+    found = blocks.nearest_in_both(*one, *other, **options)
+    for lists, rows, columns in ((found[0], one, other), (found[1], other, one)):
+        alone = blocks.nearest_in_tile(rows[0], rows[2], *columns, center, k=k, inner=inner)
+        assert lists.tobytes() == alone.tobytes()
+
+
+def test_nearest_in_both_have_the_same_bits_over_several_strips():
+    X = np.random.default_rng(1).standard_normal((3000, 9)).astype(np.float32)
+    ids, limits = np.arange(3000), np.full(3000, np.inf)
+    halves = [(X[side], ids[side], ids[side]) for side in (np.s_[:700], np.s_[700:])]
+    options = {"center": X.mean(axis=0), "k": 6, "limits": limits[:700], "column_limits": limits[700:]}
+    lists = np.concatenate(blocks.nearest_in_both(*halves[0], *halves[1], **options))
+    own = [blocks.nearest_in_tile(rows, g, rows, i, g, np.zeros(9), k=6) for rows, i, g in halves]
+    merged = blocks.merge_lists(np.stack([lists, np.concatenate(own)], axis=1))[:, 0]
+    assert merged.tobytes() == lists_of(X, 6).tobytes()
+
+
 def test_nearest_in_tile_leaves_out_the_own_group_and_marks_what_is_missing():
     X = np.arange(6.0)[:, None]
     lists = lists_of(X, 4, groups=np.array([0, 0, 0, 1, 1, 0]))

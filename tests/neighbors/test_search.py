@@ -98,6 +98,26 @@ def test_limits_by_the_own_block_leave_the_lists_as_they_are(monkeypatch):
     assert nearest_neighbors(X, 6).lists.compute().tobytes() == whole.tobytes()
 
 
+def test_the_products_of_two_blocks_are_computed_once(monkeypatch):
+    """Each pair of blocks is one tile, which begins with what the rows of both know from their own blocks."""
+    X = points(4000, 8, dtype=np.float32)
+    whole = nearest_neighbors(X, 5).lists.compute()
+    limits = []
+    tile = blocks.nearest_in_both
+
+    def recorded(*args, **options):
+        limits.extend([options["limits"], options["column_limits"]])
+        return tile(*args, **options)
+
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 400)
+    monkeypatch.setattr(blocks, "nearest_in_both", recorded)
+    lists = nearest_neighbors(X, 5).lists.compute(scheduler="synchronous")
+    assert lists.tobytes() == whole.tobytes()
+    assert len(limits) == 2 * 45
+    assert np.isfinite(limits).all()
+    assert (lists[:, 0, -1].max() <= np.array(limits).max(axis=1)).all()
+
+
 def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):
     """The neighbors in a row's own block rule out nearly all others, from the first tile on."""
     X = points(4000, 8, dtype=np.float32)
@@ -110,7 +130,7 @@ def test_a_row_measures_few_pairs_of_other_blocks(monkeypatch):
 
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 400)
     monkeypatch.setattr(blocks, "nearest_in_tile", recorded)
-    lists = nearest_neighbors(X, 5).lists.compute(scheduler="synchronous")
+    lists = nearest_neighbors(X, 5, reread=True).lists.compute(scheduler="synchronous")
     given = np.concatenate([limit for limit in limits if limit is not None])
     assert len(limits) == 110
     assert given.size == 10 * 4000

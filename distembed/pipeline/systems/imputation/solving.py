@@ -18,7 +18,6 @@ from distembed.manifold.imputation import (
 from distembed.manifold.imputation_maps import LANDMARKS
 from distembed.manifold.imputation_systems import COLUMN_COPIES
 from distembed.neighbors.distances import distance_chunk, distance_rows
-from distembed.neighbors.search import MERGED_AT_ONCE
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import ImputationJob
@@ -80,9 +79,10 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> StagePlan:
             keeps=(("distances", kept),),
         )
     grid = -(-n // row_chunk(n, domain // n, block))
-    tasks = grid * grid + grid * -(-grid // MERGED_AT_ONCE)
+    # Of each pair of blocks a search, and its lists added to those of both.
+    tasks = grid + 3 * grid * (grid - 1) // 2
     searching = min(block, ROW_COPIES * domain) + 4 * min(n, LEAST_ROWS) ** 2
-    return StagePlan(tasks, 2 * grid * domain, lists + edges, searching, shared)
+    return StagePlan(tasks, grid * domain, lists + edges, searching, shared)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
