@@ -177,12 +177,23 @@ def test_block_functions_and_callers_get_aligned_arrays(make):
 # --- two processes ---------------------------------------------------------------------------------------------
 
 
+CALM = {
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.worker.profile.enabled": False,
+}
+"""A cluster that watches itself less takes a third while it waits."""
+
+
 @pytest.fixture(scope="module")
 def processes():
     """Return a cluster of two worker processes."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
+    with (
+        dask.config.set(CALM),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+    ):
         yield cluster
 
 
