@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import distembed as de
+from distembed.counting import merging
 from distembed.evaluation import sparse_space
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
@@ -18,7 +19,6 @@ from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job, parse_job
-from distembed.pipeline.corpus import stages as corpus_stages
 from distembed.pipeline.runner import plan_job, run_job
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.pipeline.words.stages import read_nearest, read_scores
@@ -365,7 +365,7 @@ def test_one_recipe_redoes_only_what_depends_on_it(job: Path, finished: tuple[Pa
 @pytest.mark.parametrize(
     ("stages", "module", "function"),
     [
-        (("contexts_parts", "contexts"), corpus_stages, "merge_partials"),
+        (("contexts_parts", "contexts"), merging, "merge_partials"),
         (("eigenmaps_vsm_6_cosine_union_4_0", "space_lpp"), projection, "laplacian_eigenmaps"),
         (("scores_vsm",), sparse_space, "nearest_words"),
     ],
