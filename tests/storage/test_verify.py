@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distembed.storage import StageManifest, Workspace
+from distembed.storage import StageManifest, Workspace, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from tests.storage.examples import META, dense_array, store_all
@@ -75,6 +75,17 @@ def test_deleted_chunk_of_zeros_is_missing_not_zeros(tmp_path: Path) -> None:
     assert found(tmp_path / "ws") == [("x", 1, "arrays.zarr/x/000001/c/0/0", "missing")]
     with pytest.raises(OSError, match="missing"):
         Workspace.open(tmp_path / "ws").array("x").compute()
+
+
+def test_a_block_that_decodes_to_other_values_than_were_stored_is_found(root: Path) -> None:
+    folder = Folder.at(root)
+    record = records.committed_output(folder, "dense")
+    assert record is not None
+    check = verify.checks(folder, record, decode=True)[-1]
+    assert verify.check_block(check) == []
+    other = check._replace(digest="0" * len(check.digest))  # as if Zarr read the same bytes in another way
+    assert [problem.file for problem in verify.check_block(other)] == ["arrays.zarr/dense/000002"]
+    assert verify.check_block(other._replace(decode=False)) == []
 
 
 def test_swapped_chunks_are_found(root: Path) -> None:
