@@ -182,7 +182,7 @@ def test_a_package_in_a_path_is_found_and_never_imported(
 
 
 def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(f"touch {tmp_path}/called\n")
+    (tmp_path / "a.txt").write_text(5 * f"touch {tmp_path}/called\n")
     text = MINIMAL.replace('"w"', f'"{tmp_path}/w"') + 'pattern = "os:system"\nlowercase = false\n'
     job = write(tmp_path, text)
     planned = run("plan", job)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from dask.utils import format_bytes
 
 import distembed as de
 from distembed.pipeline import quantities
@@ -105,11 +104,11 @@ def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
         "run", str(job), "--workspace", str(tmp_path / "w"), "--set", "resources.memory_limit='510MiB'"
     )
     assert done.returncode == 1
-    assert 'set resources.memory_limit = "564MiB"; no other option is enough' in done.stderr
+    assert 'set resources.memory_limit = "565MiB"; no other option is enough' in done.stderr
 
 
 def test_states_kept_in_memory_leave_room_for_the_process_itself() -> None:
-    memory = CoreMemory(task_bytes=2**20, basis_bytes=2**28, state_bytes=2**30)
+    memory = CoreMemory(task_bytes=2**20, basis_bytes=2**28, later_basis_bytes=2**28, state_bytes=2**30)
     beside = 2 * 2**20 + WORKER_BYTES
     assert memory.kept_in_process(2**30 + beside, 2) == "all"
     assert memory.kept_in_process(2**30 + beside - 1, 2) == "bases"
@@ -203,7 +202,7 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
     assert verify_is_clean(copy)
     planned = plan_job(asked)
     n_bytes = dict(planned.stages["pmi"].keeps)["pmi"]
-    assert f"pmi keeps pmi in the workspace: {format_bytes(n_bytes)} on disk" in planned.table()
+    assert f"pmi keeps pmi in the workspace: {quantities.format_bytes(n_bytes)} on disk" in planned.table()
     stored = sum(
         file.stat().st_size for file in (copy / "arrays.zarr" / "pmi").glob("0*/**/*") if file.is_file()
     )

@@ -124,6 +124,7 @@ def test_what_has_no_known_end_has_no_time_left_and_what_begins_again_is_timed_a
     assert stream.getvalue().splitlines() == expected
 
 
+@pytest.mark.filterwarnings("default")
 def test_warnings_are_one_line_each() -> None:
     reporter = Heard()
     with warnings_noted(reporter):

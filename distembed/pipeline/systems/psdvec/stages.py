@@ -392,7 +392,7 @@ def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
     table = table_bytes(job, sizes.corpus.n_words)
     vectors = 4 * sizes.corpus.n_words * job.psdvec.n_components
-    joined = vectors + 2**27  # the blocks beside the whole, and then the sets beside their words
+    joined = vectors + 2**26  # the blocks beside the whole, and then the sets beside their words
     return StagePlan(1, vectors + table, 2**14, joined, table, exchange=Exchange())
 
 
