@@ -29,15 +29,6 @@ MANY_DOCUMENTS = 100
 RARE_DOCUMENTS = 5
 """A word that no more documents of a sample hold is a rare one."""
 
-COUNTED_PAIRS = 2**21
-"""Pairs that are compared to count the distinct ones; of more, a share that a hash chooses, within a per mille."""
-
-BORDER = -2
-"""The mark of a place that no window crosses, as in `distembed.counting.blocks`."""
-
-SUBSET, STRETCHES = 4, 32
-"""A sample is compared with a fourth of it, made of every fourth of so many stretches of its text."""
-
 
 class SpreadLaw(NamedTuple):
     """The law by which rare words spread.
@@ -171,60 +162,6 @@ class Repetition(NamedTuple):
     def at(self, n_tokens: float) -> float:
         """Return the share in a text of so many tokens."""
         return min(1.0, self.share * (max(n_tokens, 1.0) / self.n_tokens) ** self.exponent)
-
-
-def repetition_of(
-    stream: NDArray[np.integer], window: int, n_words: int, *, mirrored: bool = False
-) -> Repetition:
-    """Measure how much a text repeats its pairs, and how this changes as it grows.
-
-    Parameters
-    ----------
-    stream : int array (tokens,)
-        The word of each token, from 0 to `n_words` - 1; -2 at the borders that no window crosses, and -1 for a token
-        that takes a place but is no word.
-    window : int
-        Places that a window spans.
-    n_words : int
-    mirrored : bool
-        Whether a window spans the places after a token, too.
-    """
-    place = np.arange(len(stream)) * STRETCHES // max(1, len(stream))
-    part = stream[place % SUBSET == 0]
-    if mirrored:
-        stream, part = (np.concatenate([text, [BORDER], text[::-1]]) for text in (stream, part))
-    whole, less = (_share_of_pairs(text, window, n_words) for text in (stream, part))
-    n_tokens = max(1.0, np.count_nonzero(stream != BORDER) / (1 + mirrored))
-    if not whole or not less:
-        return Repetition(1.0, n_tokens, 0.0)
-    return Repetition(whole, n_tokens, min(0.0, float(np.log(whole / less) / np.log(SUBSET))))
-
-
-def _share_of_pairs(stream: NDArray[np.integer], window: int, n_words: int) -> float:
-    """Return the distinct pairs of a text over those of words that are drawn independently, 0 where there are none."""
-    lengths = np.diff(np.flatnonzero(np.concatenate([[True], stream == BORDER, [True]]))) - 1
-    counts = np.bincount(stream[stream >= 0], minlength=n_words).astype(float)
-    reach = mean_window(lengths[lengths > 0], window)
-    expected = expected_pairs(counts, reach, n_tokens=float(lengths.sum()))
-    return n_distinct_pairs(stream, window, n_words) / expected if expected else 0.0
-
-
-def n_distinct_pairs(stream: NDArray[np.integer], window: int, n_words: int) -> int:
-    """Count the distinct ordered pairs of words within so many places, by a share of them where they are very many."""
-    one_of = max(1, window * len(stream) // COUNTED_PAIRS)
-    segment = np.cumsum(stream == BORDER)
-    found = [np.zeros(0, np.int64)]
-    for distance in range(1, min(window, len(stream) - 1) + 1):
-        left, right = stream[:-distance], stream[distance:]
-        together = (left >= 0) & (right >= 0) & (segment[:-distance] == segment[distance:])
-        pairs = left[together].astype(np.int64) * n_words + right[together]
-        found.append(pairs[_hashed(pairs) % one_of == 0])
-    return one_of * len(np.unique(np.concatenate(found)))
-
-
-def _hashed(pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper bits of the product with the golden ratio (Knuth's multiplicative hash)."""
-    return (pairs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
 
 
 def expected_pairs(counts: NDArray[np.float64], window: float, *, n_tokens: float, n_bins: int = 400) -> int:

@@ -6,17 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.corpus.growth_blocks import (
-    BORDER,
     SpreadLaw,
     expected_counts,
     heaps_exponent,
     mean_window,
-    n_distinct_pairs,
     n_types,
     n_types_at_least,
-    repetition_of,
     spread_law,
 )
+from distembed.corpus.repetition_blocks import BORDER, n_distinct_pairs, repetition_of
 from distembed.counting import blocks as counting_blocks
 
 COUNTS = st.lists(st.integers(1, 1000), min_size=1, max_size=50).map(np.array)
@@ -125,7 +123,7 @@ def test_pairs_are_counted_as_a_set_and_not_across_borders(monkeypatch: pytest.M
         if min(left, right) >= 0 and BORDER not in text[at : at + distance]
     }
     assert n_distinct_pairs(text, 2, 50) == len(seen)
-    monkeypatch.setattr("distembed.corpus.growth_blocks.COUNTED_PAIRS", 1000)
+    monkeypatch.setattr("distembed.corpus.repetition_blocks.COUNTED_PAIRS", 1000)
     assert n_distinct_pairs(text, 2, 50) == pytest.approx(len(seen), rel=0.2)
 
 

@@ -21,7 +21,6 @@ from distembed.corpus.growth_blocks import (
     mean_window,
     n_types,
     n_types_at_least,
-    repetition_of,
     spread_law,
 )
 from distembed.display import plural
@@ -414,6 +413,7 @@ def _repetition(
     sample: CorpusSample, wanted: bytes, n_words: int, options: CooccurrenceOptions
 ) -> Repetition:
     """Measure how much a sample repeats the pairs of the words that are counted."""
+    from distembed.corpus.repetition_blocks import repetition_of
     from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
 
     counts = np.where(np.frombuffer(wanted, bool), sample.counts, 0)
