@@ -12,6 +12,7 @@ could not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,20 @@ def _filter_rows(X: Floats, center: Float64s, *, inner: bool, single: bool) -> t
     return centered, (-bound if inner else 1.0 - 2.0 * bound) * norms - underflow
 
 
+def _products(
+    X: Floats, Z: Floats, center: Float64s, *, inner: bool, single: bool
+) -> Iterator[tuple[slice, slice, Floats, Float64s, Float64s]]:
+    """Yield some rows of X, some of Z, the products of both, and what `_filter_rows` gives of each."""
+    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
+    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
+    rows *= -1 if inner else -2
+    for i in range(0, X.shape[0], PRODUCT_ROWS):
+        part = slice(i, i + PRODUCT_ROWS)
+        for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
+            strip = slice(j, j + PRODUCT_COLUMNS)
+            yield part, strip, rows[part] @ columns[strip].T, row_norms[part], column_norms[strip]
+
+
 def nearest_in_tile(
     X: Floats,
     row_groups: Int64s,
@@ -286,26 +301,20 @@ def nearest_in_tile(
     """
     lists = empty_lists(X.shape[0], k)
     limits = np.full(X.shape[0], np.inf) if limits is None else limits
-    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
-    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
-    rows *= -1 if inner else -2
-    for i in range(0, X.shape[0], PRODUCT_ROWS):
-        part = slice(i, i + PRODUCT_ROWS)
-        for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
-            strip = slice(j, j + PRODUCT_COLUMNS)
-            _scan(
-                rows[part] @ columns[strip].T,
-                row_norms[part],
-                column_norms[strip],
-                X[part],
-                Z[strip],
-                row_groups[part],
-                column_groups[strip],
-                column_ids[strip],
-                lists[part],
-                limits[part],
-                inner,
-            )
+    for part, strip, products, row_norms, column_norms in _products(X, Z, center, inner=inner, single=single):
+        _scan(
+            products,
+            row_norms,
+            column_norms,
+            X[part],
+            Z[strip],
+            row_groups[part],
+            column_groups[strip],
+            column_ids[strip],
+            lists[part],
+            limits[part],
+            inner,
+        )
     return lists
 
 
@@ -342,29 +351,23 @@ def nearest_in_both(
     float64 arrays, shapes (r, 2, k) and (c, 2, k)
     """
     lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], k)
-    rows, row_norms = _filter_rows(X, center, inner=inner, single=single)
-    columns, column_norms = _filter_rows(Z, center, inner=inner, single=single)
-    rows *= -1 if inner else -2
-    for i in range(0, X.shape[0], PRODUCT_ROWS):
-        part = slice(i, i + PRODUCT_ROWS)
-        for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
-            strip = slice(j, j + PRODUCT_COLUMNS)
-            _scan_both(
-                rows[part] @ columns[strip].T,
-                row_norms[part],
-                column_norms[strip],
-                X[part],
-                Z[strip],
-                row_groups[part],
-                column_groups[strip],
-                row_ids[part],
-                column_ids[strip],
-                lists[part],
-                column_lists[strip],
-                limits[part],
-                column_limits[strip],
-                inner,
-            )
+    for part, strip, products, row_norms, column_norms in _products(X, Z, center, inner=inner, single=single):
+        _scan_both(
+            products,
+            row_norms,
+            column_norms,
+            X[part],
+            Z[strip],
+            row_groups[part],
+            column_groups[strip],
+            row_ids[part],
+            column_ids[strip],
+            lists[part],
+            column_lists[strip],
+            limits[part],
+            column_limits[strip],
+            inner,
+        )
     return lists, column_lists
 
 
