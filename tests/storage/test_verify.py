@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -138,6 +139,37 @@ def test_every_byte_of_a_manifest_counts(root: Path) -> None:
         flipped[position] ^= 1
         file.write_bytes(flipped)
         assert "a" not in Workspace.open(root).stages()
+
+
+def test_records_that_are_laid_out_as_before_are_read_and_their_bytes_count(root: Path) -> None:
+    digest = Workspace.open(root).digest()
+    for file in [root / "workspace.json", *root.glob("manifest/**/*.json")]:
+        body = json.loads(file.read_bytes())
+        file.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n", encoding="ascii")
+    assert found(root) == []
+    with Workspace.create(root, owner="test") as workspace:
+        assert workspace.digest() == digest
+        stage = store_all(workspace)  # computes nothing: it is committed
+        assert stage.is_committed
+    block = root / "manifest/a/dense/blocks/000001.json"
+    block.write_bytes(block.read_bytes().replace(b"\n ", b"\n  ", 1))
+    assert found(root) == [("", -1, "manifest/a/dense/blocks/000001.json", "flipped or damaged")]
+
+
+def test_every_block_of_a_task_that_checks_many_is_judged(tmp_path: Path) -> None:
+    n = 2 * verify.TASK_BLOCKS + 1
+
+    def write(index: int, prefix: str) -> dict[str, int]:
+        return {"n": Path(prefix + ".txt").write_text(str(index))}
+
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_files("items", n, write)
+        stage.commit()
+    damaged = (0, verify.TASK_BLOCKS - 1, verify.TASK_BLOCKS, n - 1)
+    for index in damaged:
+        (tmp_path / f"ws/items/part-{index:06d}.txt").write_text("x")
+    assert tuple(problem[1] for problem in found(tmp_path / "ws")) == damaged
 
 
 def test_interrupted_stage_is_no_problem(root: Path) -> None:
