@@ -27,7 +27,7 @@ from distembed.storage.tasks import run_each
 
 Progress = Callable[[int, int], None]
 TASK_BYTES, TASK_BLOCKS = 1 << 23, 100
-"""A task checks blocks of so many bytes, or so many blocks: a small file is read in the time that Dask takes for a task."""
+"""A task checks blocks of so many bytes, or so many blocks: a small file is read faster than Dask starts a task."""
 FLIPPED = "flipped or damaged"
 TRUNCATED = "truncated"
 MISSING = "missing"
