@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus import sample
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
 
 N_DOCUMENTS = 4000
@@ -98,5 +97,5 @@ def test_token_parts_say_what_the_text_does(files: Path, monkeypatch: pytest.Mon
     first = sample_parts(tokens, max_words=1)
     assert not first.is_whole
     assert first.n_tokens < whole.n_tokens
-    monkeypatch.setattr(sample, "SAMPLE_DICTIONARIES", 1)
+    monkeypatch.setattr("distembed.corpus.sample.SAMPLE_DICTIONARIES", 1)
     assert sample_parts(tokens).n_tokens == first.n_tokens

@@ -12,7 +12,6 @@ import time
 import uuid
 import warnings
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -355,36 +354,6 @@ def test_store_files_resumes_by_item(
                 folders = {Path(path).parent.name for item in items for path in item.paths}
                 assert folders == ({"t"} if folder_items == 1000 else {"0000", "0001"})
         assert sorted(runs) == sorted(expected)
-
-
-def test_items_of_an_early_version_are_read_where_they_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schema, "MANY_ITEMS", 3)
-    monkeypatch.setattr(schema, "EARLIER_FOLDER_ITEMS", 3)
-    for folder_items, stop in (
-        (3, 3),
-        (2, 5),
-    ):  # an early version stored three of five items, this one the others
-
-        def make(index: int, prefix: str, stop: int = stop) -> dict[str, int]:
-            if index < 5 - stop:
-                raise RuntimeError("killed")
-            return write_item(index, prefix)
-
-        monkeypatch.setattr(schema, "FOLDER_ITEMS", folder_items)
-        with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
-            stage = workspace.stage("a", parameters={}, inputs={})
-            with suppress(RuntimeError):
-                stage.store_files("t", 5, make)
-                stage.commit()
-    names = sorted(
-        str(file.relative_to(tmp_path / "ws/t")) for file in tmp_path.glob("ws/t/*/part-00000?.txt")
-    )
-    folders = ("0000", "0000", "0000", "0001", "0001")  # an item a folder further on would be of this version
-    assert names == [f"{folder}/part-{index:06d}.txt" for index, folder in enumerate(folders)]
-    assert Workspace.open(tmp_path / "ws").verify() == []
-    assert [item.summary["n"] for item in Workspace.open(tmp_path / "ws").files("t")] == list(range(5))
 
 
 def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> None:
