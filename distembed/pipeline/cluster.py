@@ -107,12 +107,17 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     Raises
     ------
     ConnectionError
-        If no scheduler answers there, no worker joins it, or its workers lack distembed.
+        If no scheduler answers there, it asks for a certificate, no worker joins it, or its workers lack distembed.
     """
     resources.enter_context(_without_tracebacks())
     try:
         client = Client(address, security=_security(tls), timeout="20s")
-    except (OSError, TimeoutError, ValueError) as error:
+    except TypeError:  # what Dask raises for a tls:// address without a certificate
+        raise ConnectionError(
+            f"the Dask scheduler at {address} takes connections by TLS only, and no certificate is given: "
+            "name --tls-ca-file, --tls-cert and --tls-key"
+        ) from None
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ConnectionError(
             f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
             "start one with: dask scheduler, and workers with: dask worker ADDRESS"

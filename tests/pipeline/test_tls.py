@@ -19,6 +19,8 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
+from distembed.pipeline.cluster import connect
+from distembed.pipeline.tls import TLS
 from distembed.storage import Workspace
 
 from .conftest import environment
@@ -165,6 +167,14 @@ def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_pat
 def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
     with pytest.raises(OSError, match=r"Timed out|tcp"):
         Client(cluster.address.replace("tls://", "tcp://"), timeout=3)
+
+
+def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
+    with (
+        ExitStack() as resources,
+        pytest.raises(ConnectionError, match="no certificate is given: name --tls-ca-file, --tls-cert"),
+    ):
+        connect(resources, cluster.address, TLS())
 
 
 def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> None:
