@@ -142,8 +142,8 @@ def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     with folder_of_all_workers(tmp_path_factory, "job") as folder:
         workspace, printed = folder / "finished", folder / "printed.txt"
         if not printed.exists():
-            done = by_a_new_interpreter("run", str(job), "--workspace", str(workspace))
-            assert done.returncode == 0, done.stdout + done.stderr
+            done = run("run", job, "--workspace", workspace)
+            assert done.exit_code == 0, done.output
             printed.write_text(done.stdout, encoding="utf-8")
     return workspace, digest(job, workspace), printed.read_text(encoding="utf-8")
 
