@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
@@ -26,19 +27,32 @@ def combining_classes(form: Form) -> NDArray[np.uint8]:
     """Return the table that `normalization_blocks` describes, uint8 (0x110000,)."""
     table = np.zeros(0x110000, np.uint8)
     for points in ASSIGNED:
-        for point in points:
-            character = chr(point)
-            table[point] = unicodedata.combining(character)
-            if unicodedata.normalize(form, character) != character:
-                table[point] = UNSTABLE
-            parts = unicodedata.decomposition(character).split()
-            if len(parts) == 2 and parts[0][0] != "<":
-                first, second = (int(part, 16) for part in parts)
-                if unicodedata.normalize("NFC", chr(first) + chr(second)) == character:
-                    table[second] = UNSTABLE
+        classes = bytes(map(unicodedata.combining, characters_of(points)))
+        table[points.start : points.stop] = np.frombuffer(classes, np.uint8)
+    for character, decomposition in _decompositions():
+        if unicodedata.normalize(form, character) != character:
+            table[ord(character)] = UNSTABLE
+        parts = decomposition.split()
+        if len(parts) == 2 and parts[0][0] != "<":
+            first, second = (int(part, 16) for part in parts)
+            if unicodedata.normalize("NFC", chr(first) + chr(second)) == character:
+                table[second] = UNSTABLE
     for points in HANGUL_PARTS:
         table[points.start : points.stop] = UNSTABLE
     return table
+
+
+def characters_of(points: range) -> str:
+    """Return the characters of a range of code points, decoded together: `chr` takes as long as all that is asked."""
+    return np.arange(points.start, points.stop, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def _decompositions() -> Iterator[tuple[str, str]]:
+    """Yield each character that has a decomposition, with it: no other one changes where it stands alone."""
+    for points in ASSIGNED:
+        characters = characters_of(points)
+        found = zip(characters, map(unicodedata.decomposition, characters), strict=True)
+        yield from ((character, decomposition) for character, decomposition in found if decomposition)
 
 
 def aligned_words(data: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:

@@ -35,6 +35,9 @@ SAMPLE_PIECE = 1 << 17
 SAMPLE_WORDS = 1 << 20
 """Words of the dictionaries of token partitions that are read."""
 
+SAMPLE_DICTIONARIES = 256
+"""Token partitions that are read at most: a corpus of very many small files has a small one of each."""
+
 SAMPLE_IDS = 1 << 19
 """Token ids that are read of each of these partitions."""
 
@@ -173,9 +176,9 @@ def _together(partitions: Sequence[CorpusSample], *, is_whole: bool) -> CorpusSa
 
 
 def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSample:
-    """Read the first dictionaries of a tokenized corpus, as many as hold so many words, and one at least."""
+    """Read the first dictionaries of a tokenized corpus until they hold so many words; one is read at least."""
     found, n_words = list[CorpusSample](), 0
-    for partition in tokens.partitions:
+    for partition in tokens.partitions[:SAMPLE_DICTIONARIES]:
         if found and n_words >= max_words:
             break
         words, documents = tokens.words(partition), tokens.documents(partition)

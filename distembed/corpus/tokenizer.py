@@ -40,7 +40,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
-from distembed.corpus.normalization import ASSIGNED, Form, Normalizer
+from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
 from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_names
 from distembed.corpus.scanning import DictionarySlice, Scanned, Scanner
 from distembed.corpus.streams import Batch, not_utf8
@@ -196,7 +196,9 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     """Return the flags and the lower-case code point of each code point, uint32 (0x110000,)."""
     table = np.zeros(0x110000, np.uint32)
     for points in (range(128),) if pattern == "ascii" else ASSIGNED:
-        for point in points:
+        caseless, others = _letters_without_case(points)
+        table[caseless] = blocks.WORD | caseless
+        for point in others.tolist():
             table[point] = character_class(chr(point), lowercase, numbers, pattern != "ascii")
     for characters, flag in ((STOPS, blocks.STOP), (HARD_STOPS, blocks.HARD_STOP), (CLOSERS, blocks.CLOSER)):
         for character in characters:
@@ -208,6 +210,18 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     for character in '."':
         table[ord(character)] |= ord(character)
     return table
+
+
+def _letters_without_case(points: range) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return the code points of letters that have no case (category Lo), and the other assigned code points.
+
+    Four of five assigned characters are such letters. Of the first 256 none is taken for one: there the ordinal
+    indicators, of category Lo, are lower case.
+    """
+    categories = np.frombuffer("".join(map(unicodedata.category, characters_of(points))).encode(), "S2")
+    every = np.arange(points.start, points.stop, dtype=np.uint32)
+    caseless = (categories == b"Lo") & (every > 0xFF)
+    return every[caseless], every[~caseless & (categories != b"Cn")]
 
 
 def character_class(character: str, lowercase: bool, numbers: bool, marks: bool) -> int:

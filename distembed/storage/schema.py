@@ -24,7 +24,7 @@ import hashlib
 import json
 import ntpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -80,8 +80,13 @@ class FileRecord(NamedTuple):
     digest: str
 
 
-FOLDER_ITEMS = 1000
-"""Items of a files output in one folder; with more, they stand in numbered folders of so many."""
+MANY_ITEMS, FOLDER_ITEMS = 1_000, 100
+"""A files output of more items than the first has them in numbered folders of so many as the second.
+
+The files of an item are found by listing their folder: of a thousand items that takes longer than all else.
+"""
+EARLIER_FOLDER_ITEMS = 1_000
+"""Items of a folder in the workspaces of early versions, which are read as they are."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,18 @@ class Output:
             return f"{self.location}/{index:06d}"
         if self.kind != "files":
             return self.location
-        # The files of an item are found by listing their folder, which must not grow with the number of items.
-        inner = f"/{index // FOLDER_ITEMS:04d}" if self.shape[0] > FOLDER_ITEMS else ""
+        return self._item_location(index, FOLDER_ITEMS)
+
+    def recorded_location(self, index: int, files: Iterable[str]) -> str:
+        """Return the place of a block whose files have these names: that of now, or that of an early version."""
+        if self.kind != "files":
+            return self.block_location(index)
+        earlier = self._item_location(index, EARLIER_FOLDER_ITEMS)
+        is_early = any(name.startswith(earlier) for name in files)
+        return earlier if is_early else self.block_location(index)
+
+    def _item_location(self, index: int, folder_items: int) -> str:
+        inner = f"/{index // folder_items:04d}" if self.shape[0] > MANY_ITEMS else ""
         return f"{self.location}{inner}/part-{index:06d}"
 
     @property
@@ -329,9 +344,18 @@ def new_digest(data: bytes = b"") -> hashlib.blake2b:
 
 
 def seal(body: Mapping[str, Any]) -> bytes:
-    """Return `body` as an indented JSON document that contains its own digest."""
-    document = {**body, "seal": digest_of_json(body, "record")}
-    return json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+    """Return `body` as one line of JSON that contains its own digest.
+
+    Python writes indented JSON by a loop of its own: the records of tens of thousands of blocks took minutes.
+    """
+    return canonical_json({**body, "seal": digest_of_json(body, "record")}, "record") + b"\n"
+
+
+def _is_laid_out(data: bytes, document: Mapping[str, Any]) -> bool:
+    """Return whether a sealed document is the one line that `seal` writes, or the indented lines that it once wrote."""
+    if data.startswith(b"{\n"):
+        return data == json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+    return data == canonical_json(document) + b"\n"
 
 
 def unseal(data: bytes, file: str) -> dict[str, Any]:
@@ -344,8 +368,7 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
     """
     try:
         body: dict[str, Any] = json.loads(data)
-        found = body.pop("seal")
-        whole = found == digest_of_json(body) and seal(body) == data
+        whole = _is_laid_out(data, body) and body.pop("seal") == digest_of_json(body)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         whole = False
     if not whole:
@@ -402,7 +425,7 @@ def block_from_json(body: Mapping[str, Any], output: Output, index: int) -> Bloc
         _demand(
             isinstance(body["digest"], str) and isinstance(body["summary"], dict), "the digest or summary"
         )
-        files = files_from_json(body["files"], output.block_location(index))
+        files = files_from_json(body["files"], output.recorded_location(index, body["files"]))
         return BlockRecord(index, body["digest"], files, body["summary"])
 
 

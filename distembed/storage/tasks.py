@@ -23,6 +23,11 @@ from distembed.libraries import da
 if TYPE_CHECKING:
     from distributed import Client
 
+LOCAL_GRAPH_ITEMS = 4_096
+"""Items of a graph that this process runs: Dask's local schedulers begin in time that grows with the square of them.
+
+Four thousand take 0.1 s before the first begins, and 32,000 took 10 s.
+"""
 RETRIES = 3
 """Times a block is tried again after its worker died."""
 
@@ -44,10 +49,11 @@ def run_each(
 ) -> None:
     """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes."""
     boxes = boxed_all(list(items))
-    if boxes.size:
-        todo = da.from_array(boxes, chunks=1, name=False)
-        # The function, and what it holds, stands once in the graph and not in each of its tasks.
-        once = dask.delayed(function, pure=False, traverse=False)
+    # The function, and what it holds, stands once in the graph and not in each of its tasks.
+    once = dask.delayed(function, pure=False, traverse=False)
+    step = max(len(boxes), 1) if _client() is not None else LOCAL_GRAPH_ITEMS
+    for first in range(0, len(boxes), step):
+        todo = da.from_array(boxes[first : first + step], chunks=1, name=False)
         called = todo.map_blocks(_call, function=once, dtype=object, meta=np.empty(0, object))
         run_blocks(called, done, name=name)
 
@@ -141,7 +147,8 @@ def _own_threads() -> Iterator[dict[str, Any]]:
         return
     pool = ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT)
     try:
-        yield {"pool": pool}
+        # The function and not its name: for a name, or none, Dask imports `distributed`, a tenth of a second.
+        yield {"pool": pool, "scheduler": threaded.get}
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distembed.files import PARTIAL, failures_told
@@ -21,10 +21,13 @@ from distembed.storage.schema import (
     StageManifest,
     block_to_json,
     seal,
+    unseal,
 )
 from distembed.storage.tasks import run_each
 
 Progress = Callable[[int, int], None]
+TASK_BYTES, TASK_BLOCKS = 1 << 23, 100
+"""A task checks blocks of so many bytes, or so many blocks: a small file is read faster than Dask starts a task."""
 FLIPPED = "flipped or damaged"
 TRUNCATED = "truncated"
 MISSING = "missing"
@@ -76,20 +79,40 @@ def check_block(check: Check) -> list[Problem]:
     return found
 
 
+def check_blocks(todo: Sequence[Check]) -> list[list[Problem]]:
+    """Return the problems of each of some blocks, which are checked one after the other."""
+    return [check_block(check) for check in todo]
+
+
 def run_checks(todo: list[Check], progress: Progress | None = None) -> list[Problem]:
     """Check blocks in parallel with Dask, in memory bounded by one block per task; problems are returned sorted."""
     found: list[Problem] = []
     done = 0
 
-    def finished(problems: list[Problem]) -> None:
+    def finished(problems: list[list[Problem]]) -> None:
         nonlocal done
-        done += 1
-        found.extend(problems)
-        if progress is not None:
-            progress(done, len(todo))
+        for each in problems:
+            done += 1
+            found.extend(each)
+            if progress is not None:
+                progress(done, len(todo))
 
-    run_each(check_block, todo, finished)
+    run_each(check_blocks, list(_groups(todo)), finished)
     return sorted(found)
+
+
+def _groups(todo: Iterable[Check]) -> Iterator[tuple[Check, ...]]:
+    """Yield the blocks of each task: one large block, or many small ones."""
+    group: list[Check] = []
+    n_bytes = 0
+    for check in todo:
+        group.append(check)
+        n_bytes += sum(file.size for file in check.files.values())
+        if n_bytes >= TASK_BYTES or len(group) >= TASK_BLOCKS:
+            yield tuple(group)
+            group, n_bytes = [], 0
+    if group:
+        yield tuple(group)
 
 
 def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
@@ -156,24 +179,33 @@ def _damaged_records(
         if name not in stages
     ]
     for stage in stages.values():
-        for name, expected in _record_files(stage).items():
-            if records.tolerant(records.read_sealed, folder, name) is None or expected not in (
-                b"",
-                folder.read(name),
-            ):
+        for name, block in _record_files(stage).items():
+            if not _is_recorded(folder, name, block):
                 what = FLIPPED if folder.exists(name) else MISSING
                 found.append(Problem(stage.stage, "", -1, name, what))
     return found
 
 
-def _record_files(stage: StageManifest) -> dict[str, bytes]:
-    """Return a committed stage's record files with their bytes, empty where only the seal is compared."""
-    expected = {records.begun_file(stage.stage): b""}
+def _is_recorded(folder: Folder, name: str, block: BlockRecord | None) -> bool:
+    """Return whether a file of records has its seal and says of a block what the manifest says."""
+    try:
+        data = folder.read(name)
+    except FileNotFoundError:
+        return False
+    expected = None if block is None else block_to_json(block)
+    if expected is not None and data == seal(expected):
+        return True
+    body = records.tolerant(unseal, data, folder.path(name))
+    return body is not None and expected in (None, body)
+
+
+def _record_files(stage: StageManifest) -> dict[str, BlockRecord | None]:
+    """Return a committed stage's record files, each with the block that it records."""
+    found: dict[str, BlockRecord | None] = {records.begun_file(stage.stage): None}
     for record in stage.outputs.values():
-        expected[records.output_file(record.spec)] = b""
-        for block in record.blocks:
-            expected[records.block_file(record.spec, block.index)] = _block_bytes(block)
-    return expected
+        found[records.output_file(record.spec)] = None
+        found |= {records.block_file(record.spec, block.index): block for block in record.blocks}
+    return found
 
 
 def lasting_files(stage: StageManifest) -> list[str]:
@@ -185,10 +217,6 @@ def lasting_files(stage: StageManifest) -> list[str]:
 
 def _files_of(record: OutputRecord) -> list[Mapping[str, FileRecord]]:
     return [record.files, *(block.files for block in record.blocks)]
-
-
-def _block_bytes(block: BlockRecord) -> bytes:
-    return seal(block_to_json(block))
 
 
 def _unexpected(folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest]) -> list[Problem]:

@@ -5,11 +5,11 @@
 on them and writes the vectors (fastText to OUT.safetensors: with the trained buckets, for unknown words).
 
 It is gensim's algorithm: its sub-sampling, its windows drawn from 1 to ``--window`` over the words that are left, its
-power of 3/4 for the words drawn against, its rate that falls to 0.0001, its initial values, its n-grams and buckets. It
-differs in four points. A few hundred warps train at once. Stretches of 64 words that follow each other in the text are
-trained far apart in time, unless ``--order text`` is given. The changes of a word's rows are added once per place in the
-text and not once per pair, although its later pairs there see them. And in skip-gram, as in gensim's fastText and in the
-papers, the word in the middle predicts those around it; gensim's skip-gram has it the other way round.
+power of 3/4 for the words drawn against, its rate that falls to 0.0001, its initial values, its n-grams and buckets.
+It differs in four points. A few hundred warps train at once. Stretches of 64 words that follow each other in the text
+are trained far apart in time, unless ``--order text`` is given. The changes of a word's rows are added once per place
+in the text and not once per pair, although the later pairs of the place see them. And in skip-gram, as in gensim's
+fastText and in the papers, the word in the middle predicts those around it; gensim's skip-gram has it the other way.
 
 Training needs CuPy and an NVIDIA GPU of compute capability 9.0 or higher; encoding does not.
 """

@@ -88,7 +88,7 @@ def test_segments_end_where_a_window_does(tmp_path: Path) -> None:
         assert sorted(sample_parts(tokens).lengths.tolist()) == sorted(lengths)
 
 
-def test_token_parts_say_what_the_text_does(files: Path) -> None:
+def test_token_parts_say_what_the_text_does(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = de.read_corpus(files / "a.txt", partition_bytes=1 << 16)
     tokens = corpus.tokenize()
     whole = sample_parts(tokens)
@@ -97,3 +97,5 @@ def test_token_parts_say_what_the_text_does(files: Path) -> None:
     first = sample_parts(tokens, max_words=1)
     assert not first.is_whole
     assert first.n_tokens < whole.n_tokens
+    monkeypatch.setattr("distembed.corpus.sample.SAMPLE_DICTIONARIES", 1)
+    assert sample_parts(tokens).n_tokens == first.n_tokens

@@ -164,6 +164,21 @@ def test_pieces_are_normalized_as_the_whole(documents, piece, form):
         assert found.decode() == unicodedata.normalize(form, text)
 
 
+def test_every_decomposed_character_is_composed():
+    every = map(chr, range(0x110000))
+    texts = {
+        unicodedata.normalize("NFD", character) for character in every if unicodedata.decomposition(character)
+    }
+    encoded = [text.encode() for text in sorted(texts)]
+    stops = np.cumsum([len(text) for text in encoded]).tolist()
+    batch = Normalizer("NFC")(batch_of(b"".join(encoded), [0, *stops[:-1]], stops, len(stops)))
+    found = [
+        batch.data[first:last].tobytes().decode()
+        for first, last in zip(batch.starts, batch.stops, strict=True)
+    ]
+    assert found == [unicodedata.normalize("NFC", text) for text in sorted(texts)]
+
+
 @pytest.mark.parametrize(
     "data", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe0\x80\x80"]
 )
@@ -211,6 +226,17 @@ def test_callable_that_gives_no_words(function, message):
 def test_words_where_python_differs():
     _, words, _, _ = scanned(["İstanbul ΟΔΟΣ snake_case हिन्दी".encode()], Tokenizer(), 1000)
     assert words == ["istanbul", "οδοσ", "snake", "case", "हिन्दी"]
+
+
+@pytest.mark.parametrize("options", [("unicode", True, False, False), ("unicode", False, True, False)])
+def test_the_table_says_of_every_character_what_is_known_of_it(options):
+    table, (_, lowercase, numbers, _) = module.class_table(*options), options
+    signs = set(
+        module.STOPS + module.HARD_STOPS + module.CLOSERS + module.APOSTROPHES + module.MIDDLES + '."'
+    )
+    plain = (point for points in module.ASSIGNED for point in points if chr(point) not in signs)
+    wrong = [p for p in plain if table[p] != module.character_class(chr(p), lowercase, numbers, marks=True)]
+    assert not wrong
 
 
 def test_dictionary_grows_and_ids_stay():

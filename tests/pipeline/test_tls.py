@@ -19,6 +19,8 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
+from distembed.pipeline.cluster import connect
+from distembed.pipeline.tls import TLS
 from distembed.storage import Workspace
 
 from .conftest import environment
@@ -137,14 +139,14 @@ def test_a_task_runs_over_tls(cluster: Cluster) -> None:
         assert all(address.startswith("tls://") for address in (worker["nanny"], *client.has_what()))
 
 
-def test_counts_over_tls_do_not_change_a_bit(
+def test_counts_of_words_over_tls_do_not_change_a_bit(
     cluster: Cluster, job: Path, finished: tuple[Path, str, str], tmp_path: Path
 ) -> None:
     workspace = tmp_path / "w"
     options = ["--scheduler", cluster.address, *tls_options(cluster.folder, "client")]
-    done = distembed("run", str(job), "--workspace", str(workspace), "--until", "cooccurrence", *options)
+    done = distembed("run", str(job), "--workspace", str(workspace), "--until", "vocabulary", *options)
     assert done.returncode == 0, done.stdout + done.stderr
-    counted, whole = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
+    counted, whole = (Workspace.open(place).stages()["vocabulary"] for place in (workspace, finished[0]))
     assert counted.digest == whole.digest
 
 
@@ -165,6 +167,14 @@ def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_pat
 def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
     with pytest.raises(OSError, match=r"Timed out|tcp"):
         Client(cluster.address.replace("tls://", "tcp://"), timeout=3)
+
+
+def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
+    with (
+        ExitStack() as resources,
+        pytest.raises(ConnectionError, match="no certificate is given: name --tls-ca-file, --tls-cert"),
+    ):
+        connect(resources, cluster.address, TLS())
 
 
 def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> None:

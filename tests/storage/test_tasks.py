@@ -31,6 +31,23 @@ def test_a_function_and_what_it_holds_is_not_sent_with_every_task(monkeypatch: p
     assert sizes[-2] < 10_000 < sizes[-1]
 
 
+def test_very_many_items_are_several_graphs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's local schedulers begin in time that grows with the square of the items."""
+    sizes: list[int] = []
+    done: list[int] = []
+    run_blocks = tasks.run_blocks
+
+    def measured(results, *rest, **options):
+        sizes.append(results.npartitions)
+        run_blocks(results, *rest, **options)
+
+    monkeypatch.setattr(tasks, "run_blocks", measured)
+    monkeypatch.setattr(tasks, "LOCAL_GRAPH_ITEMS", 3)
+    tasks.run_each(abs, range(7), done.append)
+    assert sizes == [3, 3, 1]
+    assert sorted(done) == list(range(7))
+
+
 def slow(item: int) -> int:
     time.sleep(0.02)
     return item

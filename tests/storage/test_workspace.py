@@ -327,6 +327,7 @@ def test_store_files_resumes_by_item(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_items: int
 ) -> None:
     """Also where the items stand in several folders, because one would be too long to list."""
+    monkeypatch.setattr(schema, "MANY_ITEMS", folder_items)
     monkeypatch.setattr(schema, "FOLDER_ITEMS", folder_items)
     runs = []
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import plural
@@ -192,7 +192,10 @@ def _dress(axes: Any, xlabel: str, ylabel: str, x_scale: Scale, y_scale: Scale) 
         axis.set_major_formatter(FuncFormatter(_tick))
         if axis.get_scale() == "log":
             low, high = axis.get_view_interval()
-            axis.set_minor_formatter(FuncFormatter(_tick) if high < 8 * low else NullFormatter())
+            if high < 8 * low:
+                axis.set_minor_formatter(FuncFormatter(_tick))
+            else:
+                axis.set_minor_locator(NullLocator())  # its ticks would be drawn without length and label
 
 
 class _Curve(NamedTuple):
