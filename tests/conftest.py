@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +17,17 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what the collection has made, which stays to the end, out of every later search for unused objects.
+
+    A run collects garbage after each stage of a process above a gigabyte, which a worker of the suite soon is: a search
+    among the objects of 3,300 tests and all libraries takes half a second, and the tests of `tune` took 29 s for 9 s.
+    """
+    gc.collect()
+    gc.freeze()
+
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

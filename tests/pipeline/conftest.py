@@ -142,8 +142,8 @@ def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     with folder_of_all_workers(tmp_path_factory, "job") as folder:
         workspace, printed = folder / "finished", folder / "printed.txt"
         if not printed.exists():
-            done = by_a_new_interpreter("run", str(job), "--workspace", str(workspace))
-            assert done.returncode == 0, done.stdout + done.stderr
+            done = run("run", job, "--workspace", workspace)
+            assert done.exit_code == 0, done.output
             printed.write_text(done.stdout, encoding="utf-8")
     return workspace, digest(job, workspace), printed.read_text(encoding="utf-8")
 
@@ -174,6 +174,13 @@ def dask_cluster(folder: Path, *, n_workers: int = 2, options: tuple[str, ...] =
         own = ("--nworkers", str(n_workers), "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
         launch("worker", "--scheduler-file", str(file), *own)
         yield _address(file)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a cluster of two worker processes, for tests that neither stop nor kill any of them."""
+    with dask_cluster(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
 
 
 def _address(file: Path) -> str:

@@ -135,7 +135,7 @@ def failing_store(
 ) -> Iterator[FailingStore]:
     """Yield a proxy of the server at a port of loopback to whose requests faults happen."""
     store = FailingStore(port, share or {}, seed=seed, stall_seconds=stall_seconds)
-    thread = threading.Thread(target=store.serve_forever, daemon=True)
+    thread = threading.Thread(target=store.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield store

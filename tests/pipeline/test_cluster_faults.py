@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask
 import psutil
 import pytest
 from dask.system import CPU_COUNT
@@ -22,14 +23,14 @@ from distembed.pipeline.sections import ResourcesSection
 from distembed.pipeline.workers import Meter, Workers
 from distembed.storage.tasks import KilledBlockError
 
-from .conftest import dask_cluster, digest
+from .conftest import dask_cluster, digest, forget_stage
 from .processes import distembed, start
 
 Finished = tuple[Path, str, str]
 
 
 def write_number(index: int, prefix: str) -> dict[str, Any]:
-    time.sleep(0.2)
+    time.sleep(0.1)
     Path(prefix + ".txt").write_text(str(index))
     return {"number": index}
 
@@ -62,7 +63,8 @@ def store_numbers(
 def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("SILENT_SECONDS", 1.5), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 8.0)):
+    # Dask looks for silent workers once in that time, and takes no worker for dead before ten heartbeats: 5 s.
+    for name, value in (("SILENT_SECONDS", 1.5), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 1.0)):
         monkeypatch.setattr(cluster, name, value)
     stopped: dict[str, int] = {}
     notes: list[str] = []
@@ -83,7 +85,10 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
 @pytest.mark.cluster
 def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     finished: list[int] = []
-    with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),  # each death takes as long as a start
+        Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew,
+    ):
         with pytest.raises(KilledBlockError) as raised:
             store_numbers(
                 tmp_path / "w", crew, kill_the_worker_of_3, progress=lambda done, _: finished.append(done)
@@ -104,28 +109,28 @@ def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(tmp_path
 
 @pytest.mark.cluster
 def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_it(
-    job: Path, finished: Finished, tmp_path: Path
+    job: Path, finished: Finished, copy: Path, tmp_path: Path
 ) -> None:
-    workspace = tmp_path / "w"
-    with dask_cluster(tmp_path) as address:
+    forget_stage(copy, "core")
+    with dask_cluster(tmp_path, n_workers=1) as address:
         with Client(address) as client:
             scheduler = client.run_on_scheduler(os.getpid)
-        process = start("run", str(job), "--workspace", str(workspace), "--scheduler", address)
-        while process.poll() is None and not (workspace / "manifest" / "core").exists():
+        process = start("run", str(job), "--workspace", str(copy), "--scheduler", address)
+        while process.poll() is None and not (copy / "manifest" / "core").exists():
             time.sleep(0.02)
         os.kill(scheduler, signal.SIGKILL)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 1, output
     assert f"stage core: the Dask scheduler at {address} is gone" in output
     assert "Traceback" not in output
-    done = distembed("run", str(job), "--workspace", str(workspace))
+    done = distembed("run", str(job), "--workspace", str(copy))
     assert done.returncode == 0, done.stderr
-    assert digest(job, workspace) == finished[1]
+    assert digest(job, copy) == finished[1]
 
 
 def test_what_loses_its_connection_logs_no_traceback() -> None:
     """The sender of batches met a closed connection now and then, and its traceback stood beside the sentence."""
-    loggers = [logging.getLogger(f"distributed.{part}") for part in ("batched", "client", "core")]
+    loggers = [logging.getLogger(name) for name in cluster.CONNECTION_LOGGERS]
     with cluster._without_tracebacks():
         assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
     assert all(logger.isEnabledFor(logging.ERROR) for logger in loggers)
@@ -139,10 +144,17 @@ def test_a_stopped_run_leaves_no_worker_process(job: Path, tmp_path: Path, numbe
         time.sleep(0.02)
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
-    os.kill(process.pid, number)
-    process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # a terminal sends Ctrl-C to the workers too
+    else:
+        os.kill(process.pid, number)
+    output, _ = process.communicate(timeout=60)
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
+    assert "Traceback" not in output
+    assert number == signal.SIGKILL or output.splitlines()[-1].startswith(
+        "distembed: stopped; nothing finished"
+    )
 
 
 def test_a_meter_that_cannot_ask_the_cluster_stays_silent(

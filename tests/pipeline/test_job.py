@@ -22,7 +22,7 @@ from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
 from distembed.weighting.pmi import pmi, ppmi
 
-from .conftest import by_a_new_interpreter, dask_cluster, digest, forget_stage, run
+from .conftest import by_a_new_interpreter, digest, forget_stage, run
 from .processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -45,27 +45,11 @@ def test_a_second_run_does_nothing_and_says_so(
     assert digest(job, copy) == finished[1]
 
 
-@pytest.mark.parametrize(
-    "options", [("--workers", "1"), ("--scheduler", "processes", "--workers", "2")], ids=" ".join
-)
-def test_workers_do_not_change_a_bit(
-    job: Path, finished: tuple[Path, str, str], tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    workspace = tmp_path / "w"
-    done = distembed("run", str(job), "--workspace", str(workspace), *options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(job, workspace) == finished[1]
-
-
-@pytest.mark.cluster
-def test_a_dask_cluster_does_not_change_a_bit(
-    job: Path, finished: tuple[Path, str, str], tmp_path: Path
-) -> None:
-    workspace = tmp_path / "w"
-    with dask_cluster(tmp_path) as address:
-        done = distembed("run", str(job), "--workspace", str(workspace), "--scheduler", address)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert digest(job, workspace) == finished[1]
+def test_one_worker_does_not_change_a_bit(job: Path, finished: tuple[Path, str, str], tmp_path: Path) -> None:
+    """What several processes and a Dask cluster compute is compared in `test_job_faults`, where some of them die."""
+    done = run("run", job, "--workspace", tmp_path / "w", "--workers", 1)
+    assert done.exit_code == 0, done.output
+    assert digest(job, tmp_path / "w") == finished[1]
 
 
 def test_files_of_runs_are_merged_in_groups_where_there_are_many(
@@ -90,13 +74,14 @@ def test_plan_runs_nothing(job: Path, tmp_path: Path) -> None:
 
 
 def test_memory_stays_below_the_plan(job: Path, finished: tuple[Path, str, str], tmp_path: Path) -> None:
-    """Measured in a new process once the kernels are compiled: compiling them takes up to 200 MiB, once."""
+    """Measured in a new interpreter once the kernels are compiled: compiling them takes up to 200 MiB, once."""
     plan = plan_job(load_job(job, workspace=str(finished[0])))
     done = by_a_new_interpreter("run", str(job), "--workspace", str(tmp_path / "w"))
     assert done.returncode == 0, done.stdout + done.stderr
     stages = de.Workspace.open(str(tmp_path / "w")).stages().values()
     planned = plan.process_bytes(plan.job.resources.n_workers)
     assert max(stage.facts["peak_process_bytes"] for stage in stages) <= planned
+    assert digest(job, tmp_path / "w") == finished[1]
 
 
 def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:

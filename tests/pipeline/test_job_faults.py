@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from distembed.storage import Workspace
 
-from .conftest import dask_cluster, digest, forget_stage, run
+from .conftest import dask_cluster, digest, run
 from .processes import Process, distembed, kill_group, start
 
 Finished = tuple[Path, str, str]
@@ -32,22 +31,27 @@ def stop_in(stage: str, process: Process, workspace: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "options"),
-    [(signal.SIGKILL, ()), (signal.SIGINT, ()), (signal.SIGKILL, ("--scheduler", "processes"))],
+    ("number", "stages", "options"),
+    [
+        (signal.SIGKILL, STAGES, ()),
+        (signal.SIGINT, ("tokens", "core", "evaluation"), ()),
+        (signal.SIGKILL, ("core",), ("--scheduler", "processes")),
+    ],
     ids=["SIGKILL", "Ctrl-C", "SIGKILL of all processes"],
 )
-def test_a_run_stopped_in_every_stage_ends_with_the_same_bytes(
-    job: Path, finished: Finished, tmp_path: Path, number: int, options: tuple[str, ...]
+def test_a_run_stopped_in_its_stages_ends_with_the_same_bytes(
+    job: Path,
+    finished: Finished,
+    tmp_path: Path,
+    number: int,
+    stages: tuple[str, ...],
+    options: tuple[str, ...],
 ) -> None:
-    workspace, stages = tmp_path / "w", STAGES
-    if options:  # processes take seconds to start: the stages in which they hold most
-        shutil.copytree(finished[0], workspace)
-        stages = ("core", "vectors")
-        for stage in stages:
-            forget_stage(workspace, stage)
+    """Processes take seconds to start: they are killed once, in the stage in which they hold most."""
+    workspace = tmp_path / "w"
     for stage in stages:
         stop_in(stage, start("run", str(job), "--workspace", str(workspace), *options), workspace, number)
-    done = distembed("run", str(job), "--workspace", str(workspace))
+    done = distembed("run", str(job), "--workspace", str(workspace), *options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest(job, workspace) == finished[1]
 
@@ -72,7 +76,9 @@ def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
 
 
 @pytest.mark.cluster
-def test_a_worker_killed_in_the_core_costs_only_time(job: Path, finished: Finished, tmp_path: Path) -> None:
+def test_a_cluster_changes_no_bit_though_a_worker_dies_in_the_core(
+    job: Path, finished: Finished, tmp_path: Path
+) -> None:
     """The states of the core lie in the memory of the workers: what is lost with one is computed again."""
     workspace = tmp_path / "w"
     with dask_cluster(tmp_path) as address:

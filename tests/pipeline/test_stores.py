@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -25,11 +26,21 @@ __all__ = ["finished", "job"]
 SENTENCES = ("the sea and the wind of the north", "a ship on the sea and a man on the ship")
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Yield the address of an S3 server on loopback."""
+    moto = pytest.importorskip("moto.server", reason="a real S3 server: pip install 'distembed[test]'")
+    started = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    started.start()
+    host, port = started.get_host_and_port()
+    yield f"http://{host}:{port}"
+    started.stop()
+
+
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the address of an S3 server on loopback that has one empty bucket, `texts`."""
+def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the address of the server, which has one empty bucket, `texts`."""
     s3fs = pytest.importorskip("s3fs", reason="pip install 'distembed[cloud]'")
-    server = pytest.importorskip("moto.server", reason="a real S3 server: pip install 'distembed[test]'")
     from fsspec.config import conf
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -38,17 +49,13 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("FSSPEC_S3", "")  # put back afterwards
     monkeypatch.delenv("FSSPEC_S3")
     monkeypatch.setitem(conf, "s3", {})
-    started = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    started.start()
-    host, port = started.get_host_and_port()
-    address = f"http://{host}:{port}"
-    with urlopen(
-        Request(f"{address}/moto-api/reset", method="POST")
-    ):  # servers of one process share their buckets
+    # Before a client asks again for what failed, it waits: here a twentieth of that.
+    real_sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds, *rest: real_sleep(seconds / 20, *rest))
+    with urlopen(Request(f"{server}/moto-api/reset", method="POST")):
         s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem(endpoint_url=address).mkdir("texts")
-    yield address
-    started.stop()
+    s3fs.S3FileSystem(endpoint_url=server).mkdir("texts")
+    return server
 
 
 def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: Path) -> None:
@@ -64,8 +71,10 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
         f'[resources.storage_options.s3]\nendpoint_url = "{endpoint}"\n'
     )
     # worker processes are told the options too
-    done = distembed("run", str(job), "--scheduler", "processes", "--until", "cooccurrence")
+    done = distembed("run", str(job), "--scheduler", "processes", "--until", "tokens")
     assert done.returncode == 0, done.stdout + done.stderr
+    goes_on = run("run", job, "--until", "cooccurrence")
+    assert goes_on.exit_code == 0, goes_on.output
     assert store.exists("texts/w/manifest/cooccurrence.json")
     standing = run("status", job)
     assert standing.exit_code == 0, standing.output
@@ -126,7 +135,7 @@ def test_a_block_of_a_store_that_fails_is_not_called_damaged(endpoint: str) -> N
 
 def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:
     with failing_store(
-        int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.5
+        int(endpoint.rpartition(":")[2]), dict.fromkeys(FAULTS, 0.01), seed=1, stall_seconds=0.1
     ) as store:
         given = tiny_job(tmp_path, store.url)
         done = run("run", given, "--workspace", "s3://texts/w", "--until", "vocabulary")

@@ -139,14 +139,14 @@ def test_a_task_runs_over_tls(cluster: Cluster) -> None:
         assert all(address.startswith("tls://") for address in (worker["nanny"], *client.has_what()))
 
 
-def test_counts_over_tls_do_not_change_a_bit(
+def test_counts_of_words_over_tls_do_not_change_a_bit(
     cluster: Cluster, job: Path, finished: tuple[Path, str, str], tmp_path: Path
 ) -> None:
     workspace = tmp_path / "w"
     options = ["--scheduler", cluster.address, *tls_options(cluster.folder, "client")]
-    done = distembed("run", str(job), "--workspace", str(workspace), "--until", "cooccurrence", *options)
+    done = distembed("run", str(job), "--workspace", str(workspace), "--until", "vocabulary", *options)
     assert done.returncode == 0, done.stdout + done.stderr
-    counted, whole = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
+    counted, whole = (Workspace.open(place).stages()["vocabulary"] for place in (workspace, finished[0]))
     assert counted.digest == whole.digest
 
 
