@@ -176,6 +176,13 @@ def dask_cluster(folder: Path, *, n_workers: int = 2, options: tuple[str, ...] =
         yield _address(file)
 
 
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a cluster of two worker processes, for tests that neither stop nor kill any of them."""
+    with dask_cluster(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
 def _address(file: Path) -> str:
     import json
 

@@ -22,7 +22,6 @@ from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
 
 from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
-from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """
@@ -44,13 +43,17 @@ workers = 2
 N_NAMES, N_KNOWN = 60, 20
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def job_once(factory: pytest.TempPathFactory) -> Path:
     """Return the file of a job whose truth is a smooth map of the table."""
-    with folder_of_all_workers(tmp_path_factory, "imputation") as folder:
+    with folder_of_all_workers(factory, "imputation") as folder:
         if not (folder / "job.toml").exists():
             write_job(folder)
     return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return job_once(tmp_path_factory)
 
 
 def write_job(folder: Path) -> None:
@@ -400,13 +403,6 @@ def test_a_hold_out_that_failed_goes_on_fold_by_fold(
         de.Workspace.open(tmp_path / name).describe("hold_out_names").digest for name in ("w", "fresh")
     ]
     assert digests[0] == digests[1]
-
-
-def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
-    workspace = tmp_path / "w"
-    done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert digest_here(job, workspace) == digest_here(job, finished[0])
 
 
 def test_distances_are_kept_where_they_fit_the_disk_and_the_graph_is_the_same(

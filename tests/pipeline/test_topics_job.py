@@ -20,7 +20,6 @@ from distembed.pipeline.runner import open_job
 from distembed.pipeline.systems.topics import explorer
 
 from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
-from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """
@@ -79,13 +78,18 @@ def collection() -> list[dict[str, str | None]]:
     return documents
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with folder_of_all_workers(tmp_path_factory, "topics") as folder:
+def job_once(factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a job on a collection with three known classes."""
+    with folder_of_all_workers(factory, "topics") as folder:
         if not (folder / "job.toml").exists():
             write(folder / "collection.jsonl", collection())
             (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return job_once(tmp_path_factory)
 
 
 def write(path: Path, documents: list[dict[str, str | None]]) -> None:
@@ -103,20 +107,24 @@ def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
-@pytest.fixture(scope="module")
-def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def long_job_once(factory: pytest.TempPathFactory) -> Path:
     """Return a job whose matrices are many blocks, so that every round is many tasks."""
-    with folder_of_all_workers(tmp_path_factory, "in-blocks") as folder:
+    with folder_of_all_workers(factory, "in-blocks") as folder:
         if not (folder / "job.toml").exists():
             write_long_job(folder)
     return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def long_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return long_job_once(tmp_path_factory)
 
 
 def write_long_job(folder: Path) -> None:
     write(folder / "collection.jsonl", long_collection())
     # two checkpoints of ten rounds
     short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
-    short = short.replace("n_iter = 20", "n_iter = 12")
+    short = short.replace("n_iter = 20", "n_iter = 11")
     short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
     blocks = 'block_memory = "64KiB"\n'
     (folder / "job.toml").write_text(
@@ -437,13 +445,6 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert "the power is gone" in done.output
     assert run("run", job, "--workspace", copy, "--until", "topics").exit_code == 0
     assert digest_here(job, copy) == digest_here(job, finished)
-
-
-def test_processes_do_not_change_a_bit(long_job: Path, in_blocks: Path, tmp_path: Path) -> None:
-    words = ("--workspace", str(tmp_path / "w"), "--scheduler", "processes")
-    done = subprocess_distembed("run", str(long_job), *words, timeout=500)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert digest_here(long_job, tmp_path / "w") == digest_here(long_job, in_blocks)
 
 
 def test_plan_runs_nothing_and_then_knows_the_sizes(

@@ -26,7 +26,6 @@ from distembed.pipeline.systems.transfer import topics as stage_topics
 from tests.references import alignment as reference
 
 from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
-from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """
@@ -90,15 +89,19 @@ def records() -> list[dict[str, str]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def job_once(factory: pytest.TempPathFactory) -> Path:
     """Return the file of a job on two made-up languages."""
-    with folder_of_all_workers(tmp_path_factory, "transfer") as folder:
+    with folder_of_all_workers(factory, "transfer") as folder:
         if not (folder / "job.toml").exists():
             lines = [json.dumps(record) for record in records()]
             (folder / "both.jsonl").write_text("\n".join(lines) + "\n")
             (folder / "job.toml").write_text(JOB)
     return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return job_once(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -276,13 +279,6 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert run("run", job, "--workspace", copy, "--until", stage).exit_code == 0
     assert len(calls) == (1 if broken == "score_methods" else 0)
     assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
-def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
-    workspace = tmp_path / "w"
-    done = subprocess_distembed("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert digest_here(job, workspace) == digest_here(job, finished[0])
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:

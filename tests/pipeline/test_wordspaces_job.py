@@ -25,7 +25,6 @@ from distembed.pipeline.words.stages import read_nearest, read_scores
 from distembed.weighting.documents import log_entropy
 
 from .conftest import DUMP, digest_here, folder_of_all_workers, forget_stage, run, run_once
-from .processes import distembed as subprocess_distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 JOB = """
@@ -110,13 +109,17 @@ workers = 2
 TOPICS, WORDS_OF_TOPIC, N_DOCUMENTS = "abcd", 12, 160
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def job_once(factory: pytest.TempPathFactory) -> Path:
     """Return the file of a job whose documents have a topic each, with sets that ask for the topics."""
-    with folder_of_all_workers(tmp_path_factory, "wordspaces") as folder:
+    with folder_of_all_workers(factory, "wordspaces") as folder:
         if not (folder / "job.toml").exists():
             write_job(folder)
     return folder / "job.toml"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return job_once(tmp_path_factory)
 
 
 def write_job(folder: Path) -> None:
@@ -391,22 +394,6 @@ def test_a_run_that_failed_goes_on_to_the_same_bytes(
     assert "the power is gone" in done.output
     assert run("run", job, "--workspace", copy, "--until", stages[-1]).exit_code == 0
     assert digest_here(job, copy) == digest_here(job, finished[0])
-
-
-def test_processes_do_not_change_a_bit(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
-    """Methods of recipes once: others differ in options, and the main job's tests run PSDVec by processes."""
-    workspace = str(tmp_path / "w")
-    chosen = "wordspaces.spaces=['vsm', 'lpp', 'log_entropy', 'lsa', 'wc', 'random']"
-    done = subprocess_distembed(
-        "run", str(job), "--workspace", workspace, "--scheduler", "processes", "--set", chosen
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    whole, part = (
-        {name: stage.digest for name, stage in de.Workspace.open(place).stages().items()}
-        for place in (finished[0], workspace)
-    )
-    assert {"space_lpp", "space_lsa", "space_random", "scores_wc", "vectors"} < part.keys()
-    assert part.items() <= whole.items()
 
 
 def test_each_recipe_has_the_plan_of_its_own_graph(job: Path) -> None:
