@@ -6,7 +6,7 @@ equal bytes, so a report can be compared and cached like any other output of a j
 """
 
 from distembed.pipeline.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
-from distembed.pipeline.report.maps import scatter_map, word_map
+from distembed.pipeline.report.maps import scatter_map, word_map, word_maps
 from distembed.pipeline.report.measures import (
     count_sparsity,
     eigenvalue_spectrum,
@@ -54,5 +54,6 @@ __all__ = [
     "three_decimals",
     "ways_on",
     "word_map",
+    "word_maps",
     "zipf_curve",
 ]
