@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["da", "pa", "pc", "pq", "sp"]
+__all__ = ["da", "pa", "pc", "pq", "sp", "stats"]
 
 
 class Deferred:
@@ -74,9 +74,11 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
     import scipy.sparse as sp
+    from scipy import stats
 else:
     da = Deferred("dask.array")
     pa = Deferred("pyarrow")
     pc = Deferred("pyarrow.compute")
     pq = Deferred("pyarrow.parquet")
     sp = Deferred("scipy.sparse")
+    stats = Deferred("scipy.stats")

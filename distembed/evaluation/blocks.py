@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.stats import rankdata
+
+from distembed.libraries import stats
 
 TIE = 1e-12
 """Cosines nearer than this are equal: products of unit rows in another order differ by less."""
@@ -154,7 +155,7 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
 
     Equal to scipy.stats.spearmanr, for many samples at once.
     """
-    ranks_x, ranks_y = rankdata(x, axis=-1), rankdata(y, axis=-1)
+    ranks_x, ranks_y = stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1)
     dx = ranks_x - ranks_x.mean(axis=-1, keepdims=True)
     dy = ranks_y - ranks_y.mean(axis=-1, keepdims=True)
     spread = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))

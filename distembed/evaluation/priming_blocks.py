@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.stats import rankdata
+
+from distembed.libraries import stats
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -89,6 +90,6 @@ def chance_of_larger(values: Float64s, others: Float64s) -> float:
 
     The area under the ROC curve; sklearn.metrics.roc_auc_score is the equivalent.
     """
-    ranks = rankdata(np.concatenate([values, others]))[: len(values)]
+    ranks = stats.rankdata(np.concatenate([values, others]))[: len(values)]
     below = ranks.sum() - len(values) * (len(values) + 1) / 2
     return float(below / (len(values) * len(others)))

@@ -6,6 +6,7 @@ It is separate from `workers`, so that a run on threads does not import it, whic
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,8 +38,8 @@ WORKER_TTL_SECONDS = 120.0
 
 WATCH_SECONDS = 2.0
 
-CONNECTION_LOGGERS = ("distributed.batched", "distributed.client", "distributed.core")
-"""Where Dask logs the traceback of a connection that was lost."""
+CONNECTION_LOGGERS = ("asyncio", "distributed.batched", "distributed.client", "distributed.core")
+"""Where the traceback of a connection that was lost, or of a wait that was given up, is logged."""
 
 
 class OneBlasThread(WorkerPlugin):
@@ -67,6 +68,16 @@ class StorageOptions(WorkerPlugin):
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
         """Set the options in the worker's process."""
         use_storage_options(self._options)
+
+
+class LeftToTheRun(WorkerPlugin):
+    """Lets a worker process pass over Ctrl-C, which a terminal sends to it too: the run that started it ends it."""
+
+    name = "distembed-left-to-the-run"
+
+    def setup(self, worker: Worker) -> None:  # noqa: ARG002
+        """Ignore the signal in the worker's process."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class SameCode(WorkerPlugin):
@@ -98,7 +109,10 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
             silence_logs=logging.CRITICAL,
         )
     resources.enter_context(cluster)
-    return _with_workers(resources.enter_context(Client(cluster)))
+    resources.enter_context(_without_tracebacks())
+    client = _with_workers(resources.enter_context(Client(cluster)))
+    client.register_plugin(LeftToTheRun())
+    return client
 
 
 def connect(resources: ExitStack, address: str, tls: TLS) -> Client:

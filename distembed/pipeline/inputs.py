@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from distembed.files import failures_told
 from distembed.pipeline.sections import Read
-from distembed.storage.schema import WORKSPACE_FILE, StageManifest, new_digest
+from distembed.storage.schema import WORKSPACE_FILE, new_digest
 from distembed.storage.workspace import Workspace
 
 DIGESTED_BYTES = 64 << 20
@@ -135,9 +135,9 @@ def _version(fs: Any, info: Mapping[str, Any]) -> str:
     return next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
 
 
-def recorded_bytes(manifest: StageManifest) -> int:
-    """Return the total size in bytes of the files that a committed stage has read."""
-    files: Mapping[str, Stamps] = manifest.parameters.get(FILES, {})
+def recorded_bytes(parameters: Mapping[str, Any]) -> int:
+    """Return the total size in bytes of the files whose stamps are among the parameters of a stage."""
+    files: Mapping[str, Stamps] = parameters.get(FILES, {})
     return sum(int(stamp[0]) for stamps in files.values() for stamp in stamps.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,7 @@ from distembed.pipeline.context import (
     read_vectors,
 )
 from distembed.pipeline.explorer import kept
-from distembed.pipeline.inputs import stamps_at
+from distembed.pipeline.inputs import recorded_bytes, stamps_at
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.quantities import format_bytes, format_seconds
@@ -64,13 +64,17 @@ class Outcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The data that all stages of a run share; `standings` are of every stage that it runs or skips."""
+    """The data that all stages of a run share; `standings` are of every stage that it runs or skips.
+
+    The plan is checked as a whole before the first stage, or after the one that `planned_after` names.
+    """
 
     job: Job
     workspace: Workspace
     reporter: Reporter
     crew: Workers
     standings: Mapping[str, Standing]
+    planned_after: str = ""
 
 
 def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
@@ -153,17 +157,14 @@ def run_job(
     reporter = reporter or Silent()
     check_code(job, allow_code=allow_code)
     _reached(job)
-    system, plan = system_of(job), plan_job(job)
+    system, workers = system_of(job), workers or Workers()
     specs = _stages_until(until, system.stages(job))
-    names = {spec.name for spec in specs}
-    plan.check(names)
-    workers = workers or Workers()
-    for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
-        reporter.note(f"warning: {warning}")
+    planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
-        run = Run(job, workspace, reporter, crew, {standing.spec.name: standing for standing in found})
+        every = {standing.spec.name: standing for standing in found}
+        run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
             crew.start()
         for line in check_inputs(job, found):
@@ -191,6 +192,30 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
 
 
 # --- before anything runs ------------------------------------------------------------------------------------
+
+
+def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter: Reporter) -> str:
+    """Plan what is to be computed, and refuse what cannot fit, or return the stage after which it is to be planned.
+
+    Nothing is planned where every stage is done.
+    """
+    with failures_told(job.job.workspace):
+        todo = [standing for standing in standings(job, specs, _existing(job)) if not standing.is_done]
+    if not todo:
+        return ""
+    first = todo[0]
+    if recorded_bytes(first.parameters) <= first.spec.counted_first_bytes:
+        check_inputs(job, [first])
+        return first.spec.name
+    _check_plan(plan_job(job), {spec.name for spec in specs}, workers, reporter)
+    return ""
+
+
+def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
+    """Refuse a plan of which a stage cannot fit, and say what by its estimates may not."""
+    plan.check(names)
+    for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
+        reporter.note(f"warning: {warning}")
 
 
 def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
@@ -271,9 +296,10 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     if stage.is_committed:
         reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
         stage.reopen(standing.damaged)
-    plan = _plan_of_run(run)
-    plan.check({spec.name})  # by what earlier stages have counted
-    run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
+    if spec.name != run.planned_after:
+        plan = _plan_of_run(run)
+        plan.check({spec.name})  # by what earlier stages have counted
+        run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
     with (
         run.crew.watched(spec.name, reporter.note),
@@ -291,6 +317,9 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         workspace.drop_temporary(name)
     reporter.note(f"{spec.name:<16}{_spent(spent)}")
     run.crew.give_memory_back()
+    later = run.standings.keys() - {spec.name}
+    if later and spec.name == run.planned_after:
+        _check_plan(_plan_of_run(run), later, run.crew, reporter)
     return True
 
 

@@ -130,7 +130,7 @@ def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_
 
 def test_what_loses_its_connection_logs_no_traceback() -> None:
     """The sender of batches met a closed connection now and then, and its traceback stood beside the sentence."""
-    loggers = [logging.getLogger(f"distributed.{part}") for part in ("batched", "client", "core")]
+    loggers = [logging.getLogger(name) for name in cluster.CONNECTION_LOGGERS]
     with cluster._without_tracebacks():
         assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
     assert all(logger.isEnabledFor(logging.ERROR) for logger in loggers)
@@ -144,10 +144,17 @@ def test_a_stopped_run_leaves_no_worker_process(job: Path, tmp_path: Path, numbe
         time.sleep(0.02)
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
-    os.kill(process.pid, number)
-    process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # a terminal sends Ctrl-C to the workers too
+    else:
+        os.kill(process.pid, number)
+    output, _ = process.communicate(timeout=60)
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
+    assert "Traceback" not in output
+    assert number == signal.SIGKILL or output.splitlines()[-1].startswith(
+        "distembed: stopped; nothing finished"
+    )
 
 
 def test_a_meter_that_cannot_ask_the_cluster_stays_silent(

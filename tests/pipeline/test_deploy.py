@@ -90,6 +90,13 @@ def test_a_job_that_is_moved_has_time_to_give_its_lock_back() -> None:
     assert {"#SBATCH --requeue", "#SBATCH --signal=B:TERM@120"} <= set(script.splitlines())
 
 
+def test_the_image_takes_no_file_of_the_build_that_installs_its_libraries() -> None:
+    # that build has an empty distembed/__init__.py, newer than the checkout's, which setuptools would take
+    dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    libraries = dockerfile[dockerfile.index("RUN mkdir distembed") : dockerfile.index("COPY distembed")]
+    assert "rm -rf build distembed ./*.egg-info" in libraries
+
+
 def test_every_file_named_in_the_readme_exists() -> None:
     named = re.findall(r"\b((?:deploy|tests)/[\w./-]+\w)", (DEPLOY / "README.md").read_text(encoding="utf-8"))
     assert len(named) > 8

@@ -12,7 +12,8 @@ import fsspec
 import pytest
 
 import distembed as de
-from distembed.pipeline import provenance, standing
+from distembed.pipeline import provenance, runner, standing
+from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
 from distembed.pipeline.inputs import DIGESTED_BYTES, code_file, stamp_inputs, stamps_at
 from distembed.pipeline.runner import Outcome, job_status, open_job, run_job, verify_job
 from distembed.pipeline.standing import ReplaceError
@@ -312,3 +313,34 @@ def test_status_tells_how_far_a_stage_is(tiny: Path) -> None:
     blocks = tiny / "w" / "manifest" / "core" / "core_vectors" / "blocks"
     next(blocks.iterdir()).unlink()
     assert "core_vectors 0 of 1 blocks" in job_status(open_job(str(tiny / "w")))
+
+
+def no_plan(*_: object) -> None:
+    raise AssertionError("planned")
+
+
+def test_a_small_text_is_counted_before_it_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan would read the whole text for its estimates; a longer text is planned before anything is made."""
+    with pytest.raises(ValueError, match="min_count is 5000 and the largest count of a word is 120"):
+        again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
+    assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
+    monkeypatch.setattr(runner, "plan_job", no_plan)
+    assert again(tiny, "job.workspace='other'").ran == STAGES
+    monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
+    with pytest.raises(AssertionError, match="planned"):
+        again(tiny, "job.workspace='newer'")
+    assert not (tiny / "newer").exists()
+
+
+def test_the_plan_after_the_first_stage_is_of_all_later_ones(tiny: Path) -> None:
+    settings = ("resources.memory_limit='540MiB'", "job.workspace='new'")
+    with pytest.raises(MemoryError, match="a task of stage"):
+        again(tiny, "resources.block_memory='2GiB'", *settings)
+    assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
+
+
+def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "plan_job", no_plan)
+    monkeypatch.setattr(runner, "_plan_of_run", no_plan)
+    monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
+    assert again(tiny).ran == ()

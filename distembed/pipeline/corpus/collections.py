@@ -123,7 +123,7 @@ def _collections_of(job: Any, done: Mapping[str, StageManifest]) -> CollectionSi
         tokens = [int(facts[f"{side}_n_tokens"]) for side in sides]
         words = [int(facts[f"{side}_n_words"]) for side in sides]
         return CollectionSizes(
-            recorded_bytes(done["tokens"]), n_partitions, documents, tokens, words, exact=True
+            recorded_bytes(done["tokens"].parameters), n_partitions, documents, tokens, words, exact=True
         )
     partitions = [collection_of(job, side).partitions for side in sides]
     sizes = [file_sizes(partition.url for partition in side) for side in partitions]

@@ -310,7 +310,7 @@ def corpus_input(job: CorpusJob, done: Mapping[str, StageManifest]) -> CorpusInp
     if "tokens" in done:
         manifest = done["tokens"]
         n_partitions = len(manifest.outputs["tokens"].spec.row_blocks)
-        return CorpusInput(recorded_bytes(manifest), n_partitions, int(manifest.facts["n_tokens"]))
+        return CorpusInput(recorded_bytes(manifest.parameters), n_partitions, int(manifest.facts["n_tokens"]))
     partitions = corpus_of(job.corpus).partitions
     there = sum(file_sizes(partition.url for partition in partitions).values())
     if job.plan == PlanSection():

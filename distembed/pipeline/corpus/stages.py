@@ -77,6 +77,9 @@ words of short documents compress less.
 RUN_FILE_BYTES = 5.5
 """Bytes of a pair in a run on disk: 5.0 in a window of 3 and 5.8 in one of 10, of 82 M tokens of English."""
 
+COUNTED_FIRST_BYTES = 8 << 20
+"""Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
+
 MERGED_FILES = 256
 """Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
 
@@ -558,7 +561,9 @@ def check_corpus(job: CorpusJob) -> list[str]:
     return inspect_corpus(corpus_of(job.corpus))
 
 
-TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus)
+TOKENS = StageSpec(
+    "tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus, COUNTED_FIRST_BYTES
+)
 VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
 PARTIAL_COUNTS = StageSpec(
     "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_partial_counts

@@ -57,7 +57,7 @@ class TableSizes(NamedTuple):
 def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
     """Return the sizes of a job; what a committed join has counted is not read again."""
     if counted is not None and "join" in counted.stages:
-        workspace, n_bytes = counted.workspace, recorded_bytes(counted.stages["join"])
+        workspace, n_bytes = counted.workspace, recorded_bytes(counted.stages["join"].parameters)
         spec = workspace.describe("domain").spec
         width = np.dtype(spec.dtype).itemsize
         n_components = workspace.describe("known_vectors").spec.shape[1]

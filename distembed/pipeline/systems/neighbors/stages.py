@@ -87,7 +87,7 @@ def neighbor_sizes(job: NeighborsJob, counted: Counted | None) -> NeighborSizes:
         rows, spec = counted.stages["rows"], counted.workspace.describe("vectors").spec
         n, d = spec.shape
         matrix = MatrixSize(n, d, rows.facts["n_stored"], np.dtype(spec.dtype), spec.kind == "csr", 0)
-        n_bytes = recorded_bytes(rows)
+        n_bytes = recorded_bytes(rows.parameters)
     else:
         matrix = size_of_file(job.input)
         n_bytes = sum(int(stamp[0]) for stamp in stamps_at(job.input.path).values())
