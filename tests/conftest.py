@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -14,6 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# Where Python is told to write no bytecode, as containers often are, each process that a test starts would compile the
+# whole package again, which takes longer than its imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

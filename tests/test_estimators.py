@@ -99,7 +99,7 @@ CHECKED = [
     OneMatrixPSDVec(1, n_iter=1, solver="dense"),
     OneMatrixImputation(min_degree=2),
     OneMatrixAlignment(1, n_neighbors=3),
-    OneMatrixEmbedding(1, n_neighbors=3),
+    OneMatrixEmbedding(1, n_neighbors=3, max_iter=2),
 ]
 
 

@@ -247,6 +247,13 @@ def extends_words(character: str, category: str) -> bool:
     return category.startswith("M") or is_joiner or (category != "" and character == GERESH)
 
 
+def _read_only(batch: Batch) -> Batch:
+    """Return a batch whose text is read-only: the kernels are compiled once, and not for a writable array as well."""
+    data = batch.data.view()
+    data.flags.writeable = False
+    return batch._replace(data=data)
+
+
 class WordScanner:
     """The compiled scanner of the "unicode" and "ascii" patterns."""
 
@@ -261,7 +268,7 @@ class WordScanner:
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch; the dictionary grows as needed."""
-        batch = self.normalizer(batch)
+        batch = _read_only(self.normalizer(_read_only(batch)))
         fields, n_spans = self.state.fields, len(batch.starts)
         fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
         ids = np.empty(batch.data.size + len(self.state.pending) + 2, np.int32)

@@ -213,7 +213,10 @@ class Plan(NamedTuple):
             return None
 
         def fits(job: Job) -> bool:
-            stage = again(job).stages.get(name)
+            try:
+                stage = again(job).stages.get(name)
+            except ValueError:  # such as a vocabulary without a word
+                return False
             return stage is not None and not self._outgrows(stage) and stage.tasks_per_graph <= MAX_TASKS
 
         return find_remedy(self.job, options, fits)

@@ -1,18 +1,20 @@
 """Print the scores of several vector files side by side, as they are and without their first component, in Markdown.
 
-``python -m tests.benchmarks.rival_table SETS NAME=FILE...`` scores the files on the words they all share: unknown words
-are left out, and known/total is shown. SETS is a folder or a file, or several with commas between them. A column
-"NAME, PC" has the mean and the first principal component of the whole file removed.
+``python -m tests.benchmarks.rival_table SETS NAME=FILE... [--half A]`` scores the files on the words they all share:
+unknown words are left out, and known/total is shown. SETS is a folder or a file, or several with commas between them.
+A column "NAME, PC" has the mean and the first principal component of the whole file removed. ``--half`` takes one half
+of each set: options are chosen on half A and reported on half B.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 import numpy as np
 
 import distembed as de
-from distembed.evaluation.words import compare
+from distembed.evaluation.words import common_words, known_scores
+from distembed.evaluation.wordsets import find_word_sets, half_of
 
 EIGHT = (
     "EN-WS-353-SIM", "EN-WS-353-REL", "EN-MEN-TR-3k", "EN-MTurk-287", "EN-RG-65", "EN-RW-STANFORD", "EN-TOEFL-80",
@@ -37,8 +39,29 @@ def row(name, known, values):
     print(f"| {name} | {known} | {' | '.join(cells)} |")
 
 
-def main(sets: str, *files: str) -> None:
-    scores = compare(columns(file.split("=", 1) for file in files), sets.split(","))
+def scores_of(candidates, sets, half):
+    """Return the scores of each candidate on the words that all of them have."""
+    word_sets = find_word_sets(sets.split(","))
+    if half:
+        word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]
+    shared = common_words(list(candidates.values()))
+    return {
+        name: known_scores(vectors.restricted(shared), word_sets, name=name)
+        for name, vectors in candidates.items()
+    }
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sets")
+    parser.add_argument("files", nargs="+", metavar="NAME=FILE")
+    parser.add_argument("--half", choices=("A", "B"))
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parsed()
+    scores = scores_of(columns(file.split("=", 1) for file in options.files), options.sets, options.half)
     print(f"| x 100 | known/total | {' | '.join(scores)} |\n|---|---:|{'---:|' * len(scores)}")
     values = {}
     for of_metric in zip(*scores.values(), strict=True):
@@ -51,4 +74,4 @@ def main(sets: str, *files: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -6,11 +6,22 @@ import pytest
 
 from distembed.neighbors import distances
 
+CUTS = {"whole": 24, "even": 8, "ragged": 7, "a row alone": 23}
 
-@pytest.fixture(params=["whole", "even", "ragged", "single rows"])
+
+@pytest.fixture(params=CUTS)
 def cut(request, monkeypatch):
-    """Make the grid cut 24 rows into one, three, ragged or 24 blocks."""
-    chunk = {"whole": 24, "even": 8, "ragged": 7, "single rows": 1}[request.param]
+    """Make the grid cut 24 rows into one, three or ragged blocks, or leave one row alone in the last block."""
+    cut_into(CUTS[request.param], monkeypatch)
+
+
+@pytest.fixture
+def single_rows(monkeypatch):
+    """Make every row a block: a search of n rows has n (n + 1) / 2 tiles, so that few rows are enough."""
+    cut_into(1, monkeypatch)
+
+
+def cut_into(chunk, monkeypatch):
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
     monkeypatch.setattr(
         distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)]

@@ -41,6 +41,20 @@ def test_neighbors_equal_the_oracle_for_every_cut(cut):
     np.testing.assert_allclose(near.distances.compute(), D, rtol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("metric", "make"), [("euclidean", np.asarray), ("cosine", np.asarray), ("cosine", sp.csr_array)]
+)
+def test_neighbors_of_single_rows_equal_the_oracle(single_rows, metric, make):
+    X = points(9)
+    X[7] = X[3]
+    near = nearest_neighbors(make(X), 4, metric=metric)
+    lengths = 1 if metric == "euclidean" else np.linalg.norm(X, axis=1)[:, None]
+    order, D = oracle.nearest(oracle.distances(X / lengths), 4)
+    np.testing.assert_array_equal(near.indices.compute(), order)
+    expected = D if metric == "euclidean" else D**2 / 2
+    np.testing.assert_allclose(near.distances.compute(), expected, rtol=1e-12, atol=1e-15)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_inner_products_equal_the_oracle_for_every_cut(cut, dtype):
     X = points(dtype=dtype) * np.geomspace(0.1, 1e3, 24)[:, None].astype(dtype)
@@ -67,14 +81,26 @@ def expected_row(block, near):
     return -near.distances[0].compute()[order]
 
 
-@pytest.mark.parametrize("options", [{"reread": True}, {"single": True}, {"single": True, "reread": True}])
-def test_ways_to_search_give_the_same_bits(cut, options):
-    X = points(dtype=np.float32)
-    X[7] = X[3] * (1 + 2.0**-20)  # nearer than the rounding of float32 products
+WAYS = [{"reread": True}, {"single": True}, {"single": True, "reread": True}]
+
+
+def assert_same_bits(X, options):
+    """Search with options and without; one row is nearer to another than the rounding of float32 products."""
+    X[7] = X[3] * (1 + 2.0**-20)
     rows = distances.domain_rows(X, metric="cosine")
     plain = search.nearest_rows(rows, 6, metric="cosine").lists.compute()
     again = search.nearest_rows(rows, 6, metric="cosine", **options).lists.compute()
     assert plain.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_ways_to_search_give_the_same_bits(cut, options):
+    assert_same_bits(points(dtype=np.float32), options)
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_ways_to_search_single_rows_give_the_same_bits(single_rows, options):
+    assert_same_bits(points(9, dtype=np.float32), options)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])

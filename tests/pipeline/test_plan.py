@@ -162,6 +162,18 @@ def test_where_nothing_else_helps_a_refusal_says_so(english: Job) -> None:
         Needs(lambda _: 1024 * MIB)(english).check()
 
 
+def test_an_option_that_leaves_no_word_is_no_remedy(tmp_path: Path) -> None:
+    """A refusal tries larger counts of words: on a small text it ended in "the vocabulary is empty"."""
+    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 9)
+    (tmp_path / "job.toml").write_text(
+        '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n'
+        '[psdvec]\nn_components = 2\n[resources]\nworkers = 1\nmemory_limit = "100MiB"\n'
+    )
+    job = load_job(tmp_path / "job.toml")
+    with pytest.raises(MemoryError, match="no other option is enough"):
+        run_job(job)
+
+
 def test_an_option_the_job_has_not_is_not_named(job_file: Path) -> None:
     job = load_job(job_file)
     assert changed(job, Remedy("psdvec.n_core", 100)) is None

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.pipeline import quantities, report
-from distembed.pipeline.report import Section, Stage
+from distembed.pipeline.report import Section, Stage, maps
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 VOID = {"meta", "wbr", "br", "img", "link", "input", "hr"}
@@ -560,3 +560,15 @@ def test_long_texts_have_a_line_of_their_own_on_narrow_screens() -> None:
     assert html.count("class=w") == html.count('class="w"') == 1
     assert "folds" not in report.table("t", [{"topic": 1, "word": "short"}]).html
     assert "grid-template-columns:repeat(var(--n),1fr)" in report.render_report("t", "s", [])
+
+
+def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.MonkeyPatch) -> None:
+    plane, laid_out = maps.plane, []
+    monkeypatch.setattr(maps, "plane", lambda *given: laid_out.append(plane(*given)) or laid_out[-1])
+    vectors = np.random.default_rng(0).normal(size=(6, 3))
+    drawings = {"by sound": list("aabbcc"), "plain": None}
+    by_sound, plain = report.word_maps(list("uvwxyz"), vectors, drawings, method="tsne")
+    assert (by_sound.title, plain.title, len(laid_out)) == ("by sound", "plain", 1)
+    alone = report.word_map(list("uvwxyz"), vectors, title="by sound", groups=list("aabbcc"), method="tsne")
+    assert by_sound == alone
+    assert "first t-SNE axis" in plain.html

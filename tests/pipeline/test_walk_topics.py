@@ -132,6 +132,8 @@ def test_the_job_on_its_embedded_input(tmp_path: Path) -> None:
         tmp_path / "w",
         "--set",
         "topics.n_starts=1",
+        "--set",
+        "report.n_map_documents=20",
     )
     assert done.exit_code == 0, done.output
     assert "350 documents" in done.output

@@ -12,7 +12,7 @@ from distembed.libraries import names_of
 
 if TYPE_CHECKING:
     from distembed.pipeline.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
-    from distembed.pipeline.report.maps import scatter_map, word_map
+    from distembed.pipeline.report.maps import scatter_map, word_map, word_maps
     from distembed.pipeline.report.measures import (
         count_sparsity,
         eigenvalue_spectrum,
@@ -67,6 +67,7 @@ __all__ = [
     "three_decimals",
     "ways_on",
     "word_map",
+    "word_maps",
     "zipf_curve",
 ]
 
@@ -101,6 +102,7 @@ __getattr__ = names_of(
         "three_decimals": "tables",
         "ways_on": "run",
         "word_map": "maps",
+        "word_maps": "maps",
         "zipf_curve": "measures",
     },
 )

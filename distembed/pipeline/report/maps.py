@@ -231,9 +231,9 @@ def word_map(
     vectors: ArrayLike,
     *,
     title: str = "Map of frequent words",
+    groups: Sequence[object] | None = None,
     method: Literal["pca", "tsne"] = "pca",
     max_words: int = 400,
-    groups: Sequence[object] | None = None,
     noun: str = "most frequent word",
     seed: int = 0,
 ) -> Section:
@@ -247,12 +247,12 @@ def word_map(
         Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand.
     title
         Title of the section.
+    groups
+        A group for each word, to color it by.
     method
         "pca", the first two principal components, or "tsne", which keeps neighbors together.
     max_words
         Words shown, from the first on.
-    groups
-        A group for each word, to color it by.
     noun
         What a word is, in the caption.
     seed
@@ -263,6 +263,36 @@ def word_map(
     ValueError
         If the numbers of words and of rows differ, or `vectors` is not two-dimensional.
     """
+    (drawn,) = word_maps(
+        words, vectors, {title: groups}, method=method, max_words=max_words, noun=noun, seed=seed
+    )
+    return drawn
+
+
+def word_maps(
+    words: Sequence[str],
+    vectors: ArrayLike,
+    drawings: Mapping[str, Sequence[object] | None],
+    *,
+    method: Literal["pca", "tsne"] = "pca",
+    max_words: int = 400,
+    noun: str = "most frequent word",
+    seed: int = 0,
+) -> list[Section]:
+    """Draw one layout of words several times, each time in the colors of other groups.
+
+    Parameters
+    ----------
+    words, vectors, method, max_words, noun, seed
+        As for `word_map`. The layout is computed once.
+    drawings
+        The title of each section, with a group for each word to color it by, or None.
+
+    Raises
+    ------
+    ValueError
+        As for `word_map`.
+    """
     matrix = np.asarray(vectors, dtype=np.float64)
     if matrix.ndim != 2 or len(words) != len(matrix):
         raise ValueError(
@@ -271,15 +301,18 @@ def word_map(
     matrix = matrix[:max_words]
     known = np.flatnonzero(np.isfinite(matrix).all(axis=1)).tolist()
     points, axes_are = plane(matrix[known], method, seed)
-    return scatter_map(
-        points,
-        title,
-        labels=[words[i] for i in known],
-        groups=None if groups is None else [groups[i] for i in known],
-        xlabel=axes_are[0],
-        ylabel=axes_are[1],
-        caption=f"The {plural(len(known), noun)} with a vector.",
-    )
+    return [
+        scatter_map(
+            points,
+            title,
+            labels=[words[i] for i in known],
+            groups=None if groups is None else [groups[i] for i in known],
+            xlabel=axes_are[0],
+            ylabel=axes_are[1],
+            caption=f"The {plural(len(known), noun)} with a vector.",
+        )
+        for title, groups in drawings.items()
+    ]
 
 
 def plane(matrix: Floats, method: str, seed: int) -> tuple[Floats, tuple[str, str]]:

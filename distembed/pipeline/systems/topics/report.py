@@ -342,12 +342,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
     called = document_names(workspace, rows)
     titles = [called[row] for row in rows.tolist()]
-    return [
-        report.word_map(
-            titles, unit, title=title, method="tsne", max_words=len(rows), groups=groups, noun="document"
-        )
-        for title, groups in drawings.items()
-    ]
+    return report.word_maps(titles, unit, drawings, method="tsne", max_words=len(rows), noun="document")
 
 
 def _loss_section(results: list[Result]) -> report.Section:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.manifold import TSNE
 
 from distembed.evaluation.transfer import mean_interval
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import compute
 from distembed.linalg.chunks import evenly_spaced
 from distembed.pipeline import report
 from distembed.pipeline.corpus.collections import SIDES, sides_of
@@ -309,27 +308,12 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         places.append(stored(workspace, f"{side}_embedding")[chosen])
         tops += group_names(job, workspace, values[chosen])
         sides += [f"{side} collection"] * len(chosen)
-    plane = _plane(np.concatenate(places))
     what = "largest topic" if has_topics(job) else "the first feature"
     titles = {f"Both collections in one space, by {what}": tops, "The same map by collection": sides}
     if job.second is None:
         titles = {f"All documents, by {what}": tops}
-    return [
-        report.word_map(rows, plane, title=title, max_words=len(rows), groups=groups, noun="document")
-        for title, groups in titles.items()
-    ]
-
-
-def _plane(points: NDArray[Any]) -> NDArray[Any]:
-    """Return points of the plane that keep neighbors together, once for both colorings."""
-    if len(points) < 5 or points.shape[1] <= 2:
-        return (
-            points[:, :2] if points.shape[1] > 1 else np.column_stack([points[:, 0], np.zeros(len(points))])
-        )
-    perplexity = min(30.0, (len(points) - 1) / 3)
-    with one_blas_thread():
-        model = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1)
-        return np.asarray(model.fit_transform(points.astype(np.float64)))
+    points = np.concatenate(places)
+    return report.word_maps(rows, points, titles, method="tsne", max_words=len(rows), noun="document")
 
 
 def stored(workspace: Workspace, name: str) -> NDArray[Any]:
