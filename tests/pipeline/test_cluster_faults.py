@@ -30,7 +30,7 @@ Finished = tuple[Path, str, str]
 
 
 def write_number(index: int, prefix: str) -> dict[str, Any]:
-    time.sleep(0.1)
+    time.sleep(0.2)
     Path(prefix + ".txt").write_text(str(index))
     return {"number": index}
 
@@ -64,7 +64,7 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Dask looks for silent workers once in that time, and takes no worker for dead before ten heartbeats: 5 s.
-    for name, value in (("SILENT_SECONDS", 1.5), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 1.0)):
+    for name, value in (("SILENT_SECONDS", 1.0), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 1.0)):
         monkeypatch.setattr(cluster, name, value)
     stopped: dict[str, int] = {}
     notes: list[str] = []

@@ -161,12 +161,12 @@ def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_pat
     # The stranger even trusts the right authority: what is missing is its signature.
     shutil.copy(cluster.folder / "ca.pem", stranger / "ca.pem")
     with pytest.raises(OSError, match=r"Timed out|tls"):
-        Client(cluster.address, security=security(stranger), timeout=3)
+        Client(cluster.address, security=security(stranger), timeout=3, set_as_default=False)
 
 
 def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
     with pytest.raises(OSError, match=r"Timed out|tcp"):
-        Client(cluster.address.replace("tls://", "tcp://"), timeout=3)
+        Client(cluster.address.replace("tls://", "tcp://"), timeout=3, set_as_default=False)
 
 
 def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
@@ -186,7 +186,7 @@ def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> No
         require_encryption=True,
     )
     with pytest.raises(OSError, match=r"Timed out|tls"):
-        Client(cluster.address, security=mixed, timeout=3)
+        Client(cluster.address, security=mixed, timeout=3, set_as_default=False)
 
 
 def test_certificates_are_strictly_valid_private_and_kept(tmp_path: Path) -> None:
