@@ -75,8 +75,9 @@ def standings(
 
     `look` returns the stamps of what lies at a path.
     """
-    done = {} if workspace is None else workspace.stages()
-    begun = {} if workspace is None else workspace.begun()
+    specs, done = list(specs), {} if workspace is None else workspace.stages()
+    # Where every stage is done, the commits need not be read again, of which those of many items take a second.
+    begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
     look, named = cache(look), inputs_of(job)
     found: dict[str, Standing] = {}
     for spec in specs:

@@ -58,7 +58,7 @@ LINES = st.lists(st.sampled_from(["", "a", "é中", "two words", "\r", "x" * 9])
 @given(
     lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
     data = "\n".join(lines).encode() + b"\n" * last
     path = write(tmp_path_factory.getbasetemp() / "lines.txt", data)
@@ -80,7 +80,7 @@ def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
     cuts=st.sets(st.integers(1, 60), max_size=4),
     piece=st.integers(4, 20),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):
     newline = "\r\n" if "\r" in breaks else "\n"
     data = (lead + breaks.join(newline.join(block) for block in blocks) + tail).encode()

@@ -81,7 +81,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options:
     normalization=st.sampled_from(["nfc", "nfkc", "none"]),
     piece=st.sampled_from([4, 7, 1000]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_scanner_equals_regular_expression(
     documents, pattern, border, minimum, lowercase, numbers, apostrophes, normalization, piece
 ):
@@ -152,7 +152,7 @@ JOINING = st.text(st.sampled_from("ae \u0301\u0323ᄀ\u1161\u11a8か\u3099क\u0
 @given(
     documents=st.lists(JOINING, max_size=4), piece=st.integers(1, 5), form=st.sampled_from(["NFC", "NFKC"])
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_pieces_are_normalized_as_the_whole(documents, piece, form):
     change = Normalizer(form)
     for text in documents:
@@ -200,7 +200,7 @@ SENTENCES = st.text(st.sampled_from("aBé中 .!?…。\n\"')-9"), max_size=40)
 @given(
     documents=st.lists(SENTENCES, max_size=3), minimum=st.integers(1, 2), piece=st.sampled_from([4, 7, 1000])
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_callable_ends_sentences_where_the_compiled_scanner_does(documents, minimum, piece):
     data = [text.encode() for text in documents]
     options = {"border": "sentence", "min_border_tokens": minimum}
@@ -275,7 +275,7 @@ def test_tokens_of_every_width_are_told_apart(size):
 
 
 @given(data=st.binary(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_invalid_utf8_is_found_where_python_finds_it(data):
     machine = WordScanner(Tokenizer(), url="f.txt")
     try:

@@ -91,7 +91,7 @@ def test_a_set_without_a_part_or_with_unequal_columns_is_refused(tmp_path):
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_spans_are_those_of_conlleval(tags):
     assert spans(tags) == conlleval_spans(tags)
     assert spans(iob2(tags)) == spans(tags)

@@ -81,14 +81,26 @@ def expected_row(block, near):
     return -near.distances[0].compute()[order]
 
 
-@pytest.mark.parametrize("options", [{"reread": True}, {"single": True}, {"single": True, "reread": True}])
-def test_ways_to_search_give_the_same_bits(cut, options):
-    X = points(dtype=np.float32)
-    X[7] = X[3] * (1 + 2.0**-20)  # nearer than the rounding of float32 products
+WAYS = [{"reread": True}, {"single": True}, {"single": True, "reread": True}]
+
+
+def assert_same_bits(X, options):
+    """Search with options and without; one row is nearer to another than the rounding of float32 products."""
+    X[7] = X[3] * (1 + 2.0**-20)
     rows = distances.domain_rows(X, metric="cosine")
     plain = search.nearest_rows(rows, 6, metric="cosine").lists.compute()
     again = search.nearest_rows(rows, 6, metric="cosine", **options).lists.compute()
     assert plain.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_ways_to_search_give_the_same_bits(cut, options):
+    assert_same_bits(points(dtype=np.float32), options)
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_ways_to_search_single_rows_give_the_same_bits(single_rows, options):
+    assert_same_bits(points(9, dtype=np.float32), options)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
