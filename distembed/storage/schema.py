@@ -146,7 +146,15 @@ class Output:
         return self._item_location(index, FOLDER_ITEMS)
 
     def recorded_location(self, index: int, files: Iterable[str]) -> str:
-        """Return the place of a block whose files have these names: that of now, or that of an early version."""
+        """Return the place of a block whose files have these names: that of now, or that of an early version.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> output = de.Workspace.open("runs/titles").describe("tokens").spec
+        >>> output.recorded_location(0, ["tokens/part-000000.words.parquet"])
+        'tokens/part-000000'
+        """
         if self.kind != "files":
             return self.block_location(index)
         earlier = self._item_location(index, EARLIER_FOLDER_ITEMS)

@@ -20,7 +20,6 @@ import pytest
 import distembed as de
 
 from .conftest import run
-from .processes import distembed as by_processes
 
 JOB = """
 [job]
@@ -31,9 +30,9 @@ paths = ["documents.jsonl"]
 text_field = "body"
 id_field = "key"
 title_field = "headline"
-partition_bytes = "512KiB"
+partition_bytes = "128KiB"
 [vocabulary]
-min_documents = 5
+min_documents = 4
 max_share = 0.2
 [topics]
 n_topics = 8
@@ -42,7 +41,7 @@ n_starts = 1
 [resources]
 workers = 2
 """
-N_DOCUMENTS, N_NEW = 1000, 20
+N_DOCUMENTS, N_NEW = 400, 20
 
 
 def articles(path: Path) -> Iterator[dict[str, str]]:
@@ -72,14 +71,15 @@ def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_from_json_lines_to_topics_of_new_documents(folder: Path) -> None:
+@pytest.mark.cluster
+def test_from_json_lines_to_topics_of_new_documents(folder: Path, cluster: str) -> None:
     job, workspace = folder / "topics.toml", folder / "w"
-    done = by_processes("run", str(job), "--scheduler", "processes", "--workers", "2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1,000 documents" in done.stdout
+    done = run("run", job, "--scheduler", cluster)
+    assert done.exit_code == 0, done.output
+    assert "400 documents" in done.output
 
     table = folder / "documents.csv"
-    assert run("export", job, "--to", table).output.startswith("1,000 documents and 8 topics in ")
+    assert run("export", job, "--to", table).output.startswith("400 documents and 8 topics in ")
     rows = pacsv.read_csv(table, parse_options=pacsv.ParseOptions(newlines_in_values=True)).to_pylist()
     given = [
         json.loads(line) for line in (folder / "documents.jsonl").read_text(encoding="utf-8").splitlines()

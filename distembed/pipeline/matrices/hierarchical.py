@@ -14,7 +14,6 @@ from typing import Any
 import fsspec
 import numpy as np
 import scipy.sparse as sp
-import zarr
 
 from distembed.pipeline.matrices.matrix import Matrix, MatrixError, check_shape, held_matrix
 
@@ -27,6 +26,8 @@ LISTED = 20
 def _opened(path: str) -> Iterator[Any]:
     """Open an HDF5 file or a Zarr store for reading; both answer to the same keys and attributes."""
     if not path.endswith(HDF5_SUFFIXES):
+        import zarr  # noqa: PLC0415 - it takes a third of a second
+
         yield zarr.open(path, mode="r")
         return
     try:

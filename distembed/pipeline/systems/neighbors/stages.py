@@ -10,10 +10,10 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.stats import skew
 
 from distembed.display import plural
 from distembed.execution import compute
+from distembed.libraries import stats
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
 from distembed.neighbors.distances import domain_rows, sparse_bounds
 from distembed.neighbors.graphs import components
@@ -298,7 +298,7 @@ def _graph_facts(stored: da.Array) -> dict[str, Any]:
         "n_edges": int(graph.nnz),
         "n_components": len(sizes),
         "largest_component": int(sizes.max()),
-        "hubness": float(skew(chosen)) if np.ptp(chosen) else 0.0,
+        "hubness": float(stats.skew(chosen)) if np.ptp(chosen) else 0.0,
         "most_chosen": int(chosen.max()),
         "never_chosen": int((chosen == 0).sum()),
     }
