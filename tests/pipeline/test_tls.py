@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import dask
 import pytest
 from distributed import Client
 from distributed.security import Security
@@ -156,17 +157,22 @@ def test_worker_runs_one_blas_thread(cluster: Cluster) -> None:
         assert client.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(timeout=WAIT) == "1"
 
 
+def not_the_default() -> AbstractContextManager[None]:
+    """Take back that a client which cannot connect becomes Dask's scheduler: it would stay so until it is collected."""
+    return dask.config.set(scheduler="threads")
+
+
 def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     stranger = make_certificates(tmp_path / "other", "client")
     # The stranger even trusts the right authority: what is missing is its signature.
     shutil.copy(cluster.folder / "ca.pem", stranger / "ca.pem")
-    with pytest.raises(OSError, match=r"Timed out|tls"):
-        Client(cluster.address, security=security(stranger), timeout=3, set_as_default=False)
+    with not_the_default(), pytest.raises(OSError, match=r"Timed out|tls"):
+        Client(cluster.address, security=security(stranger), timeout=3)
 
 
 def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
-    with pytest.raises(OSError, match=r"Timed out|tcp"):
-        Client(cluster.address.replace("tls://", "tcp://"), timeout=3, set_as_default=False)
+    with not_the_default(), pytest.raises(OSError, match=r"Timed out|tcp"):
+        Client(cluster.address.replace("tls://", "tcp://"), timeout=3)
 
 
 def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
@@ -185,8 +191,8 @@ def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> No
         tls_client_key=str(cluster.folder / "client-key.pem"),
         require_encryption=True,
     )
-    with pytest.raises(OSError, match=r"Timed out|tls"):
-        Client(cluster.address, security=mixed, timeout=3, set_as_default=False)
+    with not_the_default(), pytest.raises(OSError, match=r"Timed out|tls"):
+        Client(cluster.address, security=mixed, timeout=3)
 
 
 def test_certificates_are_strictly_valid_private_and_kept(tmp_path: Path) -> None:
