@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -11,11 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import dask
 import pytest
 from distributed import Client
 from distributed.security import Security
@@ -157,22 +157,29 @@ def test_worker_runs_one_blas_thread(cluster: Cluster) -> None:
         assert client.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(timeout=WAIT) == "1"
 
 
-def not_the_default() -> AbstractContextManager[None]:
-    """Take back that a client which cannot connect becomes Dask's scheduler: it would stay so until it is collected."""
-    return dask.config.set(scheduler="threads")
+async def connected(address: str, security: Security | None = None) -> None:
+    """Connect a client, and close it whether it connects or not.
+
+    One that is left open is closed by the collector, now and then in the thread of the next one, which waits for it.
+    """
+    client = Client(address, security=security, timeout=3, asynchronous=True, set_as_default=False)
+    try:
+        await client
+    finally:
+        await client.close()
 
 
 def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     stranger = make_certificates(tmp_path / "other", "client")
     # The stranger even trusts the right authority: what is missing is its signature.
     shutil.copy(cluster.folder / "ca.pem", stranger / "ca.pem")
-    with not_the_default(), pytest.raises(OSError, match=r"Timed out|tls"):
-        Client(cluster.address, security=security(stranger), timeout=3)
+    with pytest.raises(OSError, match=r"Timed out|tls"):
+        asyncio.run(connected(cluster.address, security=security(stranger)))
 
 
 def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
-    with not_the_default(), pytest.raises(OSError, match=r"Timed out|tcp"):
-        Client(cluster.address.replace("tls://", "tcp://"), timeout=3)
+    with pytest.raises(OSError, match=r"Timed out|tcp"):
+        asyncio.run(connected(cluster.address.replace("tls://", "tcp://")))
 
 
 def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
@@ -191,8 +198,8 @@ def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> No
         tls_client_key=str(cluster.folder / "client-key.pem"),
         require_encryption=True,
     )
-    with not_the_default(), pytest.raises(OSError, match=r"Timed out|tls"):
-        Client(cluster.address, security=mixed, timeout=3)
+    with pytest.raises(OSError, match=r"Timed out|tls"):
+        asyncio.run(connected(cluster.address, security=mixed))
 
 
 def test_certificates_are_strictly_valid_private_and_kept(tmp_path: Path) -> None:
