@@ -5,6 +5,7 @@ It is separate from `workers`, so that a run on threads does not import it, whic
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -124,21 +125,28 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
         If no scheduler answers there, it asks for a certificate, no worker joins it, or its workers lack distembed.
     """
     resources.enter_context(_without_tracebacks())
-    try:
-        client = Client(address, security=_security(tls), timeout="20s")
-    except TypeError:  # what Dask raises for a tls:// address without a certificate
-        raise ConnectionError(
-            f"the Dask scheduler at {address} takes connections by TLS only, and no certificate is given: "
-            "name --tls-ca-file, --tls-cert and --tls-key"
-        ) from None
-    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
-            "start one with: dask scheduler, and workers with: dask worker ADDRESS"
-        ) from None
-    _with_workers(resources.enter_context(client))
+    client = resources.enter_context(_connected(address, tls))
+    _with_workers(client)
     _require_same_code(resources, client)
     return client
+
+
+def _connected(address: str, tls: TLS) -> Client:
+    try:
+        return Client(address, security=_security(tls), timeout="20s")
+    except TypeError:  # what Dask raises for a tls:// address without a certificate
+        failure = (
+            f"the Dask scheduler at {address} takes connections by TLS only, and no certificate is given: "
+            "name --tls-ca-file, --tls-cert and --tls-key"
+        )
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        failure = (
+            f"no Dask scheduler answers at {address} ({error or type(error).__name__}); "
+            "start one with: dask scheduler, and workers with: dask worker ADDRESS"
+        )
+    # The client that did not connect is Dask's scheduler until it is collected, which the error that holds it prevents.
+    gc.collect()
+    raise ConnectionError(failure)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import dask
 import pytest
 from distributed import Client
 from distributed.security import Security
@@ -188,6 +189,7 @@ def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> N
         pytest.raises(ConnectionError, match="no certificate is given: name --tls-ca-file, --tls-cert"),
     ):
         connect(resources, cluster.address, TLS())
+    assert dask.config.get("scheduler", None) is None  # that client is not the one of later computations
 
 
 def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> None:
