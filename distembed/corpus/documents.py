@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.streams import (
@@ -33,6 +32,7 @@ from distembed.corpus.streams import (
     option_text,
     pieces_of,
 )
+from distembed.parquet import parquet_file, read_batches
 
 # What ends a block. (A line of white space is text.)
 BLANK_LINE = re.compile(rb"\n\r?\n")
@@ -460,7 +460,7 @@ def not_utf8_in(partition: Partition, offset: int, byte: int) -> CorpusError:
 def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file; text is scanned where Arrow has it."""
     with closing(open_url(partition.url, partition.storage_options)) as raw:
-        file = pq.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
+        file = parquet_file(raw, buffer_bytes=1 << 20)
         check_columns(partition, file.schema_arrow)
         stop = file.num_row_groups if partition.stop is None else partition.stop
         sizes = [file.metadata.row_group(group).num_rows for group in range(stop)]
@@ -471,7 +471,7 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
             n_rows = int(np.clip(4 * partition.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
             columns = sorted({*partition.fields[0], *(field for field in partition.fields[1:] if field)})
             place = RowPlace(group, row=0, n_before=sum(sizes[:group]))
-            for records in file.iter_batches(n_rows, row_groups=[group], columns=columns):
+            for records in read_batches(file, n_rows, row_groups=[group], columns=columns):
                 n_read = place.row + records.num_rows
                 progress.n_bytes_read = before + n_bytes * n_read // metadata.num_rows
                 yield parquet_batch(partition, records, place, progress)

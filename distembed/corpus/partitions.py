@@ -42,6 +42,7 @@ from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, P
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
+from distembed.parquet import parquet_file
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "csv": read_delimited,
@@ -485,7 +486,7 @@ def open_partition(
         filesystem, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
         if not filesystem.exists(path):
             raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
-        return pq.ParquetFile(filesystem.open(path, "rb"), page_checksum_verification=True)
+        return parquet_file(filesystem.open(path, "rb"))
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from typing import Any, Literal, NamedTuple
 
 import fsspec
 import numpy as np
-import pyarrow.parquet as pq
 
 from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, doubts, encoding_patterns, with_encoding
@@ -41,6 +40,7 @@ from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
 from distembed.options import PositiveInt
+from distembed.parquet import parquet_file
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
@@ -476,7 +476,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
     """Group the row groups of a Parquet file into partitions."""
     try:
         with closing(open_url(partition.url, partition.storage_options)) as raw:
-            metadata = pq.ParquetFile(raw).metadata
+            metadata = parquet_file(raw).metadata
     except (OSError, ValueError) as error:
         if is_store_failure(error):
             raise

@@ -31,6 +31,7 @@ from distembed.corpus.streams import CorpusError
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
 from distembed.options import PositiveInt
+from distembed.parquet import parquet_file
 
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
@@ -488,7 +489,7 @@ def merged(
         return
     n_buckets = min(-(-n_entries // words_in_memory) + 1, MAX_BUCKETS)
     for bucket in deal_out(slices, n_buckets, folder, seed=n_deals):
-        with pq.ParquetFile(bucket, page_checksum_verification=True) as file:
+        with parquet_file(bucket) as file:
             n_dealt = file.metadata.num_rows
             again = (file.read_row_group(group) for group in range(file.num_row_groups))
             yield from merged(

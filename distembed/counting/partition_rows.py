@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
 from distembed.counting.blocks import TokenRows
+from distembed.parquet import read_batches
 
 
 def tokens_of(docs: Corpus | Tokens) -> Tokens:
@@ -54,7 +55,7 @@ def token_rows(
     with open_partition(partition, "tokens", storage_options) as table:
         for group in range(table.num_row_groups):
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)
-            for batch in table.iter_batches(rows, row_groups=[group], columns=["document", "ids"]):
+            for batch in read_batches(table, rows, row_groups=[group], columns=["document", "ids"]):
                 documents, ids = batch.column("document"), batch.column("ids")
                 yield TokenRows(documents.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
 

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import fsspec
-import pyarrow.parquet as pq
+
+from distembed.parquet import parquet_file, read_batches
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_RECORDS = 50
@@ -156,10 +157,7 @@ def records_of(path: str) -> Records:
     suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
         with fsspec.open(path, "rb") as file:
-            batch = next(
-                pq.ParquetFile(file, page_checksum_verification=True).iter_batches(batch_size=SAMPLE_RECORDS),
-                None,
-            )
+            batch = next(read_batches(parquet_file(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         return {}

@@ -24,6 +24,7 @@ from distembed.corpus.tokenizer import gazetteer_of
 from distembed.display import plural
 from distembed.encoding.encoder import EncodedTexts, TextEncoder, without_words
 from distembed.encoding.texts import FoundText, TextRows, encoded_texts, nearest, query_vector
+from distembed.parquet import parquet_file
 from distembed.pipeline.corpus.config import TOKENIZER_OPTIONS
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
 from distembed.pipeline.export.tables import Numbers, Piece, Table
@@ -244,9 +245,9 @@ def _joined(parts: Sequence[FileItem], total: Summary, n_components: int, digest
 def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
     """Yield the rows of a Parquet file of text vectors, a row group at a time."""
     with fsspec.open(path, "rb") as file:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        parquet = parquet_file(file)
         for group in range(parquet.num_row_groups):
-            for batch in parquet.read_row_group(group).to_batches():
+            for batch in parquet.read_row_group(group, use_threads=False).to_batches():
                 yield Piece(pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors_of(batch))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from distembed.display import html_view
 from distembed.libraries import Deferred, da, pa, pq
+from distembed.parquet import parquet_file, read_batches, whole_table
 from distembed.storage import lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.file_items import FileItem, file_items
@@ -236,7 +237,7 @@ class WorkspaceReader:
         [{'word': 'of', 'count': 7, 'document_count': 6}]
         """
         data = io.BytesIO(self._folder.read(self._committed(name).spec.location))
-        return pq.read_table(data, page_checksum_verification=True)
+        return whole_table(data)
 
     def batches(
         self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
@@ -266,11 +267,9 @@ class WorkspaceReader:
         path = self._folder.inside(self._committed(name).spec.location)
         with (
             self._folder.fs.open(path, "rb") as raw,
-            pq.ParquetFile(
-                raw, pre_buffer=False, buffer_size=BATCH_BYTES, page_checksum_verification=True
-            ) as file,
+            parquet_file(raw, buffer_bytes=BATCH_BYTES) as file,
         ):
-            yield from file.iter_batches(n_rows, columns=columns, use_threads=False)
+            yield from read_batches(file, n_rows, columns=columns)
 
     def schema(self, name: str) -> pa.Schema:
         """Return the names and types of the columns of a committed table.

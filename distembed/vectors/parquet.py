@@ -11,20 +11,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from distembed.parquet import parquet_file, read_batches
 from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks
 
 
 def read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
     """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
     try:
-        table = pq.ParquetFile(file, page_checksum_verification=True)
+        table = parquet_file(file)
     except pa.ArrowInvalid as error:
         raise VectorFileError(
             f"{name} is not a whole Parquet file ({error}); write or download it again"
         ) from error
     _check_columns(table.schema_arrow, name)
     n_read, width = 0, None
-    for batch in table.iter_batches(batch_size=1 << 12, columns=["word", "vector"]):
+    for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):
         words, vectors = _parquet_rows(batch, name, n_read)
         width = width or vectors.shape[1]
         if vectors.shape[1] != width:

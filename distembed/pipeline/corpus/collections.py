@@ -27,6 +27,7 @@ from distembed.corpus.readers import documents_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import choose_words
 from distembed.counting.documents import count_document_terms
+from distembed.parquet import whole_table
 from distembed.pipeline.context import Context, Counted, sections
 from distembed.pipeline.corpus.config import corpus_of
 from distembed.pipeline.corpus.sizes import about
@@ -193,7 +194,7 @@ def document_table(prefixes: Sequence[str]) -> pa.Table:
 
 def _read_table(url: str) -> pa.Table:
     with fsspec.open(url, "rb") as file:
-        return pq.read_table(file, page_checksum_verification=True)
+        return whole_table(file)
 
 
 # ---- the stages --------------------------------------------------------------------------------------------

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import fsspec
 import numpy as np
-from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from distembed.execution import compute, map_blocks
-from distembed.libraries import da, pa, pq
+from distembed.libraries import da, pa
+from distembed.parquet import whole_table
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
 from distembed.pipeline.corpus.sizes import CorpusSizes
@@ -306,8 +307,8 @@ def words_in_memory(block_memory: int) -> int:
 def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
     """Yield id, title, label and tokens of every document, a partition at a time."""
     for prefix in tokens.partitions:
-        fs, path = url_to_fs(f"{prefix}.documents.parquet")
-        yield pq.read_table(path, filesystem=fs, page_checksum_verification=True)
+        with fsspec.open(f"{prefix}.documents.parquet", "rb") as file:
+            yield whole_table(file)
 
 
 def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from distembed.parquet import parquet_file, read_batches, whole_table
 from distembed.pipeline.matrices.matrix import Matrix, MatrixError, all_different, column_note
 from distembed.pipeline.tables.files import some
 
@@ -33,7 +34,7 @@ def open_parquet(path: str, columns: Sequence[str], name_column: str | None) -> 
     """
     with fsspec.open(path, "rb") as file:
         try:
-            found = pq.ParquetFile(file, page_checksum_verification=True)
+            found = parquet_file(file)
         except pa.ArrowInvalid as error:
             raise MatrixError(
                 f"{path} is not a whole Parquet file ({error}): write or copy it again"
@@ -90,7 +91,7 @@ def _wanted(path: str, schema: pa.Schema, columns: Sequence[str], name_column: s
 
 
 def _list_width(path: str, file: pq.ParquetFile, column: str) -> int:
-    first = next(file.iter_batches(batch_size=1, columns=[column])).column(0)
+    first = next(read_batches(file, 1, columns=[column])).column(0)
     if not first.is_valid()[0].as_py() or not len(first[0]):
         raise MatrixError(
             f"{path}, row 0 has no values in the column {column!r}: fill them in, or drop the row"
@@ -103,10 +104,8 @@ def _rows(path: str, columns: Sequence[str], starts: Sequence[int], width: int, 
     touched = [g for g in range(len(starts) - 1) if starts[g] < stop and starts[g + 1] > start]
     parts, at = [], starts[touched[0]]
     with fsspec.open(path, "rb") as file:
-        found = pq.ParquetFile(file, buffer_size=BUFFER_BYTES, page_checksum_verification=True)
-        for batch in found.iter_batches(
-            BATCH_ROWS, row_groups=touched, columns=list(columns), use_threads=False
-        ):
+        found = parquet_file(file, buffer_bytes=BUFFER_BYTES)
+        for batch in read_batches(found, BATCH_ROWS, row_groups=touched, columns=columns):
             first, last = max(start - at, 0), min(stop - at, len(batch))
             if first < last:
                 parts.append(_matrix(path, batch.slice(first, last - first), columns, width, at + first))
@@ -145,7 +144,5 @@ def _names(path: str, column: str | None) -> Sequence[str] | None:
     if column is None:
         return None
     with fsspec.open(path, "rb") as file:
-        table = pq.read_table(
-            file, columns=[column], use_threads=False, pre_buffer=False, page_checksum_verification=True
-        )
+        table = whole_table(file, columns=[column])
     return [str(name) for name in table.column(0).to_pylist()]

@@ -17,10 +17,10 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.parquet import whole_table
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -85,9 +85,8 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
         if suffix == ".npz":
             with np.load(file) as arrays:
                 return Table(path, {name: arrays[name] for name in arrays.files}, [])
-        # Read in this thread: one of Arrow's, still at a file of Python's when the program ends, aborts it.
         if suffix == ".parquet":
-            table = pq.read_table(file, use_threads=False, pre_buffer=False, page_checksum_verification=True)
+            table = whole_table(file)
             refuse_twice(path, "column", table.column_names)
             return Table(path, dict(zip(table.column_names, table.columns, strict=True)), [])
         data = file.read()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import plural
+from distembed.parquet import whole_table
 from distembed.pipeline.export.tables import MakeTable, Piece, Table, words_table
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace
@@ -26,9 +27,7 @@ def edges_table(job: NeighborsJob, workspace: Workspace) -> Table:  # noqa: ARG0
 def _pieces(paths: list[str]) -> Iterator[Piece]:
     for path in paths:
         with fsspec.open(path, "rb") as file:
-            table: pa.Table = pq.read_table(
-                file, use_threads=False, pre_buffer=False, page_checksum_verification=True
-            )
+            table: pa.Table = whole_table(file)
         for batch in table.to_batches():
             yield Piece(batch, None)
 

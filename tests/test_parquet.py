@@ -1,0 +1,46 @@
+"""Parquet files are read in the thread that asks: one of Arrow's that still reads at the end aborts a program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+READERS = {
+    "whole": "whole_table(file)",
+    "some columns": "whole_table(file, columns=['word'])",
+    "by batches": "list(read_batches(parquet_file(file), 100, row_groups=[0, 1]))",
+    "by batches of a buffer": "list(read_batches(parquet_file(file, buffer_bytes=1 << 16), 100))",
+}
+PROGRAM = """
+import psutil
+from distembed.parquet import parquet_file, read_batches, whole_table
+import pyarrow.parquet
+before = psutil.Process().num_threads()
+with open({path!r}, "rb") as file:
+    {reader}
+assert psutil.Process().num_threads() == before
+"""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_thread_is_started(reader: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(
+        pa.table({"word": [str(i) for i in range(2000)], "count": range(2000)}), path, row_group_size=500
+    )
+    program = PROGRAM.format(path=str(path), reader=READERS[reader])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_arrows_own_way_starts_threads(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"word": ["a"], "count": [1]}), path)
+    program = PROGRAM.format(path=str(path), reader="pyarrow.parquet.read_table(file)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "AssertionError" in done.stderr  # that the test above can fail
