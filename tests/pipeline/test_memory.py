@@ -126,7 +126,7 @@ def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
     GIVEN_BACK.clear()
     run_job(load_job(write_job(tmp_path / "a", ["word"] * 400)), until="vocabulary")
     assert len(GIVEN_BACK) == 2
-    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         GIVEN_BACK.clear()
         workers.Workers(client=client).give_memory_back()
         assert len(GIVEN_BACK) == 2

@@ -89,7 +89,7 @@ def test_code_must_be_the_same_and_kinds_are_said() -> None:
 def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, memory_limit="600MiB", dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=False, memory_limit="600MiB", dashboard_address=":0"
         ) as small,
         Workers(scheduler=small.scheduler_address) as crew,
     ):
@@ -106,7 +106,7 @@ def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
 @pytest.mark.cluster
 def test_workers_that_come_and_go_change_nothing(job: Path, finished: Finished, tmp_path: Path) -> None:
     with LocalCluster(
-        n_workers=1, threads_per_worker=1, memory_limit="2GiB", dashboard_address=None
+        n_workers=1, threads_per_worker=1, memory_limit="2GiB", dashboard_address=":0"
     ) as cluster_of_one:
         cluster_of_one.adapt(minimum=1, maximum=3, interval="200 ms", wait_count=2, target_duration="1 s")
         done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", cluster_of_one.scheduler_address)

@@ -56,7 +56,7 @@ def slow(item: int) -> int:
 def test_a_recorded_block_is_not_computed_again_when_its_worker_is_lost() -> None:
     """Its future is released at once: for a result that is still wanted, the scheduler would run the task again."""
     wanted: list[int] = []
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         tasks.run_each(slow, range(20), lambda _: wanted.append(len(client.futures)))
     assert len(wanted) == 20
     assert wanted[-1] < wanted[0]
