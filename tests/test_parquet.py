@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import distembed as de
 
 READERS = {
     "whole": "whole_table(file)",
@@ -36,6 +39,17 @@ def test_no_thread_is_started(reader: str, tmp_path: Path) -> None:
     program = PROGRAM.format(path=str(path), reader=READERS[reader])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_read_of_the_package_says_so() -> None:
+    calls = re.compile(r"\.(?:read_row_groups?|iter_batches|read_table)\((?:[^()]|\([^()]*\))*\)")
+    places = [
+        (path.name, call[0])
+        for path in Path(de.__file__).parent.rglob("*.py")
+        for call in calls.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert len(places) >= 6
+    assert [place for place in places if "use_threads=False" not in place[1]] == []
 
 
 def test_arrows_own_way_starts_threads(tmp_path: Path) -> None:

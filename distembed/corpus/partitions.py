@@ -505,7 +505,7 @@ def _naming_damage(partition: str, kind: str) -> Iterator[None]:
 def read_partition(partition: str, kind: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
     """Return the whole of one of the files of a partition."""
     with open_partition(partition, kind, storage_options) as file, _naming_damage(partition, kind):
-        return file.read()
+        return file.read(use_threads=False)
 
 
 def iter_partition(
@@ -528,7 +528,7 @@ def iter_partition(
     with open_partition(partition, "tokens", storage_options) as file:
         for group in range(file.num_row_groups):
             with _naming_damage(partition, "tokens"):
-                table = file.read_row_group(group)
+                table = file.read_row_group(group, use_threads=False)
             yield from token_batches(table, n_ids)
 
 

@@ -234,7 +234,15 @@ class Vocabulary:
         path = Path(path)
         if path.suffix == ".txt":
             return load_text(path)
-        return cls.from_table(pq.read_table(path, schema=WORDS_SCHEMA, page_checksum_verification=True))
+        return cls.from_table(
+            pq.read_table(
+                path,
+                schema=WORDS_SCHEMA,
+                use_threads=False,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
+        )
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Vocabulary:
@@ -456,7 +464,7 @@ def word_slices(tokens: Tokens, partition: str) -> Iterator[pa.Table]:
     """Yield the dictionary of a partition in slices of at most 2^20 words."""
     with open_partition(partition, "words", dict(tokens.storage_options)) as file:
         for group in range(file.num_row_groups):
-            yield file.read_row_group(group)
+            yield file.read_row_group(group, use_threads=False)
 
 
 def added(tables: list[pa.Table]) -> pa.Table:
@@ -491,7 +499,7 @@ def merged(
     for bucket in deal_out(slices, n_buckets, folder, seed=n_deals):
         with parquet_file(bucket) as file:
             n_dealt = file.metadata.num_rows
-            again = (file.read_row_group(group) for group in range(file.num_row_groups))
+            again = (file.read_row_group(group, use_threads=False) for group in range(file.num_row_groups))
             yield from merged(
                 again,
                 n_dealt,

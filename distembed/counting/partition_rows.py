@@ -40,7 +40,7 @@ def partition_lookup(
     rows, counts = [np.empty(0, np.int32)], np.zeros(len(vocabulary), np.int64)
     with open_partition(partition, "words", storage_options) as file:
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=["word", "count"])
+            table = file.read_row_group(group, columns=["word", "count"], use_threads=False)
             found = vocabulary.index(table["word"])
             rows.append(found)
             # A partition with very many words lists a word more than once, but never twice in one row group.
