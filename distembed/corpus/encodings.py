@@ -65,11 +65,23 @@ def detect_encoding(head: bytes) -> str:
         return "utf-16-le"
     if head and 3 * head[0::2].count(0) > len(head):
         return "utf-16-be"
-    if len(head) >= HEAD_BYTES:
+    is_cut = len(head) >= HEAD_BYTES
+    if _is_utf8(head, is_cut=is_cut):  # a hundred times as fast as what follows
+        return "utf-8"
+    if is_cut:
         head = CUT.sub(b"", head)
     valid = MULTIBYTE.findall(head)
     n_other = len(NOT_ASCII.findall(head)) - sum(map(len, valid))
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
+
+
+def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
+    """Return whether bytes are UTF-8, the last character of which may be cut."""
+    try:
+        codecs.utf_8_decode(head, "strict", not is_cut)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_binary(head: bytes) -> bool:
