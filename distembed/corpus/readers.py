@@ -478,7 +478,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
         with closing(open_url(partition.url, partition.storage_options)) as raw:
             metadata = parquet_file(raw).metadata
     except (OSError, ValueError) as error:
-        if is_store_failure(error):
+        if isinstance(error, PermissionError) or is_store_failure(error):
             raise
         key = option_text(partition.section, "format")
         raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give {key}.") from error

@@ -7,7 +7,6 @@ write straight to the workspace, which they must all see under the same address.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import gc
 import sys
 import threading
@@ -27,6 +26,7 @@ from dask.system import CPU_COUNT
 
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.tls import TLS
+from distembed.spelling import did_you_mean, spelled_like
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -85,10 +85,8 @@ class Workers:
     def __post_init__(self) -> None:
         """Refuse what is neither local nor an address, before anything starts."""
         if self.scheduler not in {None, *LOCAL_SCHEDULERS} and "://" not in str(self.scheduler):
-            nearest = difflib.get_close_matches(
-                str(self.scheduler).lower(), LOCAL_SCHEDULERS, n=1, cutoff=0.5
-            )
-            hint = f"did you mean {nearest[0]}?" if nearest else "give threads, processes, tcp://… or tls://…"
+            nearest = spelled_like(str(self.scheduler).lower(), LOCAL_SCHEDULERS, alike=0.5)
+            hint = did_you_mean(nearest, otherwise="give threads, processes, tcp://… or tls://…")
             raise ValueError(f"there is no scheduler {self.scheduler!r}; {hint}")
 
     def start(self) -> None:

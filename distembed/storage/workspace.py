@@ -143,6 +143,8 @@ class Workspace(WorkspaceReader):
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
+            if not folder.is_local:
+                raise
             message = (
                 f"Workspace {folder.url} cannot be written: {error.strerror or error}. Choose another folder."
             )
