@@ -94,7 +94,7 @@ def evaluate(
     classified texts have a row of their words' tf-idf weights without vectors.
     """
     from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.scoring import FEW_KNOWN, Policy
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
     from distembed.pipeline.sections import locate
@@ -116,8 +116,10 @@ def evaluate(
     for more in (_of_sentences(files, found, policy, options), _of_tags(files, found, policy)):
         scores = {path: each + more.get(path, []) for path, each in scores.items()}
     one = len(scores) == 1
-    safe = {shown(path): safe_scores(found) for path, found in scores.items()}
+    safe = {shown(path): safe_scores([score.in_report for score in found]) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
+    if any(score.in_report != score for found in scores.values() for score in found):
+        write(FEW_KNOWN)
     if found.with_words:
         _write_advice(look_for_word_sets(found.with_words, besides=found.others), files, policy)
     if json_file:
