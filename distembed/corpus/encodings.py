@@ -65,13 +65,25 @@ def detect_encoding(head: bytes) -> str:
         if head.startswith(mark):
             return name
     for name, high in (("utf-16-le", 1), ("utf-16-be", 0)):
-        if has_form_of_utf16(head, name, high):
+        if b"\0" in head and has_form_of_utf16(head, name, high):
             return name
-    if len(head) >= HEAD_BYTES:
+    is_cut = len(head) >= HEAD_BYTES
+    if _is_utf8(head, is_cut=is_cut):  # a hundred times as fast as what follows
+        return "utf-8"
+    if is_cut:
         head = CUT.sub(b"", head)
     valid = MULTIBYTE.findall(head)
     n_other = len(NOT_ASCII.findall(head)) - sum(map(len, valid))
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
+
+
+def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
+    """Return whether bytes are UTF-8, the last character of which may be cut."""
+    try:
+        codecs.utf_8_decode(head, "strict", not is_cut)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
@@ -83,16 +95,16 @@ def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
     Parameters
     ----------
     head : bytes
-        The first bytes of the text.
+        The first bytes of the text, at least one.
     encoding : str
         ``"utf-16-le"`` or ``"utf-16-be"``.
     high : int
         Where the high byte of a pair stands, 0 or 1.
     """
     n_high, n_low = head[high::2].count(0), head[1 - high :: 2].count(0)
-    if head and 3 * n_high > len(head):
+    if 3 * n_high > len(head):
         return True
-    if ZEROS * n_high < len(head) or 10 * n_low > n_high or not head:
+    if ZEROS * n_high < len(head) or 10 * n_low > n_high:
         return False
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     n_strange = sum(not (character.isprintable() or character.isspace()) for character in text)

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple, TypeAlias
 
 from distembed.display import plural
-from distembed.evaluation.scoring import FEW_KNOWN as FEW_KNOWN
+from distembed.evaluation.scoring import FEW_KNOWN
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.report.page import (
     Section,
