@@ -385,9 +385,8 @@ def _refusal(refused: Sequence[CorpusError], n_files: int, section: str) -> Corp
     """Return the error of one file, or one that names those of several."""
     if len(refused) in (1, n_files):
         return refused[0]
-    named = "; ".join(
-        f"({number}) {str(error).rstrip('.')}" for number, error in enumerate(refused[:NAMED_REFUSALS], 1)
-    )
+    first = [str(error).rstrip(".") for error in refused[:NAMED_REFUSALS]]
+    named = "; ".join(f"({number}) {why}" for number, why in enumerate(first, 1))
     more = f"; and {len(refused) - NAMED_REFUSALS} more" if len(refused) > NAMED_REFUSALS else ""
     # Of parallel texts no record may be left out, since its counterpart is not.
     skip = (

@@ -106,7 +106,7 @@ def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], fold
 
 
 def _as_glob(files: Sequence[str]) -> Sequence[str]:
-    """Return one glob in place of many files, where it names these and no others: it takes those that come later too."""
+    """Return one glob in place of many files where it names these and no others: it takes later ones too."""
     folders, suffixes = ({part(file) for file in files} for part in (os.path.dirname, _suffix))
     if len(files) <= SMALL_FILES or len(folders) + len(suffixes) > 2 or "://" in files[0]:
         return files
