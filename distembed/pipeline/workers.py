@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 import threading
 import time
@@ -41,6 +42,9 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 SMALL_PROCESS = 1 << 30
 """Resident bytes below which a process need not be searched for objects that nothing uses."""
+
+M_ARENA_MAX = -8
+"""What `mallopt` of glibc calls the number of its heaps (malloc.h)."""
 
 JOIN_SECONDS = 2.0
 """Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
@@ -103,6 +107,7 @@ class Workers:
         from distembed.execution import one_blas_thread
 
         self._resources.enter_context(one_blas_thread())
+        share_one_heap()
         n_workers = self.n_local
         if self.scheduler in {None, "threads"}:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
@@ -227,6 +232,18 @@ def give_memory_back() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def share_one_heap() -> None:
+    """Let all threads of this process that are yet to start take their memory from one heap of glibc.
+
+    By default each thread has a heap of its own, of which `give_memory_back` returns less: after the core of 80,000
+    words at 300 dimensions on two threads 715 MiB stayed resident, and with one heap 442 MiB. What
+    `MALLOC_ARENA_MAX` says stands.
+    """
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def memory_of_machine() -> int:
