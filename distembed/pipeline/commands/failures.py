@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.files import PARTIAL
+from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.terminal import shown, write
 
@@ -54,8 +54,6 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
 
 EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)
 """The errors whose own words are enough; of others the name is given, too."""
-NO_CREDENTIALS = "NoCredentialsError"
-"""The error of the package of S3, which need not be installed, where it finds no keys."""
 CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
 """The packages by which stores are reached, and how their addresses begin."""
 
