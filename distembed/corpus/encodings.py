@@ -32,9 +32,6 @@ CUT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Control characters beside those that lay out text, and the escape of some Asian encodings."""
 
-ZEROS = 50
-"""One in so many bytes, at least, is zero in UTF-16 of any script: those of its spaces, line ends and digits."""
-
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
@@ -89,8 +86,8 @@ def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
 def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
     """Return whether bytes have the form of UTF-16 of a byte order, although they have no byte-order mark.
 
-    In western scripts the high byte of most characters is zero. In others that of the spaces, line ends and digits is,
-    the low byte of hardly any character is, and every pair of bytes is a character.
+    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has blanks
+    or line ends, and read in the other byte order it has none.
 
     Parameters
     ----------
@@ -102,13 +99,12 @@ def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
         Where the high byte of a pair stands, 0 or 1.
     """
     n_high, n_low = head[high::2].count(0), head[1 - high :: 2].count(0)
-    if 3 * n_high > len(head):
+    if 3 * n_high > len(head) and 10 * n_low < n_high:
         return True
-    if ZEROS * n_high < len(head) or 10 * n_low > n_high:
-        return False
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     n_strange = sum(not (character.isprintable() or character.isspace()) for character in text)
-    return 100 * (n_strange + text.count("\ufffd")) < len(text)
+    n_blank = text.count(" ") + text.count("\n")
+    return 100 * (n_strange + text.count("\ufffd")) < len(text) < 100 * n_blank
 
 
 def is_binary(head: bytes) -> bool:

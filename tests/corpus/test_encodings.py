@@ -30,7 +30,12 @@ RUSSIAN = "Все счастливые семьи похожи друг на д�
 CHINESE = "道可道，非常道。名可名，非常名。 第 1 章\n" * 30
 
 
-@pytest.mark.parametrize("text", [RUSSIAN, CHINESE])
+TABLE = (
+    "Eine Tabelle mit vielen Strichen:\n" + ("┌" + 40 * "─" + "┐\n") * 5
+)  # the low byte of its lines is zero
+
+
+@pytest.mark.parametrize("text", [RUSSIAN, CHINESE, TABLE])
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
 def test_utf16_of_any_script_is_known_without_its_mark(text, encoding):
     for size in (len(text.encode(encoding)), 101):  # whole, and cut within a character
@@ -108,5 +113,8 @@ def test_files_that_are_no_text_are_refused(tmp_path):
             CorpusError, match=rf"{name}\.txt holds binary data, not text: name files of text"
         ):
             read_corpus(tmp_path / f"{name}.txt")
+    (tmp_path / "~$letter.txt").write_bytes(b"\x06Maria" + bytes(49))
+    with pytest.raises(CorpusError, match="holds binary data"):
+        read_corpus(tmp_path / "~$letter.txt")
     (tmp_path / "stray.txt").write_bytes(GERMAN.encode() + b"\0")
     assert read_corpus(tmp_path / "stray.txt").partitions[0].encoding == "utf-8"
