@@ -364,7 +364,7 @@ def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
     runs = run_sizes(
         model,
         word_counts(job, corpus, counted),
-        corpus.n_partitions,
+        n_filled(corpus, counted),
         job.counting,
         job.resources.block_memory,
     )
@@ -393,6 +393,17 @@ def pair_model(
         _repetition(found.sample, found.wanted(job.vocabulary).tobytes(), corpus.n_words, options),
         mirrored,
     )
+
+
+def n_filled(corpus: CorpusSizes, counted: Counted | None) -> int:
+    """Return how many partitions hold tokens, all where that is not counted.
+
+    Of a bz2 file that is one stream, only the first partition does.
+    """
+    if counted is None or "tokens" not in counted.stages:
+        return corpus.n_partitions
+    blocks = counted.stages["tokens"].outputs["tokens"].blocks
+    return max(1, sum(block.summary.get("n_tokens", 0) > 0 for block in blocks))
 
 
 def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) -> NDArray[Any]:

@@ -30,6 +30,7 @@ from distembed.pipeline.corpus.sizes import (
     CorpusSizes,
     about,
     corpus_sizes,
+    n_filled,
     pair_model,
     with_source,
     word_counts,
@@ -115,12 +116,12 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     corpus = corpus_sizes(job, counted)
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
     values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
-    counts = word_counts(job, corpus, counted)
+    counts, n_partitions = word_counts(job, corpus, counted), n_filled(corpus, counted)
     for table in COUNTING:
         section = counting_section(job, table)
         model = pair_model(job, section, corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
-        runs[table] = run_sizes(model, counts, corpus.n_partitions, section, job.resources.block_memory)
+        runs[table] = run_sizes(model, counts, n_partitions, section, job.resources.block_memory)
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
