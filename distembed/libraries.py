@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["da", "pa", "pc", "pq", "sp", "stats"]
+__all__ = ["da", "pa", "pacsv", "pc", "pq", "sp", "stats"]
 
 
 class Deferred:
@@ -72,12 +72,14 @@ if TYPE_CHECKING:
     import dask.array as da
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
     import scipy.sparse as sp
     from scipy import stats
 else:
     da = Deferred("dask.array")
     pa = Deferred("pyarrow")
+    pacsv = Deferred("pyarrow.csv")
     pc = Deferred("pyarrow.compute")
     pq = Deferred("pyarrow.parquet")
     sp = Deferred("scipy.sparse")

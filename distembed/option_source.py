@@ -66,6 +66,24 @@ def options_in_source(place: str, *, untyped: Container[str] = ()) -> dict[str, 
     }
 
 
+def constant_in_source(place: str) -> Any:
+    """Return a constant of a module of this package, which is read and not imported.
+
+    Parameters
+    ----------
+    place : str
+        The module and the name in it.
+
+    Examples
+    --------
+    >>> from distembed.option_source import constant_in_source
+    >>> constant_in_source("distembed.factorization.nmf_blocks:FREQUENCY_WEIGHT")
+    0.5
+    """
+    module, _, name = place.partition(":")
+    return _Names(module)[name]
+
+
 def _default(value: Any) -> Any:
     """Return the default of a parameter, which a dataclass may state as a field."""
     return value.default if isinstance(value, Field) else value

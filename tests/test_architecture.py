@@ -15,6 +15,8 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from distembed.pipeline.registry import SYSTEMS
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -46,23 +48,27 @@ def test_help_loads_no_numerical_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_what_shows_a_word_vector_job_loads_no_library_of_arrays(tmp_path: Path) -> None:
-    """`keys` and `status` read the options of the estimators and functions from their source.
+def test_what_shows_a_job_loads_no_library_of_arrays(tmp_path: Path) -> None:
+    """`keys` and `status` of every system read the options of the estimators and functions from their source.
 
-    The engine, the store and the compiled inner loops are imported when a stage uses them.
+    The engine, the store, the estimators and the compiled inner loops are imported when a stage uses them.
     """
     program = (
         "import sys\nfrom click.testing import CliRunner\nfrom distembed.pipeline.cli import cli\n"
-        f"status = ['status', 'jobs/quickstart.toml', '--workspace', {str(tmp_path / 'none')!r}]\n"
-        "for words in (['keys', 'psdvec'], status):\n"
+        "from distembed.pipeline.registry import SYSTEMS\n"
+        "jobs = ('quickstart', 'imputation', 'wordspaces', 'topics', 'topic_transfer', 'neighbors')\n"
+        f"status = [['status', f'jobs/{{job}}.toml', '--workspace', {str(tmp_path / 'none')!r}] for job in jobs]\n"
+        "for words in [*(['keys', system] for system in SYSTEMS), *status]:\n"
         "    done = CliRunner().invoke(cli, words)\n    assert done.exit_code == 0, done.output\n"
-        "heavy = {'dask.array', 'distributed', 'zarr', 'pyarrow', 'numba', 'scipy', 'sklearn', 'pandas'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        "    heavy = {'dask.array', 'distributed', 'zarr', 'pyarrow', 'numba', 'scipy', 'sklearn', 'pandas'}\n"
+        "    assert heavy.isdisjoint(sys.modules), (words, sorted(heavy & set(sys.modules)))\n"
+        "print(sorted(SYSTEMS))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == "[]"
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert ast.literal_eval(done.stdout) == sorted(SYSTEMS)
 
 
 def test_word_vector_jobs_are_planned_without_scikit_learn(tmp_path: Path) -> None:

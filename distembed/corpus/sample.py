@@ -200,11 +200,12 @@ def sample_parts(tokens: Tokens, *, max_words: int = SAMPLE_WORDS) -> CorpusSamp
 
 
 def _beginning_of_part(tokens: Tokens, partition: str) -> Iterator[NDArray[np.int32]]:
-    """Yield the ids at the beginning of a partition, with a border before each document."""
-    n_ids = 0
+    """Yield `SAMPLE_IDS` ids at the beginning of a partition, with a border before each document."""
+    left = SAMPLE_IDS
     for batch in tokens.iter_partition(partition):
-        stops = np.flatnonzero(np.diff(batch.document)) + 1
-        yield _with_borders(Scanned(batch.ids, stops, stops))
-        n_ids += len(batch.ids)
-        if n_ids >= SAMPLE_IDS:
+        ids, documents = batch.ids[:left], batch.document[:left]
+        stops = np.flatnonzero(np.diff(documents)) + 1
+        yield _with_borders(Scanned(ids, stops, stops))
+        left -= len(ids)
+        if not left:
             return

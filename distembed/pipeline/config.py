@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
+from distembed.spelling import did_you_mean, spelled_like
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -51,9 +51,9 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
 def _where_jobs_are(path: Path) -> str:
     """Return the job file beside a path that is named like it, or how one is made."""
     there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    nearest = get_close_matches(path.name, there, n=1)
+    nearest = [str(path.parent / name) for name in spelled_like(path.name, there)]
     made = "distembed new SYSTEM FILE writes one, distembed demo SYSTEM brings one"
-    return f"did you mean {path.parent / nearest[0]}?" if nearest else made
+    return did_you_mean(nearest, otherwise=made)
 
 
 def parse_job(

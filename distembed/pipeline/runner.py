@@ -42,6 +42,7 @@ from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.terminal import shown
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
+from distembed.spelling import did_you_mean
 from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
@@ -575,8 +576,8 @@ def _refuse_folder(source: str) -> None:
     if not folder.is_dir():
         return
     inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))]
-    nearest = [*inside, *sorted(folder.glob("*.toml"))]
-    advice = f"did you mean {nearest[0]}?" if nearest else "name a vector file, a workspace or a job file"
+    nearest = [str(path) for path in [*inside, *sorted(folder.glob("*.toml"))]]
+    advice = did_you_mean(nearest[:1], otherwise="name a vector file, a workspace or a job file")
     raise IsADirectoryError(f"{source} is a folder and no workspace; {advice}")
 
 

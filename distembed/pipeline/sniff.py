@@ -75,6 +75,11 @@ def files_at(path: str) -> list[str]:
     return filled
 
 
+def is_filled(path: str) -> bool:
+    """Return whether something is in a file, or may be in what is no local file."""
+    return not os.path.isfile(path) or os.path.getsize(path) > 0  # noqa: PTH113, PTH202
+
+
 def suffix_of(path: str) -> str:
     """Return the extension of a file before that of its compression, in lower case."""
     stem, end = os.path.splitext(path.lower())  # noqa: PTH122

@@ -113,7 +113,10 @@ def test_a_text_that_repeats_itself_has_few_pairs_and_fewer_as_it_grows() -> Non
     assert found.at(4e5) < found.share < found.at(1e4)
 
 
-def test_pairs_are_counted_as_a_set_and_not_across_borders(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_pairs_are_counted_as_a_set_and_not_across_borders(
+    monkeypatch: pytest.MonkeyPatch, mirrored: bool
+) -> None:
     assert BORDER == counting_blocks.BORDER
     text = np.append(zipf_text(2000, 1.1, n_words=50), np.tile([BORDER, -1, 3], 50))
     seen = {
@@ -122,9 +125,10 @@ def test_pairs_are_counted_as_a_set_and_not_across_borders(monkeypatch: pytest.M
         for at, (left, right) in enumerate(zip(text, text[distance:], strict=False))
         if min(left, right) >= 0 and BORDER not in text[at : at + distance]
     }
-    assert n_distinct_pairs(text, 2, 50) == len(seen)
+    seen |= {(right, left) for left, right in seen} if mirrored else set()
+    assert n_distinct_pairs(text, 2, 50, mirrored=mirrored) == len(seen)
     monkeypatch.setattr("distembed.corpus.repetition_blocks.COUNTED_PAIRS", 1000)
-    assert n_distinct_pairs(text, 2, 50) == pytest.approx(len(seen), rel=0.2)
+    assert n_distinct_pairs(text, 2, 50, mirrored=mirrored) == pytest.approx(len(seen), rel=0.2)
 
 
 @pytest.mark.parametrize("lengths", [[1], [2, 5, 1], [30, 4]])

@@ -175,3 +175,20 @@ def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) ->
     assert few["vocabulary.min_count"] == 1
     with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):
         settings_for({"text_field"}, str(tmp_path / "a.txt"))
+
+
+def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) -> None:
+    folder = tmp_path / "Meine Texte [1]"
+    folder.mkdir()
+    files = [folder / f"Text {number}.txt" for number in range(12)]
+    for file in files:
+        file.write_text(STORIES)
+    files[0].write_text("")  # the first file may be an empty one
+    done = run("new", "psdvec", *files, "--to", tmp_path / "all.toml")
+    assert done.exit_code == 0, done.output
+    assert load_job(tmp_path / "all.toml").corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
+    some = run("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
+    assert "Text 5.txt'] and 6 more\n" in some.output
+    text = (tmp_path / "some.toml").read_text()
+    assert '    "Meine Texte [1]/Text 11.txt",\n]' in text
+    assert len(load_job(tmp_path / "some.toml").corpus.paths) == 11

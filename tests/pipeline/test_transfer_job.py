@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.evaluation import transfer
+from distembed.factorization import lsa, nmf
+from distembed.manifold import propagation
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.pipeline.context import stored_sparse
 from distembed.pipeline.runner import open_job
-from distembed.pipeline.systems.transfer import evaluation as stage_evaluation
 from distembed.pipeline.systems.transfer import explorer
 from distembed.pipeline.systems.transfer import graphs as stage_graphs
-from distembed.pipeline.systems.transfer import rows as stage_rows
-from distembed.pipeline.systems.transfer import topics as stage_topics
 from tests.references import alignment as reference
 
 from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once
@@ -244,10 +244,10 @@ def test_a_second_run_does_nothing(job: Path, finished: tuple[Path, str], copy: 
 @pytest.mark.parametrize(
     ("stage", "module", "broken"),
     [
-        ("vectors", stage_rows, "LSA"),
-        ("topics", stage_topics, "NMF"),
-        ("links", stage_graphs, "propagate_correspondences"),
-        ("evaluation", stage_evaluation, "score_methods"),
+        ("vectors", lsa, "LSA"),
+        ("topics", nmf, "NMF"),
+        ("links", propagation, "propagate_correspondences"),
+        ("evaluation", transfer, "score_methods"),
     ],
 )
 def test_a_run_that_failed_goes_on_to_the_same_bytes(

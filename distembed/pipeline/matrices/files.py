@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import fsspec
 import numpy as np
-import scipy.sparse as sp
 from fsspec.core import url_to_fs
 from numpy.lib import format as npy
 
+from distembed.libraries import sp
 from distembed.pipeline.context import read_vectors
 from distembed.pipeline.matrices.config import MatrixSection
 from distembed.pipeline.matrices.hierarchical import HDF5_SUFFIXES, open_hierarchical
@@ -33,7 +33,6 @@ from distembed.pipeline.matrices.parquet import open_parquet
 from distembed.pipeline.tables.cells import read_numbers
 from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 
 ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
 """One of these lies in the folder of every Zarr store."""
@@ -86,6 +85,8 @@ def matrix_size(section: MatrixSection) -> MatrixSize:
 
 
 def _opened(section: MatrixSection) -> Matrix:
+    from distembed.vectors import WordVectors
+
     path, kind = section.path.rstrip("/"), _kind(section.path)
     _refuse_unused(section, kind)
     if kind == "npy":
@@ -149,6 +150,8 @@ def _bare(path: str) -> str:
 
 def _vector_file_size(path: str) -> MatrixSize:
     """Return rows and columns by the header and the first row; without a header, rows by the size of the file."""
+    from distembed.vectors import WordVectors
+
     width = WordVectors.load(path, max_words=1).vectors.shape[1]
     with fsspec.open(path, "rb", compression="infer") as file:
         head = file.readline(100).split()

@@ -13,8 +13,8 @@ from typing import Any
 
 import fsspec
 import numpy as np
-import scipy.sparse as sp
 
+from distembed.libraries import sp
 from distembed.pipeline.matrices.matrix import Matrix, MatrixError, check_shape, held_matrix
 
 HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
@@ -26,12 +26,12 @@ LISTED = 20
 def _opened(path: str) -> Iterator[Any]:
     """Open an HDF5 file or a Zarr store for reading; both answer to the same keys and attributes."""
     if not path.endswith(HDF5_SUFFIXES):
-        import zarr  # noqa: PLC0415 - it takes a third of a second
+        import zarr
 
         yield zarr.open(path, mode="r")
         return
     try:
-        import h5py  # noqa: PLC0415 - an optional extra
+        import h5py
     except ImportError as error:
         raise ImportError(f"reading {path} needs h5py: pip install 'distembed[anndata]'") from error
     with fsspec.open(path, "rb") as file:

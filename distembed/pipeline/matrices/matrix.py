@@ -7,14 +7,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import delayed
-from distembed.linalg.csr import row_range, rows_of
+from distembed.libraries import da, sp
 
 LISTED = 5
 """Columns of a table that a note names."""
@@ -71,6 +69,8 @@ def held_matrix(path: str, values: Any, names: Sequence[str] | None) -> Matrix:
 
 
 def _held_rows(values: Any, start: int, stop: int) -> Any:
+    from distembed.linalg.csr import row_range
+
     return row_range(values, start, stop) if sp.issparse(values) else values[start:stop]
 
 
@@ -135,6 +135,8 @@ def _checked_rows(
 
 
 def _refuse_not_finite(path: str, rows: Any, first_row: int) -> None:
+    from distembed.linalg.csr import rows_of
+
     bad = np.argwhere(~np.isfinite(rows.data if sp.issparse(rows) else rows))
     if bad.size:
         at = bad[0]
@@ -148,6 +150,8 @@ def _refuse_not_finite(path: str, rows: Any, first_row: int) -> None:
 
 
 def _refuse_zeros(path: str, rows: Any, first_row: int) -> None:
+    from distembed.linalg.csr import rows_of
+
     n_values = np.diff(rows.indptr) if sp.issparse(rows) else (rows != 0).sum(axis=1)
     if sp.issparse(rows):
         n_values = np.bincount(rows_of(rows)[rows.data != 0], minlength=rows.shape[0])

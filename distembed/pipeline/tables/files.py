@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import fsspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from distembed.display import plural
+from distembed.libraries import pa, pacsv
 from distembed.parquet import whole_table
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import fsspec
 import numpy as np
@@ -12,8 +13,9 @@ from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.files import DELIMITERS, TABLE_SUFFIXES, TableError
 from distembed.pipeline.tables.rows import Domain
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
-from distembed.vectors.files import vector_format, without_compression
+
+if TYPE_CHECKING:
+    from distembed.vectors import WordVectors
 
 ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
 """Keys of the section that say nothing of a vector file."""
@@ -25,6 +27,8 @@ def holds_vectors(path: str, chosen: str) -> bool:
     A `.parquet` file counts as a table unless `format = "vectors"`, and so does text whose fields are separated by
     more than blanks.
     """
+    from distembed.vectors.files import vector_format, without_compression
+
     if chosen != "auto":
         return chosen == "vectors"
     by_name = vector_format(path)
@@ -54,6 +58,8 @@ def _is_number(field: str) -> bool:
 
 def load_vectors(path: str, *, max_words: int | None) -> WordVectors:
     """Return the vectors of a file in any format, or of a workspace."""
+    from distembed.vectors import WordVectors
+
     if not Workspace.exists(path):
         return WordVectors.load(path, max_words=max_words)
     vectors = read_vectors(Workspace.open(path))

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from distembed.neighbors.distances import Metric
 from distembed.pipeline.sections import (
     KEPT_BY_THE_JOB,
     OPTION,
@@ -31,7 +30,7 @@ class ImputationSection(Section):
     min_degree: int = OPTION
     solver: Literal["krylov", "power"] = OPTION
     tol: float = OPTION
-    metric: Metric = OPTION
+    metric: Literal["euclidean", "cosine"] = OPTION
     neighbors: Literal["exact", "approximate"] = OPTION
     method: Literal["graph", "linear_map", "combined", "auto"] = OPTION
     ridge: float | None = OPTION

@@ -4,40 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.evaluation.imputation import (
-    Method,
-    MethodRecovery,
-    Recovery,
-    compare_methods,
-    kernel_ridge,
-    linear_map,
-    mean_vector,
-    nearest_mean,
-    nearest_one,
-    recovery,
-)
 from distembed.execution import compute, map_blocks, persist
-from distembed.manifold.imputation_choice import (
-    LEAST_KNOWN,
-    Candidate,
-    HiddenFold,
-    best_candidate,
-    fold_scores,
-    found_vectors,
-    hold_out_folds,
-    mean_scores,
-)
-from distembed.manifold.imputation_map_blocks import Float64s
-from distembed.manifold.imputation_maps import KERNEL_FEATURES
+from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context, sections, stored_sparse
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.imputation.config import HoldOutSection, ImputationJob
@@ -52,6 +26,11 @@ from distembed.pipeline.systems.imputation.solving import (
     plan_solving,
 )
 from distembed.pipeline.tables.files import Floats
+
+if TYPE_CHECKING:
+    from distembed.evaluation.imputation import Method, Recovery
+    from distembed.manifold.imputation_choice import Candidate, HiddenFold
+    from distembed.manifold.imputation_map_blocks import Float64s
 
 IMPUTATION, MAPPED, COMBINED, CHOSEN = (
     "imputation",
@@ -74,13 +53,14 @@ SHUFFLED, KERNEL, RIDGE, NEAREST_8, NEAREST, MEAN = (
 )
 """Controls: the graph of the table with its rows shuffled, and methods that know no graph."""
 
-BASELINES: dict[str, Method] = {
-    KERNEL: kernel_ridge,
-    RIDGE: linear_map,
-    NEAREST_8: nearest_mean,
-    NEAREST: nearest_one,
-    MEAN: mean_vector,
+BASELINES = {
+    KERNEL: "kernel_ridge",
+    RIDGE: "linear_map",
+    NEAREST_8: "nearest_mean",
+    NEAREST: "nearest_one",
+    MEAN: "mean_vector",
 }
+"""The function of `distembed.evaluation.imputation` that each method which knows no graph is."""
 
 KERNEL_NAMES = 2000
 """Known names, at most, that kernel ridge is fitted to: it holds the kernel of all pairs of them."""
@@ -135,11 +115,12 @@ class _Fold(NamedTuple):
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
-    options: HoldOutSection = ctx.job.evaluation
-    vocabulary, seed = ctx.workspace.table("vocabulary"), options.random_state
+    from distembed.evaluation.imputation import MethodRecovery, compare_methods, recovery
+
+    vocabulary, seed = ctx.workspace.table("vocabulary"), ctx.job.evaluation.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
     _check_choice(ctx.job, known.size)
-    rows = hold_out_folds(known, n_folds=options.n_folds, max_names=options.max_names, seed=seed)
+    rows = _folds(ctx, known)
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
     truth = compute(ctx.workspace.array("known_vectors")[known])
@@ -165,8 +146,26 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
     return facts | _choice(ctx, [fold.scores for fold in folds])
 
 
+def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
+    from distembed.evaluation.imputation import JUDGED_NAMES
+    from distembed.manifold.imputation_choice import hold_out_folds
+
+    options: HoldOutSection = ctx.job.evaluation
+    if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
+        ctx.reporter.note(
+            f"hold_out: nothing is hidden: fewer than {JUDGED_NAMES} names would judge the table"
+        )
+        return []
+    return hold_out_folds(
+        known, n_folds=options.n_folds, max_names=options.max_names, seed=options.random_state
+    )
+
+
 def _check_choice(job: ImputationJob, n_known: int) -> None:
     """Raise ValueError where there are too few known names to choose a method by."""
+    from distembed.manifold.imputation_choice import LEAST_KNOWN
+
     if job.imputation.is_chosen and n_known < LEAST_KNOWN:
         raise ValueError(
             f"imputation.method is {job.imputation.method!r}, which is chosen on known names that are hidden, but "
@@ -177,6 +176,8 @@ def _check_choice(job: ImputationJob, n_known: int) -> None:
 
 def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, Any]:
     """Store the mean score of every candidate, and return the one to take."""
+    from distembed.manifold.imputation_choice import Candidate, best_candidate, mean_scores
+
     means = mean_scores(scores) if scores else {}
     options = ctx.job.imputation
     best = best_candidate(scores, options.method) if scores else Candidate("graph", 0.0)
@@ -193,6 +194,8 @@ def _choice(ctx: Context, scores: list[dict[Candidate, Float64s]]) -> dict[str, 
 
 def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
     """Return what every method finds for all hidden names, the job's own first, (names, s) each."""
+    from distembed.manifold.imputation_choice import found_vectors
+
     if not folds:
         return {}
     methods = {
@@ -213,6 +216,8 @@ def _found(job: ImputationJob, folds: list[_Fold]) -> dict[str, Floats]:
 
 def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int) -> Candidate:
     """Return what a method is in a fold: its ridge is the job's, or chosen by the names of the other folds."""
+    from distembed.manifold.imputation_choice import Candidate, best_candidate
+
     options = job.imputation
     if options.method == method != "auto" and options.ridge is not None:
         return Candidate(options.method, options.ridge)
@@ -221,6 +226,10 @@ def _candidate(job: ImputationJob, method: str, folds: list[_Fold], number: int)
 
 def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDArray[np.int64]) -> _Fold:
     """Return what every method finds for the hidden names of a fold."""
+    from distembed.evaluation import imputation as methods
+    from distembed.manifold.imputation_choice import fold_scores
+    from distembed.manifold.imputation_maps import KERNEL_FEATURES
+
     weights, hidden = stored_sparse(ctx.workspace, "weights"), folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
     # The graph of a table whose rows were permuted among the known names is the graph, permuted alike.
@@ -238,7 +247,7 @@ def _fold(ctx: Context, number: int, folds: list[NDArray[np.int64]], known: NDAr
     baselines = {SHUFFLED: keep(f"{name}-shuffled", partial(_imputed_rows, ctx, shuffled, hidden))}
     for place, (baseline, method) in enumerate(BASELINES.items()):
         of_names = fitted[:KERNEL_NAMES] if baseline == KERNEL else fitted
-        make = partial(_mapped_rows, ctx, method, of_names, hidden)
+        make = partial(_mapped_rows, ctx, getattr(methods, method), of_names, hidden)
         baselines[baseline] = keep(f"{name}-baseline-{place}", make)
     ctx.progress("folds")(number + 1, len(folds))
     scores = fold_scores(found, compute(Y[hidden]).astype(np.float64))
@@ -282,6 +291,8 @@ def _names_table(
     scores: Mapping[str, Recovery], words: pa.ChunkedArray, folds: list[NDArray[np.int64]]
 ) -> pa.Table:
     """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
+    from distembed.evaluation.imputation import Recovery
+
     fold = np.repeat(np.arange(len(folds)), [len(hidden) for hidden in folds])
     columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
     for method, score in scores.items():

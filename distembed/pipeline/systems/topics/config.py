@@ -8,19 +8,18 @@ from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.factorization.nmf import Solver
-from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
-from distembed.factorization.nmf_consensus import Choose
-from distembed.factorization.nmf_starts import Init
+from distembed.option_source import constant_in_source
 from distembed.options import PositiveInt
 from distembed.pipeline.corpus.config import (
+    COUNTING,
     NOT_COUNTED_BY,
     CountingJob,
     CountingSection,
     VocabularySection,
 )
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, OPTION, InputPath, ReportSection, Section, section_of
+
+FREQUENCY_WEIGHT: float = constant_in_source("distembed.factorization.nmf_blocks:FREQUENCY_WEIGHT")
 
 
 class DocumentsSection(Section):
@@ -60,7 +59,7 @@ class TermsSection(VocabularySection):
     stop_words_file: InputPath | None = None
 
 
-@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10})
+@section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 10})
 class ContextSection(CountingSection):
     """`[counting]` of a collection: the word pairs that positive PMI is computed from."""
 
@@ -125,11 +124,11 @@ class TopicsSection(Section):
     n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
     n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
     n_starts: int = Field(default=5, ge=1)
-    choose: Choose = OPTION
+    choose: Literal["consensus", "central", "objective"] = OPTION
     shift: float = OPTION
     semantic_weight: float = OPTION
-    init: Init = OPTION
-    solver: Solver = OPTION
+    init: Literal["spherical_kmeans", "random", "nndsvd"] = OPTION
+    solver: Literal["hals", "multiplicative"] = OPTION
     n_iter: int = OPTION
     tol: float = OPTION
     random_state: int = OPTION

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
-from distembed.factorization.nmf_blocks import listed_words
+from distembed.libraries import pa
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.reference import pair_counts
@@ -21,16 +19,19 @@ from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block
 
 def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     """Return the plan of the scores: the counts of the reference are read."""
-    n_blocks = count_blocks(sizes.n_nonzero, job.resources.block_memory)
     task = largest_block(job, sizes) + 2**26
-    return StagePlan(n_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
+    return StagePlan(
+        sizes.runs.n_row_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact
+    )
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every start by the labels that came with the documents, and top words by pairs in a reference."""
+    from distembed.evaluation.documents import topic_coherence
+
     methods = ctx.job.topics.methods
     scores = [row for method in methods for row in _label_scores(ctx, method)]
-    ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=SCORES))
+    ctx.stage.store_table("scores", pa.Table.from_pylist(scores, schema=_score_columns()))
     topics = [row for method in methods for row in _topic_rows(ctx, method)]
     reference = pair_counts(ctx.workspace, ctx.job.coherence.workspace)
     ids = [reference.vocabulary.index(row["words"]).tolist() for row in topics]
@@ -43,15 +44,14 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_scored": len(scores)}
 
 
-SCORES = pa.schema(
-    [
-        ("method", pa.string()), ("start", pa.int64()), ("loss", pa.float64()), ("nmi", pa.float64()),
-        ("ari", pa.float64()), ("accuracy", pa.float64()), ("purity", pa.float64()),
-    ]
-)  # fmt: skip
+def _score_columns() -> pa.Schema:
+    numbers = ("loss", "nmi", "ari", "accuracy", "purity")
+    return pa.schema({"method": pa.string(), "start": pa.int64()} | dict.fromkeys(numbers, pa.float64()))
 
 
 def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
+    from distembed.evaluation.documents import clustering_scores
+
     classes = classes_of(ctx.workspace)
     if classes is None:
         return []
@@ -67,6 +67,8 @@ def _label_scores(ctx: Context, method: Method) -> list[dict[str, Any]]:
 
 def _topic_rows(ctx: Context, method: Method) -> list[dict[str, Any]]:
     """Return, for each topic that is kept, its number from 0 on, its size and its top words."""
+    from distembed.factorization.nmf_blocks import listed_words
+
     vocabulary = ctx.workspace.table("vocabulary")
     words = vocabulary["word"].to_pylist()
     shares = vocabulary["document_count"].to_numpy() / ctx.workspace.array("tf_idf").shape[0]

@@ -6,26 +6,23 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist, prefixed
-from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
-from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
-from distembed.factorization.nmf_blocks import shifted
-from distembed.factorization.nmf_stored import StartRow
+from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
 from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block, term_blocks
+
+if TYPE_CHECKING:
+    from distembed.factorization.nmf_stored import StartRow
 
 POOLED_BYTES = 16
 """Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
@@ -51,6 +48,8 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> tuple[Any, Any]:
 
 def _shifted_pmi(ctx: Context) -> Any:
     """Return M: positive PMI less log shift, shifted here once and not by every start in every round."""
+    from distembed.factorization.nmf_blocks import shifted
+
     array = ctx.workspace.array("ppmi")
     moved = map_blocks(shifted, array, shift=ctx.job.topics.shift, dtype=array.dtype, meta=array._meta)
     return _held(ctx, moved, ctx.workspace.stages()["association"].facts["n_nonzero"])
@@ -60,7 +59,7 @@ def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
     size = PAIR_BYTES * n_nonzero
     if size <= ctx.job.resources.block_memory:
-        return csr_array(vstack(compute(array.to_delayed().ravel().tolist()), format="csr"))
+        return sp.csr_array(sp.vstack(compute(array.to_delayed().ravel().tolist()), format="csr"))
     return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
 
 
@@ -80,6 +79,9 @@ def _fit(work: Work, method: Method, number: int) -> Any:
 
 def _unfitted(work: Work, method: Method, number: int, *, checkpoint: Checkpoint) -> Any:
     """Return the estimator of a start of a method."""
+    from distembed.factorization.clustering import SphericalKMeans
+    from distembed.factorization.nmf import NMF, OrthogonalNMF, SemanticNMF
+
     options = work.ctx.job.topics
     seed = options.random_state + number
     if method == "spherical_kmeans":
@@ -135,6 +137,8 @@ def _word_blocks(work: Work, words: NDArray[Any]) -> da.Array:
 @contextmanager
 def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
     """Report the rounds of a start as some of those of all its starts; one that is kept is fitted once more."""
+    from distembed.factorization.clustering import ROUNDS_OF_KMEANS
+
     options = work.ctx.job.topics
     what = ROUNDS_OF_KMEANS if method == "spherical_kmeans" else "rounds"
     n_rounds = (options.n_starts + (0 if work.keeps_words else 1)) * options.n_iter
@@ -146,15 +150,20 @@ def _rounds_of_start(work: Work, method: Method, number: int) -> Iterator[None]:
         show(min((number + 1) * options.n_iter, n_rounds), n_rounds)
 
 
+def _is_kmeans(model: Any) -> bool:
+    from distembed.factorization.clustering import SphericalKMeans
+
+    return isinstance(model, SphericalKMeans)
+
+
 def words_of(model: Any) -> NDArray[Any]:
     """Return the word factors of a model, (words, topics): of spherical k-means its centroids."""
-    is_kmeans = isinstance(model, SphericalKMeans)
-    return np.asarray(model.centroids_.T if is_kmeans else model.word_factors_)
+    return np.asarray(model.centroids_.T if _is_kmeans(model) else model.word_factors_)
 
 
 def loss_of(model: Any) -> NDArray[np.float64]:
     """Return the objective of each round as a loss: of spherical k-means, the sum of 1 - cosine."""
-    if isinstance(model, SphericalKMeans):
+    if _is_kmeans(model):
         return np.count_nonzero(model.labels_ >= 0) - model.objective_
     return np.asarray(model.objective_)
 
@@ -178,7 +187,7 @@ def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: i
     small = terms <= block and pairs <= block
     held = terms + pairs if small else largest_block(job, sizes)
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
-    blocks = 4 * term_blocks(job, sizes) + 2 * count_blocks(sizes.n_nonzero, block)
+    blocks = 4 * term_blocks(job, sizes) + 2 * sizes.runs.n_row_blocks
     return StagePlan(
         1 if small else blocks * rounds,
         rounds * (terms + pairs),
@@ -237,6 +246,8 @@ class Kept(NamedTuple):
 
 def _kept(work: Work, method: Method, starts: list[Start]) -> Kept:
     """Return the start that is chosen, or the consensus, fitted; and how far the starts agree."""
+    from distembed.factorization.nmf_stored import StartRow
+
     losses = np.array([start.loss[-1] for start in starts])
     agreement = label_agreement(np.stack([start.labels for start in starts]))
     chosen = _chosen(work.ctx.job, agreement, losses)
@@ -274,8 +285,7 @@ def _consensus(work: Work, method: Method, starts: list[Start]) -> Any:
 
 def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
     """Store word and document factors; those of spherical k-means are centroids and cosines with them."""
-    is_kmeans = isinstance(model, SphericalKMeans)
-    documents = model.transform(X) if is_kmeans else model.document_factors_
+    documents = model.transform(X) if _is_kmeans(model) else model.document_factors_
     word_name, document_name = factor_names(ctx.job, method)
     _store_rows(ctx, word_name, words_of(model), ("word", "topic"), "Weight of each word in each topic.")
     _store_rows(

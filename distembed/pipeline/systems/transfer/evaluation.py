@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute, persist
-from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.inference import TwoSets, infer_by_each_method
-from distembed.neighbors.graphs import neighbor_affinity
+from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import SIDES, ParallelSizes
 from distembed.pipeline.plan import StagePlan
@@ -33,6 +27,10 @@ from distembed.pipeline.systems.transfer.graphs import matching_bytes, pair_sear
 from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
 from distembed.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from distembed.evaluation.transfer import MethodScore
+    from distembed.manifold.inference import TwoSets
 
 Floats = NDArray[np.float64]
 
@@ -68,23 +66,22 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         draw = {"share": share, "n_known": n_known, "seed": seed}
         rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
         ctx.progress("evaluation")(done + 1, len(cells))
-    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, SCORES_SCHEMA))
+    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, scores_schema()))
     ctx.stage.store_table(scores_name(ctx.job), _value_scores(ctx.job, ctx.workspace))
     return {"n_draws": len(cells) if len(pairs) > 1 else 0, "n_pairs": len(pairs)}
 
 
-SCORES_SCHEMA = pa.schema(
-    [
-        ("share", pa.float64()),
-        ("n_known", pa.int64()),
-        ("seed", pa.int64()),
-        ("method", pa.string()),
-        *((name, pa.float64()) for name in MethodScore._fields[1:]),
-    ]
-)
+def scores_schema() -> pa.Schema:
+    """Return the columns of the table of scores: a row for each draw and method."""
+    from distembed.evaluation.transfer import MethodScore
+
+    names = {"share": pa.float64(), "n_known": pa.int64(), "seed": pa.int64(), "method": pa.string()}
+    return pa.schema(names | dict.fromkeys(MethodScore._fields[1:], pa.float64()))
 
 
 def _two_sets(ctx: Context) -> TwoSets:
+    from distembed.manifold.inference import TwoSets
+
     first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
     graphs = [stored_sparse(ctx.workspace, f"{side}_graph") for side in SIDES]
     values = first_values(ctx.job, ctx.workspace)
@@ -99,6 +96,8 @@ def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[T
     ValueError
         If these are fewer than three.
     """
+    from distembed.manifold.inference import TwoSets
+
     options = ctx.job.evaluation
     share = sets.features[pairs[:, 0], options.topic]
     kept = pairs[
@@ -117,6 +116,8 @@ def _dominated(ctx: Context, sets: TwoSets, pairs: NDArray[np.int64]) -> tuple[T
 
 def _graph_of(ctx: Context, rows: Any) -> sp.csr_array:
     """Return the graph of some documents, made as that of all is."""
+    from distembed.neighbors.graphs import neighbor_affinity
+
     options = ctx.job.alignment
     k = min(options.n_neighbors, rows.shape[0] - 1)
     return neighbor_affinity(rows, k, affinity=options.affinity, symmetry=options.symmetry)
@@ -126,6 +127,7 @@ def _scores(
     ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
 ) -> list[MethodScore]:
     """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
+    from distembed.evaluation.transfer import MethodScore
 
     def make() -> da.Array:
         scores = _draw_scores(ctx, sets, pairs, n_known, seed)
@@ -139,6 +141,10 @@ def _scores(
 def _draw_scores(
     ctx: Context, sets: TwoSets, pairs: NDArray[np.int64], n_known: int, seed: int
 ) -> list[MethodScore]:
+    from distembed.evaluation.transfer import score_methods
+    from distembed.manifold.correspondences import correspondence_matrix
+    from distembed.manifold.inference import infer_by_each_method
+
     order = np.random.default_rng(seed).permutation(len(pairs))
     known, left = pairs[order[:n_known]], pairs[order[n_known:]]
     links = correspondence_matrix(known, *(graph.shape[0] for graph in sets.graphs))
@@ -173,6 +179,8 @@ def _value_scores(job: TransferJob, workspace: Workspace) -> pa.Table:
 
 def scores_by_column(job: TransferJob, inferred: Floats, true: Floats) -> pa.Table:
     """Return how well each topic or feature was inferred, without a row where there is nothing to judge."""
+    from distembed.evaluation.transfer import score_transfer
+
     what = "topic" if has_topics(job) else "feature"
     schema = pa.schema([(what, pa.int64()), ("rmse", pa.float64()), ("correlation", pa.float64())])
     if not len(true):

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.evaluation.transfer import MethodScore, score_methods
 from distembed.execution import compute, persist
-from distembed.manifold.inference import OneSet, infer_within
+from distembed.libraries import da, pa
 from distembed.pipeline.context import Context, stored_sparse
 from distembed.pipeline.corpus.collections import ParallelSizes
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import in_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.embedding import embedding_of, fit_bytes, n_systems
-from distembed.pipeline.systems.transfer.evaluation import SCORES_SCHEMA, method_names, scores_by_column
+from distembed.pipeline.systems.transfer.evaluation import method_names, scores_by_column, scores_schema
 from distembed.pipeline.systems.transfer.features import first_values, scores_name
 from distembed.pipeline.systems.transfer.rows import rows_of
 from distembed.pipeline.systems.transfer.sizes import edge_bytes, row_bytes
+
+if TYPE_CHECKING:
+    from distembed.evaluation.transfer import MethodScore
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -52,7 +52,7 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
         scores, inferred = _kept(ctx, values, hidden, f"known-{n_known}-draw-{seed}")
         rows += [{**draw, **score._asdict()} for score in scores]
         ctx.progress("evaluation")(done + 1, len(cells))
-    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, SCORES_SCHEMA))
+    ctx.stage.store_table("scores", pa.Table.from_pylist(rows, scores_schema()))
     true = values[hidden] if rows else inferred
     ctx.stage.store_table(scores_name(ctx.job), scores_by_column(ctx.job, inferred, true))
     return {"n_draws": len(rows) // len(method_names(ctx.job)), "n_judged": int(have.size)}
@@ -60,6 +60,8 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
 
 def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[MethodScore], Floats]:
     """Return the scores of one draw, and what the embedding infers, kept in the stage under a name."""
+    from distembed.evaluation.transfer import MethodScore
+
     names = method_names(ctx.job)
 
     def make() -> da.Array:
@@ -75,6 +77,9 @@ def _kept(ctx: Context, values: Floats, hidden: Rows, name: str) -> tuple[list[M
 
 
 def _draw_scores(ctx: Context, values: Floats, hidden: Rows) -> tuple[list[MethodScore], Floats]:
+    from distembed.evaluation.transfer import score_methods
+    from distembed.manifold.inference import OneSet, infer_within
+
     known = values.copy()
     known[hidden] = np.nan
     rows = in_memory(rows_of(ctx.job, ctx.workspace, "first"))

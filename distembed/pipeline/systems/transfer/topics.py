@@ -6,22 +6,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus import Tokens
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.documents import count_document_terms
 from distembed.execution import compute
-from distembed.factorization.lda import check_gensim, online_lda
-from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.libraries import pa
 from distembed.pipeline.context import Context
 from distembed.pipeline.corpus.collections import ParallelSizes, side_vocabulary, token_partitions
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.transfer.arrays import store_memory
 from distembed.pipeline.systems.transfer.config import TransferJob
 from distembed.pipeline.systems.transfer.sizes import n_chunks, term_bytes
-from distembed.weighting.pmi import ppmi
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +41,8 @@ def plan_topics(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
 
 def check_topics(job: TransferJob) -> list[str]:
     """Raise an error if the method needs a package that is not installed."""
+    from distembed.factorization.lda import check_gensim
+
     if job.topics.method == "lda":
         check_gensim()
     return []
@@ -69,6 +65,8 @@ def run_topics(ctx: Context) -> dict[str, Any]:
 
 
 def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    from distembed.factorization.nmf import NMF
+
     options = ctx.job.topics
     model = NMF(
         options.n_topics,
@@ -80,6 +78,11 @@ def _nmf_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 
 
 def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    from distembed.corpus import Tokens
+    from distembed.counting.cooccurrence import count_cooccurrences
+    from distembed.factorization.nmf import SemanticNMF
+    from distembed.weighting.pmi import ppmi
+
     options, block = ctx.job.topics, ctx.job.resources.block_memory
     counts = count_cooccurrences(
         Tokens(token_partitions(ctx.workspace, "first")),
@@ -97,6 +100,10 @@ def _semantic_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
 
 
 def _lda_topics(ctx: Context) -> tuple[Floats, Floats, Any]:
+    from distembed.corpus import Tokens
+    from distembed.counting.documents import count_document_terms
+    from distembed.factorization.lda import online_lda
+
     options = ctx.job.topics
     tokens = Tokens(token_partitions(ctx.workspace, "first"))
     words = side_vocabulary(ctx.workspace, "first")

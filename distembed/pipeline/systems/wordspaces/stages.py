@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import known_scores
 from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
-from distembed.manifold.eigenmaps import DENSE_ROWS, laplacian_eigenmaps
-from distembed.manifold.projection import MAX_EDGES
-from distembed.manifold.ridge import DIRECT_SIDE
 from distembed.pipeline.context import (
     Context,
     Counted,
@@ -30,13 +25,15 @@ from distembed.pipeline.context import (
     sections,
 )
 from distembed.pipeline.corpus.config import CountingSection
+from distembed.pipeline.corpus.run_sizes import RunSizes, run_sizes
 from distembed.pipeline.corpus.sizes import (
     CorpusSizes,
     about,
     corpus_sizes,
+    n_filled,
     pair_model,
-    run_pairs,
     with_source,
+    word_counts,
 )
 from distembed.pipeline.corpus.stages import (
     PAIR_BYTES,
@@ -88,7 +85,7 @@ TESTED_SHARE = 1.0
 
 
 class SpaceSizes(NamedTuple):
-    """Sizes of a corpus, its documents, the stored values of each table of counts, and those of the runs added to it.
+    """Sizes of a corpus, its documents, the stored values of each table of counts, and the runs added up to it.
 
     `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
     made, by the name of their stage.
@@ -97,7 +94,7 @@ class SpaceSizes(NamedTuple):
     corpus: CorpusSizes
     n_documents: int
     values: dict[str, int]
-    in_runs: dict[str, int]
+    runs: dict[str, RunSizes]
     exact: bool
     edges: dict[str, int]
 
@@ -118,16 +115,18 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     corpus = corpus_sizes(job, counted)
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    values, in_runs = {"document_terms": corpus.n_terms}, {}
+    values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
+    counts, n_partitions = word_counts(job, corpus, counted), n_filled(corpus, counted)
     for table in COUNTING:
-        model = pair_model(job, counting_section(job, table), corpus, counted)
+        section = counting_section(job, table)
+        model = pair_model(job, section, corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
-        in_runs[table] = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
+        runs[table] = run_sizes(model, counts, n_partitions, section, job.resources.block_memory)
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
     edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
-    return SpaceSizes(corpus, n_documents, values, in_runs, exact, edges)
+    return SpaceSizes(corpus, n_documents, values, runs, exact, edges)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
@@ -225,7 +224,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of counting the parts of the corpus."""
-    return plan_runs(sizes.corpus, sizes.in_runs[table], job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.runs[table], job.resources.block_memory)
 
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -247,7 +246,7 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of adding up the runs of all parts."""
-    return plan_merging(sizes.corpus, sizes.values[table], sizes.in_runs[table], counting_options(job, table))
+    return plan_merging(sizes.corpus, sizes.values[table], sizes.runs[table], counting_options(job, table))
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -272,6 +271,8 @@ OVERSAMPLING = 10
 
 def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
     """Return the plan of making a space: of passes over what it starts from, and of its dense blocks."""
+    from distembed.manifold.ridge import DIRECT_SIDE
+
     recipe, block = job.recipes[name], job.resources.block_memory
     read, written = _read_bytes(job, sizes, recipe), _space_bytes(job, sizes, name)
     n_blocks = _blocks(read, block)
@@ -335,6 +336,8 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
     """Return the bytes of the lists of neighbors; of a threshold those of its edges, or of the most there may be."""
+    from distembed.manifold.projection import MAX_EDGES
+
     if recipe.threshold is None:
         return LIST_BYTES * sizes.n_words * recipe.n_neighbors
     return LIST_BYTES * sizes.edges.get(recipe.neighbors_name, MAX_EDGES * sizes.n_words)
@@ -361,6 +364,8 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> StagePlan:
     """Return the plan of the eigenvectors of a graph of neighbors, found in memory."""
+    from distembed.manifold.eigenmaps import DENSE_ROWS
+
     recipe = job.recipes[name]
     read, lists = _space_bytes(job, sizes, recipe.graph_source), _list_bytes(recipe, sizes)
     maps = 8 * sizes.n_words * recipe.n_components
@@ -371,6 +376,8 @@ def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Stage
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find the eigenvectors of a graph of neighbors."""
+    from distembed.manifold.eigenmaps import laplacian_eigenmaps
+
     recipe: RecipeSection = ctx.job.recipes[name]
     graph = neighbor_graph(ctx, recipe, read_as(ctx, graph_arrays(recipe)))
     meaning = "Eigenvectors of the graph, and their eigenvalues in the last row."
@@ -414,6 +421,9 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space on every set, and list the neighbors of the report's words in it."""
+    from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.words import known_scores
+
     job: WordSpacesJob = ctx.job
     sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
     tested = {word for word_set in sets for word in words_of(word_set)}
