@@ -277,7 +277,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
 def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
-    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), count_blocks(sizes.n_nonzero, block)
+    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), sizes.runs.n_row_blocks
     n_core = _core_size(job, sizes)
     halves = (
         PAIR_BYTES * (sizes.n_nonzero - sizes.n_among(n_core)) // 2
