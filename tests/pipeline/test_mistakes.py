@@ -112,6 +112,8 @@ def test_a_store_that_finds_no_keys_says_where_they_are_looked_for() -> None:
 
 def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
     assert _sentence(OSError(errno.ENOSPC, "Cannot write w: no room.")) == "Cannot write w: no room."
+    nothing = "https://example.org/a.txt: there is no such file, or it cannot be reached; check its name"
+    assert _sentence(FileNotFoundError("https://example.org/a.txt")) == nothing
     name = UnicodeEncodeError("ascii", "Über.txt", 0, 1, "ordinal not in range(128)")
     assert (
         _sentence(name)

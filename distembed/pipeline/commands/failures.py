@@ -73,6 +73,8 @@ def _sentence(error: Exception) -> str:
         place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
         advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
         return f"{place}: {advice or error.strerror}"
+    if isinstance(error, FileNotFoundError) and not re.search(r"\s", text):
+        return f"{text}: there is no such file, or it cannot be reached; check its name"
     if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
         return f"{error.object!r} has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else text
