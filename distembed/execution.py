@@ -169,6 +169,15 @@ def map_blocks(function: Callable[..., Any], /, *arguments: Any, **options: Any)
     return da.map_blocks(Aligned(function), *map(sent, arguments), **_all_sent(options))
 
 
+def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Array:
+    """Return a function of an array of one block, which keeps its shape and dtype, computed once for all its users.
+
+    What `map_blocks` makes of such an array Dask joins to each block that reads it, and computes as many times.
+    """
+    made = delayed(function, pure=True)(small.to_delayed().item(), **options)
+    return da.from_delayed(made, small.shape, meta=np.empty((0,) * small.ndim, small.dtype))
+
+
 def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:
     """Return `dask.array.blockwise` of a function that is given aligned arrays."""
     return da.blockwise(Aligned(function), out, *pairs, **_all_sent(options))

@@ -24,11 +24,19 @@ STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
 """The libraries by which stores are reached, whose errors may have any class."""
 
 
+NO_CREDENTIALS = "NoCredentialsError"
+"""The error of the package of S3, which need not be installed, where it finds no keys."""
+
+
 class DiskFullError(OSError):
     """An error because a disk, or a quota on it, has no room for a file; the message names both."""
 
     def __str__(self) -> str:
         return str(self.strerror)
+
+
+class RefusedError(PermissionError):
+    """An error because an object store does not allow its caller to read or write; the message says where."""
 
 
 @contextlib.contextmanager
@@ -41,6 +49,8 @@ def failures_told(url: str) -> Iterator[None]:
     ------
     ConnectionError
         If the store failed; the message names the URL.
+    RefusedError
+        If the store answered that the caller may not do this; the message names the URL.
     """
     try:
         yield
@@ -50,6 +60,11 @@ def failures_told(url: str) -> Iterator[None]:
         reason = (
             (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         )
+        if _is_refusal(error):
+            raise RefusedError(
+                f"the object store of {url} refuses access ({reason.rstrip('.')}): check which keys or profile are "
+                "used (resources.storage_options, ~/.aws or the environment) and what they may do there"
+            ) from error
         raise ConnectionError(
             f"the object store of {url} failed, also when it was asked again ({reason.rstrip('.')}): give the same "
             "command again once it answers; what is finished is kept"
@@ -58,9 +73,22 @@ def failures_told(url: str) -> Iterator[None]:
 
 def is_store_failure(error: Exception) -> bool:
     """Return whether a library of a store raised an error, or made it from an answer: a number, a text and no file."""
-    if type(error).__module__.partition(".")[0] in STORE_LIBRARIES or isinstance(error, TimeoutError):
+    if isinstance(error, RefusedError) or type(error).__name__ == NO_CREDENTIALS:
+        return False  # told already, or the store was not asked
+    if (
+        _is_refusal(error)
+        or type(error).__module__.partition(".")[0] in STORE_LIBRARIES
+        or isinstance(error, TimeoutError)
+    ):
         return True
     return isinstance(error, OSError) and error.errno is not None and error.filename is None
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether a store answered 401 or 403, which s3fs and gcsfs say in classes and words of their own."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    return isinstance(error, PermissionError) or str(error).startswith(("Forbidden", "Unauthorized"))
 
 
 def partial_name(path: str) -> str:

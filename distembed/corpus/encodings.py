@@ -1,4 +1,4 @@
-"""The encoding of a text from its first bytes: a byte-order mark, UTF-8, or else Windows-1252.
+"""The encoding of a text from its first bytes: a byte-order mark, the form of UTF-16 or UTF-8, or else Windows-1252.
 
 UTF-8 is recognized by its form: text of another encoding is hardly ever valid UTF-8. Among the encodings of one byte
 per character nothing tells one from another but the language, so that what is not UTF-8 is taken for Windows-1252,
@@ -46,7 +46,7 @@ def detect_encoding(head: bytes) -> str:
     Returns
     -------
     str
-        The encoding of the byte-order mark; ``"utf-16-le"`` or ``"utf-16-be"`` where every other byte is zero;
+        The encoding of the byte-order mark; ``"utf-16-le"`` or ``"utf-16-be"`` where zeros stand as they do there;
         ``"utf-8"`` where most of what is not ASCII has the form of UTF-8, so that a damaged byte does not turn a
         whole file into another encoding; else ``"cp1252"``.
 
@@ -61,10 +61,9 @@ def detect_encoding(head: bytes) -> str:
     for mark, name in MARKS:
         if head.startswith(mark):
             return name
-    if head and 3 * head[1::2].count(0) > len(head):
-        return "utf-16-le"
-    if head and 3 * head[0::2].count(0) > len(head):
-        return "utf-16-be"
+    for name, high in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if b"\0" in head and has_form_of_utf16(head, name, high):
+            return name
     is_cut = len(head) >= HEAD_BYTES
     if _is_utf8(head, is_cut=is_cut):  # a hundred times as fast as what follows
         return "utf-8"
@@ -84,13 +83,40 @@ def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
     return True
 
 
-def is_binary(head: bytes) -> bool:
-    """Return whether a file that is not UTF-8 holds data rather than text, from its first bytes.
+def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
+    """Return whether bytes have the form of UTF-16 of a byte order, although they have no byte-order mark.
 
-    Text of one byte per character has hardly any control characters beside tabs and line ends; more than one in a
-    hundred bytes are a sign of numbers, pictures or programs.
+    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has blanks
+    or line ends, and read in the other byte order it has none.
+
+    Parameters
+    ----------
+    head : bytes
+        The first bytes of the text, at least one.
+    encoding : str
+        ``"utf-16-le"`` or ``"utf-16-be"``.
+    high : int
+        Where the high byte of a pair stands, 0 or 1.
     """
-    return detect_encoding(head) == ONE_BYTE and 100 * len(CONTROL.findall(head)) > len(head)
+    n_high, n_low = head[high::2].count(0), head[1 - high :: 2].count(0)
+    if 3 * n_high > len(head) and 10 * n_low < n_high:
+        return True
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
+    n_strange = sum(not (character.isprintable() or character.isspace()) for character in text)
+    n_blank = text.count(" ") + text.count("\n")
+    return 100 * (n_strange + text.count("\ufffd")) < len(text) < 100 * n_blank
+
+
+def is_binary(head: bytes) -> bool:
+    """Return whether a file holds data rather than text, from its first bytes.
+
+    Text of one byte per character has hardly any control characters beside tabs and line ends, and text of any
+    encoding but UTF-16 and UTF-32 hardly any zeros; more than one in a hundred bytes are a sign of numbers, pictures or
+    programs.
+    """
+    encoding = detect_encoding(head)
+    n_control = len(CONTROL.findall(head)) if encoding == ONE_BYTE else head.count(0)
+    return encoding in (ONE_BYTE, "utf-8") and 100 * n_control > len(head)
 
 
 def misread_as(head: bytes, encoding: str) -> str | None:

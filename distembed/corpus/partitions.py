@@ -494,7 +494,7 @@ def _naming_damage(partition: str, kind: str) -> Iterator[None]:
     try:
         with failures_told(f"{partition}.{kind}.parquet"):
             yield
-    except ConnectionError:
+    except (ConnectionError, PermissionError):
         raise
     except (OSError, pa.ArrowInvalid) as error:
         raise CorpusError(

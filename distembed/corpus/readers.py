@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-import glob
-import os
-import sys
 import tempfile
 import warnings
 from collections import Counter
@@ -25,6 +22,7 @@ from distembed.corpus.delimited import with_columns
 from distembed.corpus.heads import Encodings, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
+from distembed.corpus.paths import find_files, name_files
 from distembed.corpus.streams import (
     COMPRESSIONS,
     CorpusError,
@@ -59,6 +57,10 @@ EXTENSIONS = {
 }
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
+
+
+NAMED_REFUSALS = 5
+"""Files, at most, of those that cannot be read that a message names."""
 
 
 class Document(NamedTuple):
@@ -236,7 +238,8 @@ def read_corpus(
     Parameters
     ----------
     paths : str, Path or sequence of them
-        Files, globs or fsspec URLs. The files of a glob come in the order of their names.
+        Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
+        A folder stands for the files in it and in its folders, without hidden ones.
     format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
         .zst). A file with an unknown extension is read as text.
@@ -277,7 +280,8 @@ def read_corpus(
         their first line.
     bad_records : {"error", "skip"}
         "skip" leaves out the JSON lines, rows and pages of an export that cannot be read; they are counted, and
-        listed beside the tokens. A null text or title counts as empty, not as bad.
+        listed beside the tokens. A null text or title counts as empty, not as bad. Of several files it also leaves
+        out those that are empty or no text, and says so.
     scratch : str or Path, optional
         The folder for temporary files.
     storage_options : dict, optional
@@ -341,10 +345,8 @@ def read_corpus(
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     urls = find_files([paths] if isinstance(paths, str | Path) else list(paths), options)
     encodings = encoding_patterns(encoding)
-    partitions = tuple(
-        part for url in urls for part in file_partitions(url, template, partition_bytes, encodings=encodings)
-    )
-    notes = tuple(doubts(partitions, encodings))
+    partitions, refused = all_partitions(urls, template, partition_bytes, encodings=encodings)
+    notes = (*(f"left out: {error}" for error in refused), *doubts(partitions, encodings))
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
     return Corpus(partitions, tokenizer or Tokenizer(), None if scratch is None else str(scratch), notes)
@@ -357,52 +359,44 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def name_files(urls: Iterable[str]) -> str:
-    """Return file names for a message: the first three, and the number of others."""
-    names = list(dict.fromkeys(urls))
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) -> list[str]:
-    """Return the URLs that paths and globs name, in order."""
-    urls = []
-    for path in map(str, paths):
-        with failures_told(path):
-            found = files_at(path, options)
-        if not found:
-            check_file_name(path)
-            raise FileNotFoundError(
-                f"{path} matches no file; check the path (a folder needs a glob such as /*.txt)."
-            )
-        urls += found
-    return urls
-
-
-def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
-    """Return the URLs of the files that a path or a glob names, in order."""
-    filesystem, inner = fsspec.core.url_to_fs(path, **dict(options))
-    if filesystem.exists(inner) and not filesystem.isdir(inner):
-        return [path]
-    found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []
-    files = [name for name in found if not filesystem.isdir(name)]
-    return [filesystem.unstrip_protocol(name) if "://" in path else name for name in files]
-
-
-def check_file_name(path: str) -> None:
-    """Check that the file system encoding of this process can represent a name.
+def all_partitions(
+    urls: Sequence[str], template: Partition, partition_bytes: int, *, encodings: Encodings
+) -> tuple[tuple[Partition, ...], tuple[CorpusError, ...]]:
+    """Return the partitions of all files, and why others are left out where bad records are.
 
     Raises
     ------
-    OSError
-        If it cannot, because file names are ASCII in some locales.
+    CorpusError
+        No file can be read, or some cannot and bad records are an error; the message names them together.
     """
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        encoding = sys.getfilesystemencoding()
-        raise OSError(
-            f"{path!r} cannot be represented in {encoding}, which this locale uses for file names; set PYTHONUTF8=1."
-        ) from error
+    partitions: list[Partition] = []
+    refused: list[CorpusError] = []
+    for url in urls:
+        try:
+            partitions += file_partitions(url, template, partition_bytes, encodings=encodings)
+        except CorpusError as error:
+            refused.append(error)
+    if refused and (len(refused) == len(urls) or template.bad_records == "error"):
+        raise _refusal(refused, len(urls), template.section)
+    return tuple(partitions), tuple(refused)
+
+
+def _refusal(refused: Sequence[CorpusError], n_files: int, section: str) -> CorpusError:
+    """Return the error of one file, or one that names those of several."""
+    if len(refused) in (1, n_files):
+        return refused[0]
+    first = [str(error).rstrip(".") for error in refused[:NAMED_REFUSALS]]
+    named = "; ".join(f"({number}) {why}" for number, why in enumerate(first, 1))
+    more = f"; and {len(refused) - NAMED_REFUSALS} more" if len(refused) > NAMED_REFUSALS else ""
+    # Of parallel texts no record may be left out, since its counterpart is not.
+    skip = (
+        f", or leave them out by {option_text(section, 'bad_records', 'skip')}"
+        if section in ("", "corpus")
+        else ""
+    )
+    return CorpusError(
+        f"{len(refused)} of {n_files} files cannot be read: {named}{more}. Remove them, or correct them{skip}."
+    )
 
 
 def file_partitions(
@@ -478,7 +472,7 @@ def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Parti
         with closing(open_url(partition.url, partition.storage_options)) as raw:
             metadata = parquet_file(raw).metadata
     except (OSError, ValueError) as error:
-        if is_store_failure(error):
+        if isinstance(error, PermissionError) or is_store_failure(error):
             raise
         key = option_text(partition.section, "format")
         raise CorpusError(f"{partition.url} is not a Parquet file ({error}); give {key}.") from error

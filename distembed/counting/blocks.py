@@ -13,8 +13,9 @@ before, is eight times slower on some (tests/benchmarks/RESULTS.md).
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numba
@@ -415,15 +416,21 @@ def _mirror(indptr, indices, values, first, last, free, out_indices, out_values)
             free[column - first] += 1
 
 
-def mirror_rows(upper: Run, first: int, last: int) -> Run:
-    """Return rows first..last-1 of U + U transposed, of a run U with no entry below the diagonal."""
-    sizes = np.zeros(last - first, np.int64)
-    _mirror_sizes(upper.indptr, upper.indices, first, last, sizes)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    largest = 2 * int(upper.values.max(initial=0))
-    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], _value_type(largest))
-    _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
-    return Run(indptr, indices, values)
+def mirrored_rows(upper: Run, bounds: Sequence[int]) -> Iterator[Run]:
+    """Yield the rows of U + U transposed between each two of some rising bounds; U has nothing below its diagonal.
+
+    They are valid until the next are asked for, which come in the same memory: the system clears what is new.
+    """
+    sizes = np.zeros(bounds[-1], np.int64)
+    _mirror_sizes(upper.indptr, upper.indices, 0, bounds[-1], sizes)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    n_most = int(np.diff(ends[list(bounds)]).max())
+    indices = np.empty(n_most, np.int32)
+    values = np.empty(n_most, _value_type(2 * int(upper.values.max(initial=0))))
+    for first, last in itertools.pairwise(bounds):
+        indptr = ends[first : last + 1] - ends[first]
+        _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
+        yield Run(indptr, indices[: indptr[-1]], values[: indptr[-1]])
 
 
 @_jit

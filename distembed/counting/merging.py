@@ -7,6 +7,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.counting import blocks
@@ -112,14 +113,21 @@ def merge_row_block(
     n_words = row_blocks[-1]
     runs = (run for partial in partials for run in read_runs(partial.url, block))
     total = _folded(runs, n_words, last - first, block_memory // 4)
-    values = total.values / partials[0].denominator if partials[0].denominator > 1 else total.values
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     partitions = (
-        values.astype(count_type(partials)),
+        _counts_of_units(total.values, partials[0].denominator, count_type(partials)),
         total.indices.astype(index, copy=False),
         total.indptr.astype(index),
     )
     return csr_array(partitions, shape=(last - first, n_words))
+
+
+def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return sums in units of 1 / denominator as counts; of fractions, quotients in float64 are rounded one by one."""
+    if denominator == 1:
+        return values.astype(kind)
+    counts = np.empty(len(values), kind)
+    return np.divide(values, denominator, out=counts, dtype=np.float64, casting="same_kind")
 
 
 def _folded(runs: Iterable[Run], n_words: int, n_rows: int, limit_bytes: int) -> Run:

@@ -157,12 +157,13 @@ def _spilled_runs(runs: Iterable[Run], options: CooccurrenceOptions, n_words: in
 
 
 def _write_run(writer: RunWriter, run: Run, row_blocks: Sequence[int], *, mirrored: bool) -> None:
-    rows = blocks.mirror_rows if mirrored else blocks.slice_rows
-    numbered = list(enumerate(itertools.pairwise(row_blocks)))
     # An eighth of the blocks together: mirroring goes over all rows above, and has twice the run's size in all.
-    step = -(-len(numbered) // 8)
-    for group in (numbered[start : start + step] for start in range(0, len(numbered), step)):
-        first, last = group[0][1][0], group[-1][1][1]
-        partition = rows(run, first, last)
-        for block, (begin, end) in group:
-            writer.append(block, blocks.slice_rows(partition, begin - first, end - first))
+    step = -(-(len(row_blocks) - 1) // 8)
+    bounds = [*row_blocks[:-1:step], row_blocks[-1]]
+    slices = (blocks.slice_rows(run, first, last) for first, last in itertools.pairwise(bounds))
+    groups = blocks.mirrored_rows(run, bounds) if mirrored else slices
+    block = 0
+    for first, rows in zip(bounds[:-1], groups, strict=True):
+        for begin, end in itertools.pairwise(row_blocks[block : block + step + 1]):
+            writer.append(block, blocks.slice_rows(rows, begin - first, end - first))
+            block += 1

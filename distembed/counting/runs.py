@@ -28,6 +28,7 @@ from distembed.files import replacing
 
 _MARK = b"DECOUNT3"
 _INTEGERS = {2: "<u2", 4: "<i4", 8: "<i8"}
+_TWO_BYTES, _FOUR_BYTES = 2**16, 2**31
 _TAIL = struct.Struct("<qq8s")
 _SEGMENT, _BLOCK = struct.Struct("<6q"), struct.Struct("<3q")
 
@@ -171,8 +172,13 @@ def _read_tail(file: Any, url: str) -> tuple[int, int, int]:
 
 def _narrowed(numbers: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
     """Return non-negative numbers in two bytes if they fit, otherwise unchanged; little endian."""
-    narrow = int(numbers.max(initial=0)) < 2**16
+    narrow = int(numbers.max(initial=0)) < _TWO_BYTES
     return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
+
+
+def entry_bytes(largest_index: int, largest_value: int) -> int:
+    """Return the bytes of an entry of a segment whose numbers are at most so large."""
+    return sum(2 if n < _TWO_BYTES else 4 if n < _FOUR_BYTES else 8 for n in (largest_index, largest_value))
 
 
 def _unpacked(data: bytearray, n_rows: int, n_entries: int, index_width: int, value_width: int) -> Run:

@@ -39,6 +39,8 @@ MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is und
 
 MIN_ANSWERED = 10
 """Of fewer answered items a report shows no score: one pair right of one known is no accuracy of 100 %."""
+FEW_KNOWN = f"No score is shown of fewer than {MIN_ANSWERED} known items."
+"""The sentence beside a table of scores that says of which sets there is none."""
 
 
 class Policy(NamedTuple):

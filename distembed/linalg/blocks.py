@@ -26,16 +26,24 @@ def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_sparse_times_dense(indptr, indices, data, dense, out):  # type: ignore[no-untyped-def]
-    # Four at a time, so that sums are loaded and stored once for four; they are added in the order of one by one.
+    # Eight at a time, so that sums are loaded and stored once for eight; they are added in the order of one by one.
     for i in range(len(indptr) - 1):
         row, p, last = out[i], indptr[i], indptr[i + 1]
-        while p + 4 <= last:
-            u, v, w, x = data[p], data[p + 1], data[p + 2], data[p + 3]
-            a, b = dense[indices[p]], dense[indices[p + 1]]
-            e, f = dense[indices[p + 2]], dense[indices[p + 3]]
+        while p + 8 <= last:
+            s, t, u, v = data[p], data[p + 1], data[p + 2], data[p + 3]
+            w, x, y, z = data[p + 4], data[p + 5], data[p + 6], data[p + 7]
+            a, b, d, e = (
+                dense[indices[p]],
+                dense[indices[p + 1]],
+                dense[indices[p + 2]],
+                dense[indices[p + 3]],
+            )
+            f, g = dense[indices[p + 4]], dense[indices[p + 5]]
+            h, k = dense[indices[p + 6]], dense[indices[p + 7]]
             for c in range(row.shape[0]):
-                row[c] = row[c] + u * a[c] + v * b[c] + w * e[c] + x * f[c]
-            p += 4
+                half = row[c] + s * a[c] + t * b[c] + u * d[c] + v * e[c]
+                row[c] = half + w * f[c] + x * g[c] + y * h[c] + z * k[c]
+            p += 8
         while p < last:
             u, a = data[p], dense[indices[p]]
             for c in range(row.shape[0]):

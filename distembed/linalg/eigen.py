@@ -20,7 +20,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, map_blocks, one_blas_thread, persist, tell, whole
+from distembed.execution import Checkpoint, compute, map_blocks, once, one_blas_thread, persist, tell, whole
 from distembed.linalg import blocks
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, sum_over_blocks
 
@@ -339,7 +339,7 @@ def _whitened(block: da.Array, method: Any, threshold: float) -> da.Array:
     squares = sum_over_blocks(
         map_blocks(blocks.self_gram, block, chunks=chunks, new_axis=2, dtype=np.float64)
     )
-    transform = map_blocks(method, squares, threshold=threshold, dtype=np.float64)
+    transform = once(method, squares, threshold=threshold)
     return map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
 
 

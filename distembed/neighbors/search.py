@@ -194,7 +194,8 @@ def nearest_rows(
     """
     if not 1 <= k < rows.shape[0]:
         raise ValueError(
-            f"each of {rows.shape[0]} rows has {rows.shape[0] - 1} others: k = {k} must be 1 to that many"
+            f"{k} neighbors of each row are asked for, but each of {rows.shape[0]} rows has {rows.shape[0] - 1} "
+            f"others: ask for 1 to {rows.shape[0] - 1}"
         )
     ids = np.arange(rows.shape[0])
     products = Products(inner=metric == "inner_product", single=single, reread=reread)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
+from distembed.spelling import did_you_mean, spelled_like
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -40,10 +40,15 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise JobError(
+            f"{path} is not UTF-8: line {line} holds the byte {error.object[error.start]:#04x}; save the file as UTF-8"
         ) from None
     return parse_job(text, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
 
@@ -51,9 +56,9 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
 def _where_jobs_are(path: Path) -> str:
     """Return the job file beside a path that is named like it, or how one is made."""
     there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    nearest = get_close_matches(path.name, there, n=1)
+    nearest = [str(path.parent / name) for name in spelled_like(path.name, there)]
     made = "distembed new SYSTEM FILE writes one, distembed demo SYSTEM brings one"
-    return f"did you mean {path.parent / nearest[0]}?" if nearest else made
+    return did_you_mean(nearest, otherwise=made)
 
 
 def parse_job(
@@ -132,13 +137,24 @@ def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -
     return _refused_value(faults, tree)
 
 
+PLAIN = {
+    "bool_parsing": "Input should be true or false",
+    "bool_type": "Input should be true or false",
+    "int_parsing": "Input should be a valid integer",
+    "model_type": "Input should be a section with keys of its own",
+    "too_short": "Input should be a list that is not empty",
+    "tuple_type": 'Input should be a list, as ["a", "b"]',
+}
+"""What pydantic says in the words of Python, by the type of the fault, for readers of job files."""
+
+
 def _refused_value(faults: list[ErrorDetails], tree: dict[str, Any]) -> str:
     """Return what is wrong with a value; where a key takes values of several kinds, what every kind asks for."""
     places = [_place(tree, fault["loc"]) for fault in faults]
     same_key = [place for place in places if place[: len(places[0])] == places[0]]
     deepest = max(same_key, key=len)  # of a list with one bad entry, that entry
     found = [fault for fault, place in zip(faults, places, strict=True) if place == deepest]
-    first, *others = dict.fromkeys(fault["msg"] for fault in found)
+    first, *others = dict.fromkeys(PLAIN.get(fault["type"], fault["msg"]) for fault in found)
     wanted = [first.lower(), *(message.removeprefix("Input should be ") for message in others)]
     where = ".".join(str(part) for part in deepest)
     return f"{where} = {found[0]['input']!r} is not allowed: {', or '.join(wanted)}"

@@ -6,6 +6,7 @@ its default, so that the file runs as it is and says what can be changed.
 
 from __future__ import annotations
 
+import glob
 import os
 import textwrap
 from collections import Counter
@@ -96,12 +97,27 @@ def settings_of_files(system: str, keys: Sequence[Key], files: Sequence[str], fo
 def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
     """Return where the files of one input go, and the keys of its section that fit the first of them."""
     names = {other.name for other in keys if other.section == key.section}
-    places = [_relative(file, folder) for file in files]
-    found = sniff.settings_for(names, files[0])
+    places = [_relative(file, folder) for file in _as_glob(files)]
+    found = sniff.settings_for(names, next(filter(sniff.is_filled, files), files[0]))
     return {
         key.place: places if _takes_several(key) else places[0],
         **{f"{key.section}.{name}": value for name, value in found.items()},
     }
+
+
+def _as_glob(files: Sequence[str]) -> Sequence[str]:
+    """Return one glob in place of many files where it names these and no others: it takes later ones too."""
+    folders, suffixes = ({part(file) for file in files} for part in (os.path.dirname, _suffix))
+    if len(files) <= SMALL_FILES or len(folders) + len(suffixes) > 2 or "://" in files[0]:
+        return files
+    folder, suffix = folders.pop(), suffixes.pop()
+    pattern = os.path.join(glob.escape(folder), f"*{suffix}")  # noqa: PTH118
+    same = suffix and sorted(glob.glob(pattern)) == sorted(files)  # noqa: PTH207
+    return [pattern] if same else files
+
+
+def _suffix(file: str) -> str:
+    return os.path.splitext(file)[1]  # noqa: PTH122
 
 
 def _takes_several(key: Key) -> bool:
@@ -212,8 +228,16 @@ def _key_lines(key: Key, settings: Settings) -> list[str]:
     if key.place in settings:
         is_default = key.default is None or key.default == settings[key.place]
         default = "" if is_default else f"    # default: {toml_value(key.default)}"
-        return ["", *comment, f"{key.name} = {toml_value(settings[key.place])}{default}"]
+        return ["", *comment, f"{key.name} = {_written(settings[key.place])}{default}"]
     return ["", *comment, f"# {key.name} = {'' if key.default is None else toml_value(key.default)}".rstrip()]
+
+
+def _written(value: Any) -> str:
+    """Return a value as TOML, a long list with a line for each of its items."""
+    text = toml_value(value)
+    if not isinstance(value, (list, tuple)) or len(text) <= WIDTH:
+        return text
+    return "\n".join(["[", *(f"    {toml_value(item)}," for item in value), "]"])
 
 
 def _comment(text: str, *, indent: str = "# ") -> list[str]:

@@ -125,12 +125,14 @@ class Plan(NamedTuple):
     def network_table(self, n_workers: int) -> str:
         """Return what goes over the network with so many workers, each on a host of its own, as lines of text."""
         width = max(18, *(len(name) + 1 for name in self.stages))
-        rows = [f"{'over the network':<{width}}{'from and to the store':>24}{'between the hosts':>20}"]
+        rows = [
+            f"{'over the network':<{width}}{'from and to the store':>24}{'between the hosts, at least':>30}"
+        ]
         for name, stage in self.stages.items():
             between, stored = stage.network_bytes(n_workers), stage.read_bytes + stage.written_bytes
             rows.append(
                 f"{name:<{width}}{format_bytes(stored):>24}"
-                f"{'not planned' if between is None else format_bytes(between):>20}"
+                f"{'not planned' if between is None else format_bytes(between):>30}"
             )
         return "\n".join(
             [

@@ -5,7 +5,6 @@ The key may be spelt otherwise, stand in another section, or bear the name that 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import get_args
 
@@ -13,11 +12,10 @@ from pydantic import BaseModel
 
 from distembed.pipeline.keys import section_model
 from distembed.pipeline.sections import Job
+from distembed.spelling import did_you_mean, spelled_like
 
-LIKE = 0.6
-"""How alike two names of one section are, from 0 to 1, where one is taken for the other."""
 MUCH_ALIKE = 0.8
-"""The same of names of different sections."""
+"""How alike two names of different sections are, from 0 to 1, where one is taken for the other."""
 
 OTHER_NAMES = {
     "min_documents": ("min_df", "no_below", "min_doc_freq"),
@@ -73,7 +71,7 @@ def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
     here = list(_model_at(job, parents).model_fields)
     elsewhere = {f"{name}.{key}": key for name, key in _all_keys(job) if parents and name != parents[0]}
     found = (
-        _nearest(unknown, here, LIKE)
+        next(iter(spelled_like(unknown, here)), None)
         or _renamed(unknown, {key: key for key in here})
         or next((place for place, key in elsewhere.items() if key == unknown), None)
         or _renamed(unknown, elsewhere)
@@ -81,7 +79,7 @@ def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
     )
     if not parents and found is None:
         found = next((f"{name}.{key}" for name, key in _all_keys(job) if key == unknown), None)
-    return f"did you mean {found}?" if found else f"the keys here are {', '.join(here)}"
+    return did_you_mean([found] if found else [], otherwise=f"the keys here are {', '.join(here)}")
 
 
 def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
@@ -89,13 +87,9 @@ def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
     return [(name, key) for name, model in sections.items() if model for key in model.model_fields]
 
 
-def _nearest(unknown: str, known: Sequence[str], cutoff: float) -> str | None:
-    return next(iter(difflib.get_close_matches(unknown, known, n=1, cutoff=cutoff)), None)
-
-
 def _nearest_place(unknown: str, places: dict[str, str]) -> str | None:
-    nearest = _nearest(unknown, list(places.values()), MUCH_ALIKE)
-    return next((place for place, key in places.items() if key == nearest), None)
+    nearest = spelled_like(unknown, places.values(), alike=MUCH_ALIKE)
+    return next((place for place, key in places.items() if key in nearest), None)
 
 
 def _renamed(unknown: str, places: dict[str, str]) -> str | None:

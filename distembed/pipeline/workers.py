@@ -7,8 +7,8 @@ write straight to the workspace, which they must all see under the same address.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import gc
+import os
 import sys
 import threading
 import time
@@ -27,6 +27,7 @@ from dask.system import CPU_COUNT
 
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.tls import TLS
+from distembed.spelling import did_you_mean, spelled_like
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,6 +42,9 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 SMALL_PROCESS = 1 << 30
 """Resident bytes below which a process need not be searched for objects that nothing uses."""
+
+M_ARENA_MAX = -8
+"""What `mallopt` of glibc calls the number of its heaps (malloc.h)."""
 
 JOIN_SECONDS = 2.0
 """Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
@@ -85,10 +89,8 @@ class Workers:
     def __post_init__(self) -> None:
         """Refuse what is neither local nor an address, before anything starts."""
         if self.scheduler not in {None, *LOCAL_SCHEDULERS} and "://" not in str(self.scheduler):
-            nearest = difflib.get_close_matches(
-                str(self.scheduler).lower(), LOCAL_SCHEDULERS, n=1, cutoff=0.5
-            )
-            hint = f"did you mean {nearest[0]}?" if nearest else "give threads, processes, tcp://… or tls://…"
+            nearest = spelled_like(str(self.scheduler).lower(), LOCAL_SCHEDULERS, alike=0.5)
+            hint = did_you_mean(nearest, otherwise="give threads, processes, tcp://… or tls://…")
             raise ValueError(f"there is no scheduler {self.scheduler!r}; {hint}")
 
     def start(self) -> None:
@@ -105,6 +107,7 @@ class Workers:
         from distembed.execution import one_blas_thread
 
         self._resources.enter_context(one_blas_thread())
+        share_one_heap()
         n_workers = self.n_local
         if self.scheduler in {None, "threads"}:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
@@ -229,6 +232,18 @@ def give_memory_back() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def share_one_heap() -> None:
+    """Let all threads of this process that are yet to start take their memory from one heap of glibc.
+
+    By default each thread has a heap of its own, of which `give_memory_back` returns less: after the core of 80,000
+    words at 300 dimensions on two threads 715 MiB stayed resident, and with one heap 442 MiB. What
+    `MALLOC_ARENA_MAX` says stands.
+    """
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def memory_of_machine() -> int:

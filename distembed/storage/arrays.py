@@ -20,7 +20,7 @@ from scipy import sparse
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
-from distembed.files import failures_told
+from distembed.files import RefusedError, failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
 from distembed.storage.sparse import CHUNK_ELEMENTS, canonical_csr, csr_parts, join_csr
@@ -86,12 +86,17 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     ValueError
         If the block has another shape than was announced.
     OSError
-        If the store refuses it (disk full, no permission); the message names the block.
+        If the disk refuses it (full, no permission); the message names the block.
+    ConnectionError, RefusedError
+        If its object store failed, or refused it; the message names the place.
     """
     checked = _checked(output, index, rows, block)
     try:
-        folder.remove(output.block_location(index))
-        files = _write(folder, output, index, checked)
+        with failures_told(folder.path(output.block_location(index))):
+            folder.remove(output.block_location(index))
+            files = _write(folder, output, index, checked)
+    except (ConnectionError, RefusedError):
+        raise
     except OSError as error:
         message = (
             f"Cannot write block {index} of {output.name!r} in {folder.url}: {error.strerror or error}. "
@@ -108,8 +113,8 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
     ------
     DamagedError
         If a file of it is missing or does not decode.
-    ConnectionError
-        If its store failed: that says nothing of the block.
+    ConnectionError, PermissionError
+        If its store failed or may not be read: that says nothing of the block.
     """
     with _naming_damage(folder, output, index):
         return _read(folder, output, index, rows)
@@ -120,7 +125,7 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
     try:
         with failures_told(folder.path(output.block_location(index))):
             yield
-    except ConnectionError:
+    except (ConnectionError, PermissionError):
         raise
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise DamagedError(

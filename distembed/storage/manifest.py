@@ -10,7 +10,6 @@ from typing import Any
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
-    VERSION,
     Begun,
     BlockRecord,
     FileRecord,
@@ -90,13 +89,7 @@ def read_manifest(folder: Folder, stage: str) -> StageManifest | None:
 
 @lru_cache(maxsize=256)
 def _parsed(data: bytes, stage: str, path: str) -> StageManifest:
-    body = unseal(data, path)
-    version = body.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise NewerFormatError(
-            f"{path} has format version {version}, this distembed reads up to {VERSION}: install a newer distembed."
-        )
-    return manifest_from_json(body, stage)
+    return manifest_from_json(unseal(data, path), stage)
 
 
 def write_manifest(folder: Folder, manifest: StageManifest) -> None:

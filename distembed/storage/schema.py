@@ -373,15 +373,28 @@ def unseal(data: bytes, file: str) -> dict[str, Any]:
     ------
     ManifestError
         If it is not a JSON object, its seal does not match, or a byte of its layout was changed.
+    NewerFormatError
+        If its seal matches and it is of a newer format, whose layout may be another.
     """
     try:
         body: dict[str, Any] = json.loads(data)
-        whole = _is_laid_out(data, body) and body.pop("seal") == digest_of_json(body)
+        is_laid_out = _is_laid_out(data, body)
+        is_sealed = body.pop("seal") == digest_of_json(body)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        whole = False
-    if not whole:
+        is_laid_out = is_sealed = False
+    if is_sealed:
+        _refuse_newer(body.get("version"), file)
+    if not (is_sealed and is_laid_out):
         raise ManifestError(f"{file} is damaged (its seal does not fit): run the job again to repair it.")
     return body
+
+
+def _refuse_newer(version: object, file: str) -> None:
+    if isinstance(version, int) and version > VERSION:
+        raise NewerFormatError(
+            f"{file} was written by a newer distembed: its format has version {version}, and this one reads up to "
+            f"{VERSION}: install a newer distembed."
+        )
 
 
 def fingerprint(stage: str, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> str:

@@ -67,6 +67,8 @@ def check_block(check: Check) -> list[Problem]:
     ------
     ConnectionError
         If the store failed: what could not be read is not damaged.
+    PermissionError
+        If a file may not be read.
     """
     found = [
         Problem(check.output.stage, check.output.name, check.block, name, what)
@@ -150,7 +152,7 @@ def _compare(folder: Folder, name: str, expected: FileRecord) -> str:
             actual = folder.record(name)
     except FileNotFoundError:
         return MISSING
-    except ConnectionError:
+    except (ConnectionError, PermissionError):
         raise
     except OSError:
         return FLIPPED

@@ -18,7 +18,7 @@ from distembed.storage.schema import (
     RESERVED,
     VERSION,
     WORKSPACE_FILE,
-    NewerFormatError,
+    ManifestError,
     seal,
 )
 from distembed.storage.stage import Stage
@@ -143,8 +143,11 @@ class Workspace(WorkspaceReader):
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
+            if not folder.is_local:
+                raise
             message = (
-                f"Workspace {folder.url} cannot be written: {error.strerror or error}. Choose another folder."
+                f"Workspace {folder.url} cannot be written by this user (permission denied): ask its owner for it, or "
+                "choose another folder."
             )
             raise PermissionError(error.errno, message) from error
         workspace = cls(folder, held)
@@ -373,10 +376,8 @@ def _check_format(folder: Folder) -> bool:
     body = records.read_sealed(folder, WORKSPACE_FILE)
     if body is None:
         return False
-    version = body.get("version")
-    if body.get("format") != FORMAT or not isinstance(version, int) or version > VERSION:
-        raise NewerFormatError(
-            f"{folder.path(WORKSPACE_FILE)} has format version {version}, this distembed "
-            f"reads up to {VERSION}: install a newer distembed."
+    if body.get("format") != FORMAT or not isinstance(body.get("version"), int):
+        raise ManifestError(
+            f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."
         )
     return True

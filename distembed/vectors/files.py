@@ -220,8 +220,8 @@ def write_vectors(
     chosen = format or vector_format(name)
     if chosen is None or chosen == "auto" or chosen not in get_args(Format):
         raise ValueError(
-            f"the format of {name} cannot be told from its name; "
-            f"give format= one of {', '.join(get_args(Format)[1:])}"
+            f"the format of {name} cannot be told from its name: end it in .txt, .bin, .glove, .parquet, "
+            f".safetensors or .fasttext.bin, or give the format, one of {', '.join(get_args(Format)[1:])}"
         )
     if chosen in ("parquet", "safetensors") and name.endswith(_COMPRESSION_SUFFIXES):
         raise ValueError(

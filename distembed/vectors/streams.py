@@ -12,7 +12,7 @@ from typing import IO
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import replacing
+from distembed.files import failures_told, replacing
 from distembed.vectors.rows import VectorFileError
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
@@ -37,11 +37,11 @@ def reading(name: str) -> Iterator[IO[bytes]]:
             f"{name}: {error}; for .zst install distembed[zstd], or decompress it first"
         ) from error
     try:
-        with opened as file:
+        with failures_told(name), opened as file:
             yield file
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{name}: there is no such file; check its name") from error
-    except (PermissionError, IsADirectoryError):
+    except (ConnectionError, PermissionError, IsADirectoryError):
         raise
     except _DAMAGED as error:
         raise VectorFileError(

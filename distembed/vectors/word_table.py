@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_words, html_view, plural
+from distembed.spelling import did_you_mean, spelled_like
 from distembed.typing import DenseInMemory, VectorLike
 from distembed.vectors.files import Format, read_vectors, write_vectors
 from distembed.vectors.keyed_vectors import Keyed, KeyedModel, make_keyed_vectors, read_keyed_vectors
@@ -424,9 +424,7 @@ class WordTable:
 
     def _unknown(self, word: str) -> str:
         close = self._spelled_like(word)
-        advice = (
-            f"did you mean {' or '.join(map(repr, close))}?" if close else "no known word is spelled like it"
-        )
+        advice = did_you_mean([*map(repr, close)], otherwise="no known word is spelled like it")
         return f"the word {word!r} has no vector among {len(self)} words; {advice}"
 
     def _other_case(self, word: str) -> list[str]:
@@ -441,9 +439,7 @@ class WordTable:
             for known in self._words
             if known[:1].lower() == word[:1].lower() and abs(len(known) - len(word)) <= 2
         ]
-        return list(
-            dict.fromkeys(cases) | dict.fromkeys(difflib.get_close_matches(word, similar[:MAX_SPELLINGS]))
-        )[:3]
+        return list(dict.fromkeys([*cases, *spelled_like(word, similar[:MAX_SPELLINGS], n=3)]))[:3]
 
 
 def lowered_rows(words: Sequence[str]) -> dict[str, int]:

@@ -26,6 +26,22 @@ def test_encodings_are_told_apart(encoding, found):
     assert detect_encoding(GERMAN.encode(encoding)) == found
 
 
+RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему.\n" * 3
+CHINESE = "道可道，非常道。名可名，非常名。 第 1 章\n" * 30
+
+
+TABLE = (
+    "Eine Tabelle mit vielen Strichen:\n" + ("┌" + 40 * "─" + "┐\n") * 5
+)  # the low byte of its lines is zero
+
+
+@pytest.mark.parametrize("text", [RUSSIAN, CHINESE, TABLE])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
+def test_utf16_of_any_script_is_known_without_its_mark(text, encoding):
+    for size in (len(text.encode(encoding)), 101):  # whole, and cut within a character
+        assert detect_encoding(text.encode(encoding)[:size]) == encoding
+
+
 @given(st.text())
 def test_what_is_utf8_is_taken_for_it(text):
     if "\0" not in text:
@@ -89,5 +105,16 @@ def test_files_that_are_no_text_are_refused(tmp_path):
     with pytest.raises(CorpusError, match=r"brief\.txt is a PDF file, not text: save it as plain text"):
         read_corpus(tmp_path / "brief.txt")
     (tmp_path / "zahlen.txt").write_bytes(struct.pack("<3000d", *(number / 7 for number in range(3000))))
-    with pytest.raises(CorpusError, match=r"zahlen\.txt holds binary data, not text: name files of text"):
-        read_corpus(tmp_path / "zahlen.txt")
+    (tmp_path / "records.txt").write_bytes(
+        b"".join(name.ljust(12, b"\0") for name in (b"Berlin", b"Paris")) * 9
+    )
+    for name in ("zahlen", "records"):
+        with pytest.raises(
+            CorpusError, match=rf"{name}\.txt holds binary data, not text: name files of text"
+        ):
+            read_corpus(tmp_path / f"{name}.txt")
+    (tmp_path / "~$letter.txt").write_bytes(b"\x06Maria" + bytes(49))
+    with pytest.raises(CorpusError, match="holds binary data"):
+        read_corpus(tmp_path / "~$letter.txt")
+    (tmp_path / "stray.txt").write_bytes(GERMAN.encode() + b"\0")
+    assert read_corpus(tmp_path / "stray.txt").partitions[0].encoding == "utf-8"

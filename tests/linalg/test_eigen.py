@@ -66,6 +66,17 @@ def test_tolerance_stops_early_or_warns():
         largest_eigenpairs(matrix, 3, n_passes=1, tol=1e-8)
 
 
+def test_small_matrices_are_decomposed_once_and_not_by_every_row_block(monkeypatch):
+    matrix, _ = matrix_of(per_block=100)
+    assert len(matrix.row_chunks) > 3
+    decomposed, eigh = [], np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda small: (decomposed.append(len(small)), eigh(small))[1])
+    largest_eigenpairs(matrix, 4, n_passes=3)
+    assert decomposed == [4, 4] * 3 + [
+        12
+    ]  # two projections of each of the three blocks, and the basis of all
+
+
 def test_dense_solver_agrees():
     matrix, dense = matrix_of(constant=-5.0)
     found = dense_eigenpairs(matrix, 4)

@@ -351,7 +351,7 @@ def spoiled(place, value):
     [
         ({"n_components": 13}, some_rows(), "n_components is 13 for an X of 60 x 12: choose 1 to 12"),
         ({"n_components": 0}, some_rows(), "choose 1 to 12"),
-        ({"n_neighbors": 60}, some_rows(), "k = 60 must be 1 to that many"),
+        ({"n_neighbors": 60}, some_rows(), "60 neighbors of each row are asked for, but each of"),
         ({"threshold": 1.5}, some_rows(), "threshold is 1.5; a cosine from 0 up to 1"),
         ({"threshold": 0.999999}, some_rows(), "3 eigenvectors are wanted but 0 vertices have an edge"),
         ({"affinity": "linear"}, some_rows(), "affinity is 'linear'; choose one of cosine"),

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from distembed.pipeline.cli import cli
 
-from .processes import distembed
+from .processes import DASK, Process, distembed, kill_group
 
 DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
 SMALL_JOB = f"""
@@ -155,24 +155,19 @@ def copy(finished: tuple[Path, str, str], tmp_path: Path) -> Path:
 
 
 @contextmanager
-def dask_cluster(folder: Path, *, n_workers: int = 2, options: tuple[str, ...] = ()) -> Iterator[str]:
-    """Start a real `dask scheduler` and real `dask worker` processes on loopback; yield the address."""
+def dask_cluster(folder: Path, *, n_workers: int = 2) -> Iterator[str]:
+    """Run the commands `dask scheduler` and `dask worker` in processes on loopback; yield the address.
+
+    The processes are forks, which have imported all (`test_deploy` and `test_tls` start the commands from nothing).
+    No nanny starts a worker again: `start_processes` has those.
+    """
     file = folder / "scheduler.json"
-    tool = [sys.executable, "-m", "dask"]
+    common = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
     with ExitStack() as stack:
-
-        def launch(*words: str) -> None:
-            log = stack.enter_context((folder / f"{words[0]}-{time.monotonic_ns()}.log").open("w"))
-            process = subprocess.Popen(
-                [*tool, *words, *options], stdout=log, stderr=log, env=environment(), cwd=folder
-            )
-            stack.callback(_stop, process)
-
-        launch(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)
-        )
-        own = ("--nworkers", str(n_workers), "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
-        launch("worker", "--scheduler-file", str(file), *own)
+        for name in ("scheduler", *["worker"] * n_workers):
+            own = ("--port", "0") if name == "scheduler" else ("--nthreads", "1", "--no-nanny")
+            process = Process(name, *common, *own, program=DASK, folder=folder)
+            stack.callback(kill_group, process)
         yield _address(file)
 
 
@@ -193,12 +188,3 @@ def _address(file: Path) -> str:
             return str(address)
         time.sleep(0.1)
     raise TimeoutError(f"no scheduler wrote {file} within 60 s")
-
-
-def _stop(process: subprocess.Popen[Any]) -> None:
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

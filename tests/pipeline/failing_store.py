@@ -17,10 +17,13 @@ HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length",
 BUSY = (
     b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 )
+DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 BROKEN = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>We failed.</Message></Error>"
 
 FAULTS = ("refused", "broken", "broken_after", "reset", "reset_after", "cut_short", "stalled")
 """What may happen to a request. Those named after have been carried out by the server: only the answer is lost."""
+ANSWERS = {"refused": (503, BUSY), "broken": (500, BROKEN), "denied": (403, DENIED)}
+"""The faults that answer without asking the server. "denied" is none of the random ones: no retry overcomes it."""
 
 
 class FailingStore(ThreadingHTTPServer):
@@ -72,8 +75,9 @@ class _Request(BaseHTTPRequestHandler):
         fault = self.server.fault(self.command, self.path)
         if fault == "reset":
             self._reset()
-        elif fault in {"refused", "broken"}:
-            self._answer(503 if fault == "refused" else 500, {}, BUSY if fault == "refused" else BROKEN)
+        elif fault in ANSWERS:
+            status, body = ANSWERS[fault]
+            self._answer(status, {}, body)
         else:
             self._answer_of_server(body, fault)
 

@@ -1,4 +1,4 @@
-"""Commands of distembed in processes of their own, forked from one that has imported the whole package.
+"""Commands of distembed and of Dask in processes of their own, forked from one that has imported the whole package.
 
 A new interpreter takes seconds to import the libraries and a fork takes milliseconds; what a test asks of a process
 (its signals, its exit code, its two streams, its death) is the same of both.
@@ -26,21 +26,27 @@ CONTEXT.set_forkserver_preload([__name__])
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
     importlib.import_module(_module.name)
 
+DISTEMBED, DASK = "distembed.pipeline.cli", "dask.__main__"
+"""The modules whose `main` is a command line."""
+
 
 def _run(
-    words: tuple[str, ...], folder: Path, environment: dict[str, str], output: Path, errors: Path
+    program: str,
+    words: tuple[str, ...],
+    folder: Path,
+    environment: dict[str, str],
+    output: Path,
+    errors: Path,
 ) -> None:
-    """Be the command line in this process, the leader of a group of its own."""
-    from distembed.pipeline import cli
-
+    """Be a command line in this process, the leader of a group of its own."""
     os.setsid()
     os.environ.clear()  # that of the process it was forked from is as old as the first test
     os.environ.update(environment)
     os.chdir(folder)
     for number, path in ((1, output), (2, errors)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
-    sys.argv = ["distembed", *words]
-    cli.main()
+    sys.argv = [program, *words]
+    importlib.import_module(program).main()
 
 
 class Process:
@@ -49,12 +55,15 @@ class Process:
     Standard error goes where standard output goes, unless the two are to be kept `apart`.
     """
 
-    def __init__(self, *words: str, apart: bool = False) -> None:
+    def __init__(
+        self, *words: str, program: str = DISTEMBED, folder: Path | None = None, apart: bool = False
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="distembed-process-")
         self._output = Path(self._folder.name) / "output"
         self._errors = Path(self._folder.name) / "errors" if apart else self._output
         self._process = CONTEXT.Process(
-            target=_run, args=(words, Path.cwd(), dict(os.environ), self._output, self._errors)
+            target=_run,
+            args=(program, words, folder or Path.cwd(), dict(os.environ), self._output, self._errors),
         )
         self._process.start()
         self.pid: int = self._process.pid
@@ -89,7 +98,8 @@ def kill_group(process: Process, number: int = signal.SIGKILL) -> str:
     """Send a signal to a started command and all its workers; return what it printed."""
     while process.poll() is None and os.getpgid(process.pid) != process.pid:
         time.sleep(0.01)
-    os.killpg(process.pid, number)
+    if process.poll() is None:
+        os.killpg(process.pid, number)
     output, _ = process.communicate(timeout=60)
     return output
 

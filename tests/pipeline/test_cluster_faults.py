@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
     # Dask looks for silent workers once in that time, and takes no worker for dead before ten heartbeats: 5 s.
     for name, value in (("SILENT_SECONDS", 1.0), ("WATCH_SECONDS", 0.2), ("WORKER_TTL_SECONDS", 1.0)):
         monkeypatch.setattr(cluster, name, value)
+    forkserver.ensure_running()  # the server of the forks is older than what is set here, as in a second run
+    monkeypatch.setenv("SET_LATER", "yes")
     stopped: dict[str, int] = {}
     notes: list[str] = []
     with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
@@ -77,9 +80,14 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
                 os.kill(*stopped.values(), signal.SIGSTOP)
 
         numbers = store_numbers(tmp_path / "w", crew, write_number, note=notes.append, progress=stop_a_worker)
+        assert crew.client is not None
+        parents = set(crew.client.run(os.getppid).values())
+        assert set(crew.client.run(os.getenv, "SET_LATER").values()) == {"yes"}
     assert numbers == list(range(12))
     (address,) = stopped
     assert any(note.startswith(f"worker {address} ") and "silent for" in note for note in notes), notes
+    assert len(parents) == 1, "the workers are forks of one process that has imported what they need"
+    assert os.getpid() not in parents
 
 
 @pytest.mark.cluster

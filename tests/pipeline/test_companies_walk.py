@@ -113,11 +113,13 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
     assert "warning: the column '301' holds 100.0% of the length of the known vectors" in first.output
 
     change(folder, "[report]", 'drop = ["300", "301"]\n[report]')
-    few = run("run", job, "--set", "evaluation.n_folds=2")
+    few = run("run", job)
     assert few.exit_code == 0, few.output
     assert "484 names: 6 matched a known vector, 478 were imputed; 3 more were left out" in few.output
     assert "'3M Company' is like '3M', and 57 more pairs: to match them, export the names" in few.output
-    assert "cannot be judged: 6 names with a known vector are too few" in few.output
+    assert "hold_out: nothing is hidden: fewer than 10 names would judge the table" in few.output
+    assert "cannot be judged: 6 names with a known vector are too few to hide, 10 are needed" in few.output
+    assert de.Workspace.open(workspace).table("hold_out").num_rows == 0
 
     assert run("export", workspace, "--to", folder / "names.csv").exit_code == 0
     change(folder, "[known]", 'names = "names.csv"\nnames_from = "name"\nnames_to = "like"\n[known]')

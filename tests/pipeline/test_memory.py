@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 import threading
@@ -130,3 +131,41 @@ def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
         GIVEN_BACK.clear()
         workers.Workers(client=client).give_memory_back()
         assert len(GIVEN_BACK) == 2
+
+
+HEAPS_OF_THREADS = """
+import ctypes, threading
+import numpy as np
+from distembed.pipeline.workers import Workers
+
+with Workers(n_workers=2) as workers:
+    workers.start()
+    together = threading.Barrier(4)
+
+    def hold():
+        held = np.ones(2000)
+        together.wait()
+
+    threads = [threading.Thread(target=hold) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
+libc.fflush(None)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the allocator of glibc")
+@pytest.mark.parametrize(("variables", "most"), [({}, 1), ({"MALLOC_ARENA_MAX": "3"}, 3)])
+def test_the_threads_of_a_run_share_one_heap(variables: dict[str, str], most: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HEAPS_OF_THREADS],
+        capture_output=True,
+        text=True,
+        env=environment() | variables,
+        check=True,
+    )
+    assert done.stdout.count("<heap nr=") == most, done.stdout

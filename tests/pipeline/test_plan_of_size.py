@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from distembed.corpus.growth_blocks import Repetition
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.pipeline.config import load_job
-from distembed.pipeline.corpus.sizes import PairModel, run_pairs
+from distembed.pipeline.corpus.run_sizes import run_pairs
+from distembed.pipeline.corpus.sizes import PairModel
 from distembed.pipeline.corpus.stages import MERGED_FILES
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.runner import plan_job
@@ -94,7 +97,7 @@ def test_the_pairs_of_runs_are_those_of_the_partitions() -> None:
     rng, n, n_partitions = np.random.default_rng(0), 60_000, 6
     counts = np.sort(rng.multinomial(n, 1 / np.arange(1, 301) / (1 / np.arange(1, 301)).sum()))[::-1]
     tokens = rng.permutation(np.repeat(np.arange(300), counts))
-    model = PairModel(counts.astype(float), 1.0, n, Repetition(1.0, n, 0.0))
+    model = PairModel(counts.astype(float), 1.0, n, Repetition(0.0, n, 0.0))
 
     def distinct(piece: np.ndarray) -> int:
         return len(np.unique(piece[:-1] * 300 + piece[1:]))
@@ -105,7 +108,9 @@ def test_the_pairs_of_runs_are_those_of_the_partitions() -> None:
     cut = len(parts[0]) * 2 // 3
     in_two = sum(distinct(part[:cut]) + distinct(part[cut:]) for part in parts)
     assert model.n_in_runs(n_partitions, distinct(parts[0][:cut])) == pytest.approx(in_two, rel=0.05)
-    assert run_pairs(2**20) == 2**20 // 4 // 8
+    in_one_order = CooccurrenceOptions(direction="left", block_memory=2**20)
+    assert run_pairs(in_one_order) == 2**20 // 4 // 8
+    assert run_pairs(replace(in_one_order, direction="symmetric")) == 2 * run_pairs(in_one_order)
 
 
 def test_weights_whose_sums_are_too_large_are_refused_before_counting(missing: Path, sample: Path) -> None:

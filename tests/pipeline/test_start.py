@@ -17,6 +17,7 @@ from distembed.pipeline.new import settings_of_files
 from distembed.pipeline.registry import SYSTEMS, system_named
 from distembed.pipeline.sections import Section
 from distembed.pipeline.sniff import Sample, settings_for, text_layout
+from distembed.pipeline.tables.files import read_columns
 from tests.pipeline.conftest import run
 
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
@@ -175,3 +176,33 @@ def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) ->
     assert few["vocabulary.min_count"] == 1
     with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):
         settings_for({"text_field"}, str(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("first", ["", "sep=;\r\n"])
+def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, first: str, encoding: str) -> None:
+    table = tmp_path / "Firmen.csv"
+    rows = '"Firma\r\n(kurz)";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
+    table.write_bytes((first + rows).encode(encoding))
+    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Firma\r\n(kurz)"}
+    columns = read_columns(str(table))
+    assert {name: list(column) for name, column in columns.items()} == {
+        "Firma\r\n(kurz)": ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]
+    }  # fmt: skip
+
+
+def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) -> None:
+    folder = tmp_path / "Meine Texte [1]"
+    folder.mkdir()
+    files = [folder / f"Text {number}.txt" for number in range(12)]
+    for file in files:
+        file.write_text(STORIES)
+    files[0].write_text("")  # the first file may be an empty one
+    done = run("new", "psdvec", *files, "--to", tmp_path / "all.toml")
+    assert done.exit_code == 0, done.output
+    assert load_job(tmp_path / "all.toml").corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
+    some = run("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
+    assert "Text 5.txt'] and 6 more\n" in some.output
+    text = (tmp_path / "some.toml").read_text()
+    assert '    "Meine Texte [1]/Text 11.txt",\n]' in text
+    assert len(load_job(tmp_path / "some.toml").corpus.paths) == 11

@@ -76,6 +76,7 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     goes_on = run("run", job, "--until", "cooccurrence")
     assert goes_on.exit_code == 0, goes_on.output
     assert store.exists("texts/w/manifest/cooccurrence.json")
+    assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
     standing = run("status", job)
     assert standing.exit_code == 0, standing.output
     assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
@@ -131,6 +132,32 @@ def test_a_block_of_a_store_that_fails_is_not_called_damaged(endpoint: str) -> N
                 workspace.array("numbers").compute(scheduler="synchronous")
             store.next.clear()
             assert workspace.array("numbers").compute(scheduler="synchronous").sum() == 8
+            refuses = r"store of s3://texts/w/arrays.zarr/numbers/00000\d\S* refuses access \(Access Denied\): check"
+            for action in (
+                lambda: workspace.array("numbers").compute(scheduler="synchronous"),
+                workspace.verify,
+            ):
+                store.next[:] = [("GET", "/c/0/0", "denied")] * 20
+                with pytest.raises(PermissionError, match=refuses):
+                    action()
+
+
+def test_a_store_that_refuses_access_is_named_with_what_to_check(endpoint: str, tmp_path: Path) -> None:
+    with failing_store(int(endpoint.rpartition(":")[2])) as store:
+        command = ("run", tiny_job(tmp_path, store.url), "--workspace", "s3://texts/w", "--until", "tokens")
+        for method, name in (("GET", ""), ("PUT", ".parquet")):
+            store.next[:] = [(method, name, "denied")] * 20
+            failed = run(*command)
+            assert failed.exit_code == 1
+            assert re.search(
+                r"store of s3://texts/w\S* refuses access \(\S.*\): check which keys", failed.output
+            )
+            assert "damaged" not in failed.output
+        store.next.clear()
+        assert run(*command).exit_code == 0
+        store.next[:] = [("HEAD", "", "denied")] * 20
+        looked = run("status", command[1], "--workspace", "s3://texts/w")
+        assert "the object store of s3://texts/w/workspace.json refuses access (" in looked.output
 
 
 def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:

@@ -159,7 +159,9 @@ def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
     (tmp_path / "words.txt").write_text("city music 3\nwar city 2\nmusic war 1\n", encoding="utf-8")
     both = run("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
     assert both.exit_code == 0, both.output
-    assert [line.split()[0] for line in both.output.splitlines()[2:]] == ["words", "pairs"]
+    words, pairs, few = both.output.splitlines()[2:]
+    assert (words.split()[::4], pairs.split()[0]) == (["words", "3/3"], "pairs")
+    assert few == "No score is shown of fewer than 10 known items."
 
 
 def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, capsys):

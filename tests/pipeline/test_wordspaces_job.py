@@ -418,7 +418,7 @@ def test_plan_knows_every_stage_and_runs_nothing(job: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("recipes.lpp.n_neighbors=500", "others: k = 500 must be 1 to that many"),
+        ("recipes.lpp.n_neighbors=500", "500 neighbors of each row are asked for, but each of"),
         ("recipes.lsa.n_components=5000", "n_components is 5000 but the matrix is"),
         ("recipes.maps.n_components=300", "300 eigenvectors are wanted"),
         ("recipes.lpp.n_component=5", "recipes.lpp.n_component; did you mean n_components?"),

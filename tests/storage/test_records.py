@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from distembed.storage import schema
 from distembed.storage.arrays import content_digest, read_block, write_block
 from distembed.storage.files import Folder
 from distembed.storage.sparse import canonical_csr, index_dtype
+from distembed.storage.workspace import Workspace
+from tests.storage.examples import store_all
 
 DTYPES = st.sampled_from(["<f4", "<f8", "<i4", "<i8", "|u1", "|b1"])
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)
@@ -105,3 +108,20 @@ def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_orde
         schema.fingerprint("s", {"a": 1, "b": 2}, {"x": "2"}),
     ]
     assert len({base, *others}) == 4
+
+
+def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+    path = next((tmp_path / "ws/manifest").glob("*.json"))
+    body = schema.unseal(path.read_bytes(), "")
+    newer = json.loads(schema.seal({**body, "version": schema.VERSION + 1}))
+    for indent in (None, 4):  # a later format may be laid out otherwise
+        path.write_bytes(json.dumps(newer, indent=indent).encode())
+        for action in (workspace.stages, workspace.verify):
+            with pytest.raises(schema.NewerFormatError, match="install a newer distembed"):
+                action()
+    path.write_bytes(schema.seal(body).replace(b'"version":1', b'"version":3'))
+    assert [(problem.file, problem.what) for problem in workspace.verify()] == [
+        (f"manifest/{path.name}", "flipped or damaged")
+    ]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 SYSTEM = click.Choice(list(SYSTEMS))
 
+SHOWN_ITEMS = 5
+"""Items of a long list that are printed."""
+
 
 @click.command(
     epilog=examples(
@@ -69,8 +72,15 @@ def new(system: str, files: tuple[str, ...], target: str | None) -> None:
     job = target or f"{system}.toml"
     settings = write_new_job(system, files, job)
     for place, value in settings.items():
-        write(shown(f"  {place} = {value}"))
+        write(shown(f"  {place} = {_in_short(value)}"))
     write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))
+
+
+def _in_short(value: object) -> str:
+    """Return a value for the terminal, of a long list the first items and how many more there are."""
+    if isinstance(value, list) and len(value) > SHOWN_ITEMS:
+        return f"{value[:SHOWN_ITEMS]} and {len(value) - SHOWN_ITEMS} more"
+    return str(value)
 
 
 @click.command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from distembed.display import plural
 from distembed.pipeline.commands.command_line import PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from distembed.evaluation.tagged_files import TaggedSet
     from distembed.evaluation.wordsets import FoundSets
     from distembed.vectors import WordVectors
+    from distembed.vectors.word_vectors import Neighbor
 
 
 @click.command(
@@ -94,7 +96,7 @@ def evaluate(
     classified texts have a row of their words' tf-idf weights without vectors.
     """
     from distembed.evaluation import words as evaluation
-    from distembed.evaluation.scoring import Policy
+    from distembed.evaluation.scoring import FEW_KNOWN, Policy
     from distembed.evaluation.wordsets import look_for_word_sets
     from distembed.pipeline.runner import load_vectors
     from distembed.pipeline.sections import locate
@@ -116,8 +118,10 @@ def evaluate(
     for more in (_of_sentences(files, found, policy, options), _of_tags(files, found, policy)):
         scores = {path: each + more.get(path, []) for path, each in scores.items()}
     one = len(scores) == 1
-    safe = {shown(path): safe_scores(found) for path, found in scores.items()}
+    safe = {shown(path): safe_scores([score.in_report for score in found]) for path, found in scores.items()}
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
+    if any(score.in_report != score for found in scores.values() for score in found):
+        write(FEW_KNOWN)
     if found.with_words:
         _write_advice(look_for_word_sets(found.with_words, besides=found.others), files, policy)
     if json_file:
@@ -185,6 +189,7 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
     epilog=examples(
         "distembed neighbors runs/psdvec king music",
         "distembed neighbors vectors.bin king -n 5",
+        "distembed neighbors runs/psdvec king music --to neighbors.csv",
     )
 )
 @click.argument("vectors", type=PLACE)
@@ -197,8 +202,14 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
     type=click.IntRange(min=1),
     help="How many neighbors of each word.",
 )
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE",
+    help="Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.",
+)
 @one_sentence
-def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
+def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
     """Print the nearest words by cosine. VECTORS is a vector file, a workspace or a job file.
 
     A word that has no vector of its own is composed from its character n-grams where VECTORS has them, and its line
@@ -209,14 +220,32 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int) -> None:
     from distembed.vectors.word_table import UnknownWordError
 
     model, unknown = load_vectors(vectors), list[str]()
+    found: dict[str, list[Neighbor]] = {}
     for word in words:
         try:
-            found = model.most_similar(word, n=n)
-            write(neighbor_line(word, found, origin="" if word in model else model.describe(word)))
+            found[word] = model.most_similar(word, n=n)
         except UnknownWordError as error:
             unknown.append(str(error))
+    if target:
+        _write_neighbors(target, found)
+    else:
+        for word, near in found.items():
+            write(neighbor_line(word, near, origin="" if word in model else model.describe(word)))
     if unknown:
         fail("; ".join(unknown), code=1)
+
+
+def _write_neighbors(target: str, found: dict[str, list[Neighbor]]) -> None:
+    from distembed.pipeline.export.files import table_format, write_table
+    from distembed.pipeline.export.tables import neighbors_table
+
+    form, table = table_format(target), neighbors_table(found)
+    if form is None:
+        raise ValueError(
+            f"the format of {target} cannot be told from its name: end it in .csv, .tsv or .parquet"
+        )
+    write_table(target, table, format=form)
+    write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
 
 
 @click.command(

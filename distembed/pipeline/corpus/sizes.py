@@ -34,6 +34,7 @@ from distembed.pipeline.corpus.config import (
     VocabularySection,
     corpus_of,
 )
+from distembed.pipeline.corpus.run_sizes import RunSizes, run_sizes
 from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.sections import JobError
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from distembed.corpus import Partition, Tokenizer
     from distembed.corpus.sample import CorpusSample
     from distembed.counting.cooccurrence_options import CooccurrenceOptions
-
-RUN_PAIR_BYTES = 8
-"""Bytes of a pair in a sorted run in memory."""
 
 
 class CorpusSizes(NamedTuple):
@@ -119,8 +117,10 @@ class PairModel(NamedTuple):
 
     def n_pairs(self, share: float = 1.0) -> int:
         """Return about how many distinct pairs a share of the text holds."""
-        found = expected_pairs(self.counts * share, self.window, n_tokens=self.n_tokens * share)
-        return int(self.repetition.at(self.n_tokens * share) * found)
+        n_tokens = self.n_tokens * share
+        return expected_pairs(
+            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
+        )
 
     def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
         """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.
@@ -145,13 +145,12 @@ class PairModel(NamedTuple):
 class PairSizes(NamedTuple):
     """The sizes of a corpus whose pairs of words are counted once.
 
-    `n_nonzero` pairs are counted, and the runs of all partitions hold `n_in_runs` before they are added up. The `model`
-    knows how they lie.
+    `n_nonzero` pairs are counted, in `runs` that are added up. The `model` knows how the pairs lie.
     """
 
     corpus: CorpusSizes
     n_nonzero: int
-    n_in_runs: int
+    runs: RunSizes
     model: PairModel
 
     def n_among(self, n_words: int) -> int:
@@ -364,15 +363,16 @@ def pair_sizes(job: CountingJob, counted: Counted | None) -> PairSizes:
     """Return the sizes of a corpus and of the pairs counted of it; what the committed stages know is exact."""
     corpus = corpus_sizes(job, counted)
     model = pair_model(job, job.counting, corpus, counted)
-    n_in_runs = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
+    runs = run_sizes(
+        model,
+        word_counts(job, corpus, counted),
+        n_filled(corpus, counted),
+        job.counting,
+        job.resources.block_memory,
+    )
     if counted is not None and "cooccurrence" in counted.stages:
-        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), n_in_runs, model)
-    return PairSizes(corpus, model.n_pairs(), n_in_runs, model)
-
-
-def run_pairs(block_memory: int) -> int:
-    """Return about how many pairs a run of a partition holds when it is written: a quarter of the memory of a block."""
-    return block_memory // 4 // RUN_PAIR_BYTES
+        return PairSizes(corpus, int(counted.stages["cooccurrence"].facts["n_nonzero"]), runs, model)
+    return PairSizes(corpus, model.n_pairs(), runs, model)
 
 
 def pair_model(
@@ -382,12 +382,7 @@ def pair_model(
     from distembed.counting.blocks import keep_probability
     from distembed.counting.cooccurrence_options import CooccurrenceOptions
 
-    sample, growth = found = sampled(job, counted)
-    wanted = found.wanted(job.vocabulary)
-    if counted is not None and "vocabulary" in counted.stages:
-        counts = _counts_of_words(counted.workspace, counted.stages["vocabulary"].digest)
-    else:
-        counts = expected_counts(sample.counts[wanted], corpus.n_words, growth, found.law)
+    found, counts = sampled(job, counted), word_counts(job, corpus, counted)
     _check_sums(counting, float(counts.max(initial=0)), corpus.n_tokens)
     options = CooccurrenceOptions(**counting.model_dump())
     mirrored = options.direction == "symmetric"
@@ -395,11 +390,31 @@ def pair_model(
         counts = counts * keep_probability(counts, options.subsample)
     return PairModel(
         counts,
-        (1 + mirrored) * _partners(sample.lengths, options),
+        (1 + mirrored) * _partners(found.sample.lengths, options),
         float(counts.sum()) if options.oov == "remove" else corpus.n_tokens,
-        _repetition(sample, wanted.tobytes(), corpus.n_words, options),
+        _repetition(found.sample, found.wanted(job.vocabulary).tobytes(), corpus.n_words, options),
         mirrored,
     )
+
+
+def n_filled(corpus: CorpusSizes, counted: Counted | None) -> int:
+    """Return how many partitions hold tokens, all where that is not counted.
+
+    Of a bz2 file that is one stream, only the first partition does.
+    """
+    if counted is None or "tokens" not in counted.stages:
+        return corpus.n_partitions
+    blocks = counted.stages["tokens"].outputs["tokens"].blocks
+    return max(1, sum(block.summary.get("n_tokens", 0) > 0 for block in blocks))
+
+
+def word_counts(job: CorpusJob, corpus: CorpusSizes, counted: Counted | None) -> NDArray[Any]:
+    """Return about how often each word of the vocabulary occurs; where that is counted it is exact."""
+    if counted is not None and "vocabulary" in counted.stages:
+        return _counts_of_words(counted.workspace, counted.stages["vocabulary"].digest)
+    found = sampled(job, counted)
+    known = found.sample.counts[found.wanted(job.vocabulary)]
+    return expected_counts(known, corpus.n_words, found.growth, found.law)
 
 
 def _partners(lengths: NDArray[np.int64], options: CooccurrenceOptions) -> float:

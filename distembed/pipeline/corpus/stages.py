@@ -18,6 +18,7 @@ from distembed.libraries import da, pa
 from distembed.parquet import whole_table
 from distembed.pipeline.context import Context, StageSpec, sections
 from distembed.pipeline.corpus.config import CorpusJob, CorpusSection, CountingJob, corpus_of
+from distembed.pipeline.corpus.run_sizes import RunSizes
 from distembed.pipeline.corpus.sizes import CorpusSizes
 from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.plan import Exchange, StagePlan
@@ -75,9 +76,6 @@ Measured 1.66 to 1.79 on 0.06 to 20 M tokens (tests/benchmarks/PLANS.md), and 5.
 words of short documents compress less.
 """
 
-RUN_FILE_BYTES = 5.5
-"""Bytes of a pair in a run on disk: 5.0 in a window of 3 and 5.8 in one of 10, of 82 M tokens of English."""
-
 COUNTED_FIRST_BYTES = 8 << 20
 """Up to so many bytes of text, those of a sample, are cut into tokens before a run is planned."""
 
@@ -107,8 +105,8 @@ class PairBased(CorpusBased, Protocol):
         """The pairs that are counted."""
 
     @property
-    def n_in_runs(self) -> int:
-        """The pairs that the runs of all partitions hold before they are added up."""
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
 
 
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
@@ -381,28 +379,23 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_runs(corpus: CorpusSizes, n_in_runs: int, block_memory: int) -> StagePlan:
-    """Return the plan of counting the partitions into sorted runs, which hold so many pairs together."""
-    written = int(RUN_FILE_BYTES * n_in_runs)
-    return plan_counting(corpus, corpus.n_partitions, written_bytes=written, block_memory=block_memory)
+def plan_runs(corpus: CorpusSizes, runs: RunSizes, block_memory: int) -> StagePlan:
+    """Return the plan of counting the partitions into sorted runs."""
+    return plan_counting(corpus, corpus.n_partitions, written_bytes=runs.n_bytes, block_memory=block_memory)
 
 
 def plan_merging(
-    corpus: CorpusSizes, n_pairs: int, n_in_runs: int, options: CooccurrenceOptions
+    corpus: CorpusSizes, n_pairs: int, runs: RunSizes, options: CooccurrenceOptions
 ) -> StagePlan:
     """Return the plan of adding up the sorted runs to so many pairs; very many files are added in groups first."""
-    pairs, runs, block_memory = (
-        int(stored_pair_bytes(options) * n_pairs),
-        int(RUN_FILE_BYTES * n_in_runs),
-        options.block_memory,
-    )
-    in_groups = runs if corpus.n_partitions > MERGED_FILES else 0
+    pairs = int(stored_pair_bytes(options) * n_pairs)
+    in_groups = runs.n_bytes if corpus.n_partitions > MERGED_FILES else 0
     n_groups = -(-corpus.n_partitions // MERGED_FILES) if in_groups else 0
     return StagePlan(
-        count_blocks(n_pairs, block_memory) + n_groups,
-        runs + in_groups,
+        runs.n_row_blocks + n_groups,
+        runs.n_bytes + in_groups,
         pairs + in_groups,
-        block_memory,
+        options.block_memory,
         exchange=Exchange(),
     )
 
@@ -419,12 +412,12 @@ def count_blocks(n_pairs: int, block_memory: int) -> int:
 
 def plan_partial_counts(job: CountingJob, sizes: PairBased) -> StagePlan:
     """Return the plan of counting the partitions."""
-    return plan_runs(sizes.corpus, sizes.n_in_runs, job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.runs, job.resources.block_memory)
 
 
 def plan_cooccurrence(job: CountingJob, sizes: PairBased) -> StagePlan:
     """Return the plan of adding up the runs of all partitions."""
-    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.n_in_runs, counting_options(job))
+    return plan_merging(sizes.corpus, sizes.n_nonzero, sizes.runs, counting_options(job))
 
 
 def run_partial_counts(ctx: Context, *, tokens: str = "tokens") -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import NoReturn
 
-LIKE = 0.6
-"""How alike two names are, from 0 to 1, where one is offered for the other."""
+from distembed.spelling import did_you_mean, spelled_like
 
 COMPARED = 20_000
 """Names, at most, that an unknown one is compared with: a tenth of a second."""
@@ -15,8 +13,6 @@ COMPARED = 20_000
 
 def refuse_unknown(what: str, name: str, names: Sequence[str]) -> NoReturn:
     """Raise KeyError for a name that is not there, with up to three that are spelt like it, or the first ones."""
-    close = difflib.get_close_matches(name, [*names[:COMPARED]], cutoff=LIKE)
-    advice = (
-        f"did you mean {' or '.join(map(repr, close))}?" if close else f"the first are {', '.join(names[:3])}"
-    )
+    close = spelled_like(name, names[:COMPARED], n=3)
+    advice = did_you_mean([*map(repr, close)], otherwise=f"the first are {', '.join(names[:3])}")
     raise KeyError(f"there is no {what} {name!r} among {len(names):,}; {advice}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from distembed.factorization.subwords import SubwordMap
 from distembed.pipeline.context import System, read_vectors
 from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_table
+from distembed.pipeline.export.tables import vectors_table
 from distembed.pipeline.registry import system_of
 from distembed.pipeline.runner import open_job
 from distembed.pipeline.sections import Job
@@ -77,12 +79,7 @@ def export_job(
             half=half,
         )
     asked = {"space": space, "max_words": max_words, "buckets": buckets, "half": half or None}
-    for option, value in asked.items():
-        if value is not None:
-            raise ValueError(
-                f"{option} is {value!r}, but {chosen.format} keeps words and numbers as they are: leave it out, or "
-                f"choose one of the formats {', '.join(VECTOR_FORMATS)}"
-            )
+    _refuse_options(asked, chosen.format)
     table = system.tables()[chosen.what](job, workspace)
     write_table(target, table, format=chosen.format)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
@@ -127,7 +124,7 @@ def export_vectors(
     vectors : WordVectors
     target : str
     format : str, optional
-        One of `VECTOR_FORMATS` or "parquet"; by default the end of the file's name tells.
+        One of `VECTOR_FORMATS` and `TABLE_FORMATS`; by default the end of the file's name tells.
     space : str, optional
         Written in place of blanks inside words, in the formats that end a word at a blank.
     max_words : int, optional
@@ -146,8 +143,12 @@ def export_vectors(
     """
     whole = vectors if buckets is None else _with_buckets(vectors, buckets)
     kept = whole if max_words is None else whole.head(max_words)
-    chosen = format or vector_format(target)
-    kept.save(target, format=chosen, space=space, half=half)  # type: ignore[arg-type]
+    chosen = format or vector_format(target) or table_format(target)
+    if chosen in TABLE_FORMATS and chosen not in get_args(Format):
+        _refuse_options({"space": space, "half": half or None}, chosen)
+        write_table(target, vectors_table(kept), format=chosen)
+    else:
+        kept.save(target, format=chosen, space=space, half=half)  # type: ignore[arg-type]
     size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
     if kept.subwords is None:
         return size
@@ -157,6 +158,16 @@ def export_vectors(
             "unknown words have no vector there"
         )
     return f"{size}, with {kept.subwords.contents} for other words{_loss(whole, kept)}"
+
+
+def _refuse_options(asked: Mapping[str, object], format: str) -> None:  # noqa: A002
+    """Raise ValueError for an option of word vectors that a table does not have."""
+    for option, value in asked.items():
+        if value is not None:
+            raise ValueError(
+                f"{option} is {value!r}, but {format} keeps words and numbers as they are: leave it out, or "
+                f"choose one of the formats {', '.join(VECTOR_FORMATS)}"
+            )
 
 
 def _with_buckets(vectors: WordVectors, n_buckets: int) -> WordVectors:

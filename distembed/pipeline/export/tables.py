@@ -6,8 +6,8 @@ holds more than one row block: a million documents pass through as their arrays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.libraries import da, pa
 from distembed.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from distembed.vectors import WordVectors
 
 PIECE_VALUES = 1 << 22
 """Numbers of a piece, at most: 16 MiB of float32."""
@@ -105,6 +108,31 @@ def words_table(job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - the 
         paired(workspace.batches("vocabulary"), rows_of_blocks(vectors)),
         f"{plural(vectors.shape[0], 'word')} x {plural(vectors.shape[1], 'dimension')}",
     )
+
+
+def vectors_table(vectors: WordVectors) -> Table:
+    """Return the words and vectors that a file holds, or another program made."""
+    rows, width = vectors.vectors.shape
+    words = pa.record_batch({"word": pa.array(vectors.words, pa.string())})
+    return Table(
+        words.schema,
+        Numbers("vector", width, as_lists=True),
+        rows,
+        [Piece(words, vectors.vectors)],
+        f"{plural(rows, 'word')} x {plural(width, 'dimension')}",
+    )
+
+
+def neighbors_table(found: Mapping[str, Sequence[tuple[str, float]]]) -> Table:
+    """Return a row for each neighbor of each word: the word, the rank from 1 on, the neighbor and its cosine."""
+    rows = [
+        {"word": word, "rank": rank, "neighbor": neighbor, "similarity": float(cosine)}
+        for word, near in found.items()
+        for rank, (neighbor, cosine) in enumerate(near, 1)
+    ]
+    fields = {"word": pa.string(), "rank": pa.int64(), "neighbor": pa.string(), "similarity": pa.float64()}
+    batch = pa.RecordBatch.from_pylist(rows, pa.schema(fields.items()))
+    return Table(batch.schema, None, len(rows), [Piece(batch, None)], f"{plural(len(rows), 'neighbor')}")
 
 
 TABLES: dict[str, MakeTable] = {"words": words_table}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from distembed.libraries import names_of
 
 if TYPE_CHECKING:
+    from distembed.evaluation.scoring import FEW_KNOWN
     from distembed.pipeline.report.figures import Interval, bar_chart, histogram, interval_chart, line_chart
     from distembed.pipeline.report.maps import scatter_map, word_map, word_maps
     from distembed.pipeline.report.measures import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     )
     from distembed.pipeline.report.scores import score_sections
     from distembed.pipeline.report.tables import (
-        FEW_KNOWN,
         first_rows,
         neighbor_table,
         score_table,

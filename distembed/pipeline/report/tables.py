@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple, TypeAlias
 
 from distembed.display import plural
-from distembed.evaluation.scoring import MIN_ANSWERED
+from distembed.evaluation.scoring import FEW_KNOWN
 from distembed.pipeline.quantities import format_number
 from distembed.pipeline.report.page import (
     Section,
@@ -53,9 +53,6 @@ def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool) -> str:
         text = marked(value)
     return f"<td{kind}>{text}</td>"
 
-
-FEW_KNOWN = f"No score is shown of fewer than {MIN_ANSWERED} known items."
-"""The sentence of a caption that says of which sets there is no score."""
 
 WIDE_TEXT = 24
 """Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv as pacsv
 import pytest
 from click.testing import CliRunner
 
@@ -79,3 +80,19 @@ def test_any_vectors_learn_n_grams_in_buckets(file: Path, tmp_path: Path) -> Non
     assert read.subwords is not None
     assert read.subwords.n_buckets == 500
     assert read.describe("walker").startswith("composed from")
+
+
+def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
+    vectors = WordVectors.load(file)
+    code, said = distembed("export", file, "--to", tmp_path / "v.csv", "--max-words", 3)
+    assert code == 0, said
+    table = pacsv.read_csv(tmp_path / "v.csv").drop(["word"])
+    np.testing.assert_allclose(np.column_stack([*table.columns]), vectors.vectors[:3], rtol=1e-6)
+    assert distembed("export", file, "--to", tmp_path / "v.csv", "--half")[0] == 1
+    code, said = distembed("neighbors", file, "king", "kingly", "-n", 2, "--to", tmp_path / "n.csv")
+    assert (code, said.startswith("4 neighbors of 2 words in ")) == (0, True)
+    near = pacsv.read_csv(tmp_path / "n.csv").to_pylist()
+    assert [row["rank"] for row in near] == [1, 2, 1, 2]
+    assert [row["neighbor"] for row in near[:2]] == [word for word, _ in vectors.most_similar("king", n=2)]
+    code, said = distembed("neighbors", file, "king", "--to", tmp_path / "n.docx")
+    assert "n.docx cannot be told from its name: end it in .csv, .tsv or .parquet" in said

@@ -14,7 +14,7 @@ from distembed.storage.workspace import Workspace
 
 
 def method_rows(workspace: Workspace) -> dict[str, MethodRecovery]:
-    """Return the figures of the hold-out by method; none where fewer than two names are known."""
+    """Return the figures of the hold-out by method; none where too few names are known to hide any."""
     rows = (MethodRecovery(**row) for row in workspace.table("hold_out").to_pylist())
     return {row.method: row for row in rows}
 
@@ -24,10 +24,11 @@ def verdict(workspace: Workspace) -> str:
     methods = method_rows(workspace)
     better = is_better(methods[SHUFFLED]) if methods else None
     if better is None:
-        n_known = workspace.stages()["hold_out"].facts["n_known"]
+        facts = workspace.stages()["hold_out"].facts
+        n = min(facts["n_known"], facts["n_hidden"] or facts["n_known"])
         return (
-            f"Whether the table predicts the vectors cannot be judged: {plural(n_known, 'name')} with a known "
-            f"vector {'is' if n_known == 1 else 'are'} too few to hide."
+            f"Whether the table predicts the vectors cannot be judged: {plural(n, 'name')} with a known "
+            f"vector {'is' if n == 1 else 'are'} too few to hide, {JUDGED_NAMES} are needed."
         )
     if not better:
         return (

@@ -116,13 +116,11 @@ class _Fold(NamedTuple):
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
     from distembed.evaluation.imputation import MethodRecovery, compare_methods, recovery
-    from distembed.manifold.imputation_choice import hold_out_folds
 
-    options: HoldOutSection = ctx.job.evaluation
-    vocabulary, seed = ctx.workspace.table("vocabulary"), options.random_state
+    vocabulary, seed = ctx.workspace.table("vocabulary"), ctx.job.evaluation.random_state
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
     _check_choice(ctx.job, known.size)
-    rows = hold_out_folds(known, n_folds=options.n_folds, max_names=options.max_names, seed=seed)
+    rows = _folds(ctx, known)
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
     truth = compute(ctx.workspace.array("known_vectors")[known])
@@ -146,6 +144,22 @@ def run_hold_out(ctx: Context) -> dict[str, Any]:
     ctx.stage.store_table("hold_out", pa.table(columns))
     facts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
     return facts | _choice(ctx, [fold.scores for fold in folds])
+
+
+def _folds(ctx: Context, known: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
+    from distembed.evaluation.imputation import JUDGED_NAMES
+    from distembed.manifold.imputation_choice import hold_out_folds
+
+    options: HoldOutSection = ctx.job.evaluation
+    if min(known.size, options.max_names) < JUDGED_NAMES and not ctx.job.imputation.is_chosen:
+        ctx.reporter.note(
+            f"hold_out: nothing is hidden: fewer than {JUDGED_NAMES} names would judge the table"
+        )
+        return []
+    return hold_out_folds(
+        known, n_folds=options.n_folds, max_names=options.max_names, seed=options.random_state
+    )
 
 
 def _check_choice(job: ImputationJob, n_known: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from distembed.pipeline.context import Context, StageSpec
 from distembed.pipeline.corpus.sizes import PairSizes
-from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks, vocabulary_of
+from distembed.pipeline.corpus.stages import PAIR_BYTES, vocabulary_of
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.psdvec.config import PSDVecJob
 
@@ -26,7 +26,7 @@ def plan_pmi(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the matrix: each block of counts is read twice, for its sums and its values."""
     block, counts = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero
     task, written = int(SCRATCH_FACTOR * min(block // 8 * 2, counts)), int(STORED_BYTES * sizes.n_nonzero)
-    n_blocks = count_blocks(sizes.n_nonzero, block)
+    n_blocks = sizes.runs.n_row_blocks
     return StagePlan(n_blocks, 2 * counts, written, task, exact=sizes.exact, keeps=((PMI, written),))
 
 

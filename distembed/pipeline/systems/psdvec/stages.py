@@ -13,7 +13,7 @@ import numpy as np
 
 from distembed.execution import Checkpoint, persist
 from distembed.libraries import da, pa
-from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
+from distembed.linalg.chunks import BLOCK_MEMORY, VALUES_PER_BLOCK, balanced_chunks
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus.sizes import PairSizes, pair_sizes
 from distembed.pipeline.corpus.stages import (
@@ -277,7 +277,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
 def plan_noncore(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the noncore words, solved by row block."""
     block, pair_bytes, k = job.resources.block_memory, PAIR_BYTES * sizes.n_nonzero, job.psdvec.n_components
-    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), count_blocks(sizes.n_nonzero, block)
+    largest_block, n_blocks = min(block // 8 * 2, pair_bytes), sizes.runs.n_row_blocks
     n_core = _core_size(job, sizes)
     halves = (
         PAIR_BYTES * (sizes.n_nonzero - sizes.n_among(n_core)) // 2
@@ -390,10 +390,13 @@ SCORES = "evaluation.json"
 
 def plan_evaluation(job: PSDVecJob, sizes: PairSizes) -> StagePlan:
     """Return the plan of the scores."""
-    table = table_bytes(job, sizes.corpus.n_words)
-    vectors = 4 * sizes.corpus.n_words * job.psdvec.n_components
-    joined = vectors + 2**26  # the blocks beside the whole, and then the sets beside their words
-    return StagePlan(1, vectors + table, 2**14, joined, table, exchange=Exchange())
+    n_words, n_threads = sizes.corpus.n_words, job.resources.n_workers
+    table = table_bytes(job, n_words)
+    vectors = 4 * n_words * job.psdvec.n_components
+    cosines = min(BLOCK_MEMORY, 4 * n_words**2)
+    # The vectors twice, as blocks beside the whole and then with their unit rows; the last are the items of the sets.
+    needed = 2 * vectors + n_threads * cosines + BLOCK_MEMORY
+    return StagePlan(1, vectors + table, 2**14, needed, table, exchange=Exchange())
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

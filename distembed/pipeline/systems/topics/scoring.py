@@ -9,7 +9,7 @@ import numpy as np
 from distembed.execution import compute
 from distembed.libraries import pa
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.reference import pair_counts
@@ -19,9 +19,10 @@ from distembed.pipeline.systems.topics.sizes import TopicSizes, largest_block
 
 def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     """Return the plan of the scores: the counts of the reference are read."""
-    n_blocks = count_blocks(sizes.n_nonzero, job.resources.block_memory)
     task = largest_block(job, sizes) + 2**26
-    return StagePlan(n_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact)
+    return StagePlan(
+        sizes.runs.n_row_blocks, PAIR_BYTES * sizes.n_nonzero, 2**14, task, exact=sizes.pairs.exact
+    )
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:

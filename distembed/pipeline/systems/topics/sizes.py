@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from distembed.pipeline.context import Counted
+from distembed.pipeline.corpus.run_sizes import RunSizes
 from distembed.pipeline.corpus.sizes import CorpusSizes, PairSizes, about, pair_sizes, with_source
 from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.systems.topics.config import TopicsJob
@@ -28,9 +29,9 @@ class TopicSizes(NamedTuple):
         return self.pairs.n_nonzero
 
     @property
-    def n_in_runs(self) -> int:
-        """The pairs that the runs of all partitions hold before they are added up."""
-        return self.pairs.n_in_runs
+    def runs(self) -> RunSizes:
+        """The sizes of the runs that are added up to these pairs."""
+        return self.pairs.runs
 
     @property
     def sentence(self) -> str:

@@ -12,7 +12,7 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.libraries import pa
 from distembed.pipeline.context import Context, StageSpec, System, sections
 from distembed.pipeline.corpus import stages as corpus_stages
-from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import SCRATCH_FACTOR, StagePlan
 from distembed.pipeline.systems.topics.config import TopicsJob
 from distembed.pipeline.systems.topics.numbers import number_parameters, plan_number, run_number
@@ -148,7 +148,7 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
 def plan_association(job: TopicsJob, sizes: TopicSizes) -> StagePlan:
     """Return the plan of positive PMI."""
     return StagePlan(
-        count_blocks(sizes.n_nonzero, job.resources.block_memory),
+        sizes.runs.n_row_blocks,
         PAIR_BYTES * sizes.n_nonzero,
         PAIR_BYTES * sizes.n_associated,
         int(SCRATCH_FACTOR * largest_block(job, sizes)),

@@ -15,7 +15,7 @@ from distembed.execution import Checkpoint, compute, counted_from, heard_by, map
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
 from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context
-from distembed.pipeline.corpus.stages import PAIR_BYTES, count_blocks
+from distembed.pipeline.corpus.stages import PAIR_BYTES
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.topics.config import Method, TopicsJob
 from distembed.pipeline.systems.topics.results import factor_names, n_topics_of
@@ -187,7 +187,7 @@ def plan_starts(job: TopicsJob, sizes: TopicSizes, n_starts: int, *, n_pooled: i
     small = terms <= block and pairs <= block
     held = terms + pairs if small else largest_block(job, sizes)
     # a round: two products and a sum of squares for each block of documents, one product for each of words, and sums
-    blocks = 4 * term_blocks(job, sizes) + 2 * count_blocks(sizes.n_nonzero, block)
+    blocks = 4 * term_blocks(job, sizes) + 2 * sizes.runs.n_row_blocks
     return StagePlan(
         1 if small else blocks * rounds,
         rounds * (terms + pairs),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
@@ -17,6 +16,7 @@ from distembed.pipeline.corpus.config import (
     LeftCountingSection,
 )
 from distembed.pipeline.sections import KEPT_BY_THE_JOB, InputPath, Section, section_of
+from distembed.spelling import did_you_mean, spelled_like
 
 
 @section_of(COUNTING, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
@@ -442,7 +442,5 @@ def _has_word_columns(recipe: RecipeSection | None) -> bool:
 def _nearest(name: str, known: Iterable[str]) -> str:
     """Return a sentence that there is no such recipe, and which is spelled most like it."""
     known = list(known)
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    return (
-        f"which is not there; {f'did you mean {nearest[0]}?' if nearest else 'there are ' + ', '.join(known)}"
-    )
+    advice = did_you_mean(spelled_like(name, known, alike=0.4), otherwise=f"there are {', '.join(known)}")
+    return f"which is not there; {advice}"

@@ -25,13 +25,15 @@ from distembed.pipeline.context import (
     sections,
 )
 from distembed.pipeline.corpus.config import CountingSection
+from distembed.pipeline.corpus.run_sizes import RunSizes, run_sizes
 from distembed.pipeline.corpus.sizes import (
     CorpusSizes,
     about,
     corpus_sizes,
+    n_filled,
     pair_model,
-    run_pairs,
     with_source,
+    word_counts,
 )
 from distembed.pipeline.corpus.stages import (
     PAIR_BYTES,
@@ -83,7 +85,7 @@ TESTED_SHARE = 1.0
 
 
 class SpaceSizes(NamedTuple):
-    """Sizes of a corpus, its documents, the stored values of each table of counts, and those of the runs added to it.
+    """Sizes of a corpus, its documents, the stored values of each table of counts, and the runs added up to it.
 
     `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
     made, by the name of their stage.
@@ -92,7 +94,7 @@ class SpaceSizes(NamedTuple):
     corpus: CorpusSizes
     n_documents: int
     values: dict[str, int]
-    in_runs: dict[str, int]
+    runs: dict[str, RunSizes]
     exact: bool
     edges: dict[str, int]
 
@@ -113,16 +115,18 @@ def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
     """Return the sizes of a job; what committed stages have counted is not estimated."""
     corpus = corpus_sizes(job, counted)
     facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    values, in_runs = {"document_terms": corpus.n_terms}, {}
+    values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
+    counts, n_partitions = word_counts(job, corpus, counted), n_filled(corpus, counted)
     for table in COUNTING:
-        model = pair_model(job, counting_section(job, table), corpus, counted)
+        section = counting_section(job, table)
+        model = pair_model(job, section, corpus, counted)
         values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
-        in_runs[table] = model.n_in_runs(corpus.n_partitions, run_pairs(job.resources.block_memory))
+        runs[table] = run_sizes(model, counts, n_partitions, section, job.resources.block_memory)
     # the values of document_terms are an estimate even when it is counted
     exact = set(_tables_of(job)) <= corpus.counted - {"document_terms"}
     n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
     edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
-    return SpaceSizes(corpus, n_documents, values, in_runs, exact, edges)
+    return SpaceSizes(corpus, n_documents, values, runs, exact, edges)
 
 
 def _values(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> int:
@@ -220,7 +224,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 
 def plan_parts(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of counting the parts of the corpus."""
-    return plan_runs(sizes.corpus, sizes.in_runs[table], job.resources.block_memory)
+    return plan_runs(sizes.corpus, sizes.runs[table], job.resources.block_memory)
 
 
 def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -242,7 +246,7 @@ def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
 
 def plan_table(job: WordSpacesJob, sizes: SpaceSizes, *, table: str) -> StagePlan:
     """Return the plan of adding up the runs of all parts."""
-    return plan_merging(sizes.corpus, sizes.values[table], sizes.in_runs[table], counting_options(job, table))
+    return plan_merging(sizes.corpus, sizes.values[table], sizes.runs[table], counting_options(job, table))
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
