@@ -24,6 +24,10 @@ STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
 """The libraries by which stores are reached, whose errors may have any class."""
 
 
+NO_CREDENTIALS = "NoCredentialsError"
+"""The error of the package of S3, which need not be installed, where it finds no keys."""
+
+
 class DiskFullError(OSError):
     """An error because a disk, or a quota on it, has no room for a file; the message names both."""
 
@@ -69,8 +73,8 @@ def failures_told(url: str) -> Iterator[None]:
 
 def is_store_failure(error: Exception) -> bool:
     """Return whether a library of a store raised an error, or made it from an answer: a number, a text and no file."""
-    if isinstance(error, RefusedError):
-        return False  # told already
+    if isinstance(error, RefusedError) or type(error).__name__ == NO_CREDENTIALS:
+        return False  # told already, or the store was not asked
     if (
         _is_refusal(error)
         or type(error).__module__.partition(".")[0] in STORE_LIBRARIES

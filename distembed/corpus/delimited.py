@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from distembed.corpus.documents import MAX_JSON_LINE_BYTES, Span, batched, checked_fields, replaced
 from distembed.corpus.heads import read_beginning
+from distembed.corpus.spreadsheets import separated
 from distembed.corpus.streams import (
     BadRecord,
     Batch,
@@ -63,7 +64,10 @@ def with_columns(partition: Partition) -> Partition:
     candidates = DELIMITERS if partition.delimiter == "auto" else (partition.delimiter,)
     if partition.format == "tsv":
         candidates = ("\t",)
-    text = read_beginning(partition).decode(partition.encoding, "replace").removeprefix("\ufeff")
+    beginning = read_beginning(partition).decode(partition.encoding, "replace").removeprefix("\ufeff")
+    text, named = separated(beginning)
+    if named and partition.delimiter == "auto":
+        candidates = (named,)
     if "\r" in text and "\n" not in text:
         raise CorpusError(
             f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
@@ -197,7 +201,7 @@ def text_lines(partition: Partition, progress: Progress) -> Iterator[str]:
             size += len(line)
             if line.endswith(b"\n"):
                 text = b"".join(held).decode("utf-8", errors)
-                yield text.removeprefix("\ufeff") if number == 1 else text
+                yield separated(text.removeprefix("\ufeff")).text if number == 1 else text
                 held, size, number = [], 0, number + 1
         if size > MAX_ROW_BYTES:
             raise CorpusError(

@@ -149,26 +149,35 @@ def expected_counts(
 
 
 class Repetition(NamedTuple):
-    """How much a text repeats its pairs of words: its distinct pairs over those of words that are drawn independently.
+    """How far the rates of the pairs of a text are spread around those of words that are drawn independently.
 
-    The share is `share` in a text of `n_tokens` tokens, and grows with the text as its length to the power of
-    `exponent`, which is not above 0.
+    A text repeats itself: some pairs come much more often than their words let expect, and most hardly ever. Their
+    rates are taken to be those of independent words times a gamma variable of mean 1 and variance exp(`spread`) - 1, so
+    that the counts are negative binomial (Church and Gale, 1995, of words in documents). The spread is that of a text
+    of `n_tokens` tokens, and grows by `growth`, which is not below 0, where a text becomes e times as long.
     """
 
-    share: float
+    spread: float
     n_tokens: float
-    exponent: float
+    growth: float
 
     def at(self, n_tokens: float) -> float:
-        """Return the share in a text of so many tokens."""
-        return min(1.0, self.share * (max(n_tokens, 1.0) / self.n_tokens) ** self.exponent)
+        """Return the spread in a text of so many tokens."""
+        return max(0.0, self.spread + self.growth * float(np.log(max(n_tokens, 1.0) / self.n_tokens)))
 
 
-def expected_pairs(counts: NDArray[np.float64], window: float, *, n_tokens: float, n_bins: int = 400) -> int:
-    """Estimate the distinct ordered pairs within `window` places, as if words were drawn independently.
+LARGEST_SPREAD = 10.0
+"""A text in which all pairs are repetitions would have a spread without end."""
 
-    P(pair i, j is seen) = 1 - exp(-window c_i c_j / N), N being all tokens, of the vocabulary or not. Real text repeats
-    itself: see `Repetition`.
+
+def expected_pairs(
+    counts: NDArray[np.float64], window: float, *, n_tokens: float, spread: float = 0.0, n_bins: int = 200
+) -> int:
+    """Estimate the distinct ordered pairs within `window` places, of words that have few bins by their counts.
+
+    With the rate r = window c_i c_j / N, N being all tokens, of the vocabulary or not, P(pair i, j is seen) is
+    1 - exp(-r) where words are drawn independently, and 1 - (1 + r / k)^-k where the rates have a `spread`
+    (`Repetition`), k being the shape 1 / (exp(spread) - 1) of its gamma distribution.
     """
     counts = np.sort(np.asarray(counts, dtype=float))[::-1]
     if not counts.sum() > 0:
@@ -176,8 +185,23 @@ def expected_pairs(counts: NDArray[np.float64], window: float, *, n_tokens: floa
     edges = np.unique(np.geomspace(1, len(counts) + 1, n_bins + 1).astype(int)) - 1
     widths = np.diff(edges)
     means = np.add.reduceat(counts, edges[:-1]) / widths
-    seen = -np.expm1(-window / max(n_tokens, counts.sum()) * means[:, None] * means[None, :])
-    return int(widths @ seen @ widths)
+    rates = window / max(n_tokens, counts.sum()) * means[:, None] * means[None, :]
+    if spread > 0:
+        shape = 1 / np.expm1(spread)
+        rates = shape * np.log1p(rates / shape)
+    return int(widths @ -np.expm1(-rates) @ widths)
+
+
+def spread_of(n_pairs: float, counts: NDArray[np.float64], window: float, *, n_tokens: float) -> float:
+    """Return the spread with which so many distinct pairs are expected, by bisection; 0 where no spread is needed."""
+    least, most = 0.0, LARGEST_SPREAD
+    if expected_pairs(counts, window, n_tokens=n_tokens) <= n_pairs:
+        return 0.0
+    for _ in range(20):
+        middle = (least + most) / 2
+        found = expected_pairs(counts, window, n_tokens=n_tokens, spread=middle)
+        least, most = (middle, most) if found > n_pairs else (least, middle)
+    return most
 
 
 def mean_window(lengths: NDArray[np.int64], window: int) -> float:

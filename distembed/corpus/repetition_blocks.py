@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from distembed.corpus.growth_blocks import Repetition, expected_pairs, mean_window
+from distembed.corpus.growth_blocks import Repetition, mean_window, spread_of
 
 COUNTED_PAIRS = 2**18
 """Pairs that are remembered to count the distinct ones; of more, a share that a hash chooses, within two per mille."""
@@ -36,22 +36,19 @@ def repetition_of(
     """
     stretches = np.array_split(stream, STRETCHES)
     whole, less = (
-        _share_of_pairs(text, window, n_words, mirrored)
-        for text in (stream, np.concatenate(stretches[::SUBSET]))
+        _spread(text, window, n_words, mirrored) for text in (stream, np.concatenate(stretches[::SUBSET]))
     )
     n_tokens = max(1.0, float(np.count_nonzero(stream != BORDER)))
-    if not whole or not less:
-        return Repetition(1.0, n_tokens, 0.0)
-    return Repetition(whole, n_tokens, min(0.0, float(np.log(whole / less) / np.log(SUBSET))))
+    return Repetition(whole, n_tokens, max(0.0, (whole - less) / float(np.log(SUBSET))))
 
 
-def _share_of_pairs(stream: NDArray[np.integer], window: int, n_words: int, mirrored: bool) -> float:
-    """Return the distinct pairs of a text over those of words that are drawn independently, 0 where there are none."""
+def _spread(stream: NDArray[np.integer], window: int, n_words: int, mirrored: bool) -> float:
+    """Return the spread of the rates of a text's pairs (`Repetition`), 0 where it has none."""
     lengths = np.diff(np.flatnonzero(np.concatenate([[True], stream == BORDER, [True]]))) - 1
     counts = np.bincount(stream[stream >= 0], minlength=n_words).astype(float)
     reach = (1 + mirrored) * mean_window(lengths[lengths > 0], window)
-    expected = expected_pairs(counts, reach, n_tokens=float(lengths.sum()))
-    return n_distinct_pairs(stream, window, n_words, mirrored=mirrored) / expected if expected else 0.0
+    n_pairs = n_distinct_pairs(stream, window, n_words, mirrored=mirrored)
+    return spread_of(n_pairs, counts, reach, n_tokens=float(lengths.sum())) if n_pairs else 0.0
 
 
 def n_distinct_pairs(

@@ -102,8 +102,9 @@ class SameCode(WorkerPlugin):
 
 def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> Client:
     """Start local worker processes of one thread and return their client; `resources` stops both."""
-    resources.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
-    _start_fork_server()
+    if sys.platform == "linux":  # elsewhere a fork of a process with the system's libraries may crash
+        resources.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
+        _start_fork_server()
     # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
     settings = {"worker-ttl": WORKER_TTL_SECONDS, "worker-saturation": 1.0}
     with dask.config.set({f"distributed.scheduler.{name}": value for name, value in settings.items()}):
@@ -129,9 +130,8 @@ def _start_fork_server() -> None:
     A worker that imported them itself would take two seconds of processor time, and hold 280 MB of its own.
     """
     for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
-        os.environ.setdefault(
-            name, str(value)
-        )  # Dask sets them too, when the libraries have read them already
+        # A nanny sets them too, when the libraries of a fork have read them already.
+        os.environ.setdefault(name, str(value))
     loaded = sorted(name for name in sys.modules if re.match(r"distembed\.(?!pipeline)", name))
     forkserver.set_forkserver_preload(["distributed", *loaded])
     forkserver.ensure_running()

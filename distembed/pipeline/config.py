@@ -40,10 +40,15 @@ def load_job(path: str | Path, *, settings: tuple[str, ...] = (), workspace: str
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise JobError(
+            f"{path} is not UTF-8: line {line} holds the byte {error.object[error.start]:#04x}; save the file as UTF-8"
         ) from None
     return parse_job(text, name=str(path), folder=path.parent, settings=settings, workspace=workspace)
 
@@ -132,13 +137,24 @@ def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -
     return _refused_value(faults, tree)
 
 
+PLAIN = {
+    "bool_parsing": "Input should be true or false",
+    "bool_type": "Input should be true or false",
+    "int_parsing": "Input should be a valid integer",
+    "model_type": "Input should be a section with keys of its own",
+    "too_short": "Input should be a list that is not empty",
+    "tuple_type": 'Input should be a list, as ["a", "b"]',
+}
+"""What pydantic says in the words of Python, by the type of the fault, for readers of job files."""
+
+
 def _refused_value(faults: list[ErrorDetails], tree: dict[str, Any]) -> str:
     """Return what is wrong with a value; where a key takes values of several kinds, what every kind asks for."""
     places = [_place(tree, fault["loc"]) for fault in faults]
     same_key = [place for place in places if place[: len(places[0])] == places[0]]
     deepest = max(same_key, key=len)  # of a list with one bad entry, that entry
     found = [fault for fault, place in zip(faults, places, strict=True) if place == deepest]
-    first, *others = dict.fromkeys(fault["msg"] for fault in found)
+    first, *others = dict.fromkeys(PLAIN.get(fault["type"], fault["msg"]) for fault in found)
     wanted = [first.lower(), *(message.removeprefix("Input should be ") for message in others)]
     where = ".".join(str(part) for part in deepest)
     return f"{where} = {found[0]['input']!r} is not allowed: {', or '.join(wanted)}"

@@ -379,6 +379,8 @@ def _record(job: Job, workspace: Workspace) -> None:
 def _closing_text(run: Run, system: System, *, until: str | None) -> str:
     """Return the last lines of a run; the report of a whole one is written unless it is there and whole."""
     where = f"workspace  {run.workspace.url}"
+    if "://" in run.workspace.url and run.job.resources.storage_options:
+        where += " (commands reach it by the job file, which says how, in place of this URL)"
     if len(run.standings) < len(system.stages(run.job)):
         return f"stopped after {until}; the same command without --until goes on\n{where}"
     report = _write_report(run.job, run.workspace, run.reporter)
@@ -387,17 +389,23 @@ def _closing_text(run: Run, system: System, *, until: str | None) -> str:
 
 def _write_report(job: Job, workspace: Workspace, reporter: Reporter) -> str:
     """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
-    page = workspace.read_file(REPORT)
-    made_from = _made_from(job, workspace)
-    if page is None or workspace.read_file(REPORT_SEAL) != _report_seal(made_from, page):
+    if not _has_report(job, workspace):
         began = time.perf_counter()
         reporter.note("report: drawing the figures and tables")
         page = system_of(job).page(job, workspace).encode()
         _record(job, workspace)
         workspace.write_file(REPORT, page)
-        workspace.write_file(REPORT_SEAL, _report_seal(made_from, page))
+        workspace.write_file(REPORT_SEAL, _report_seal(_made_from(job, workspace), page))
         reporter.note(f"{'report':<16}{format_seconds(time.perf_counter() - began):>10}")
     return workspace.path(REPORT)
+
+
+def _has_report(job: Job, workspace: Workspace) -> bool:
+    """Return whether the report of a finished workspace is there and whole."""
+    page = workspace.read_file(REPORT)
+    return page is not None and workspace.read_file(REPORT_SEAL) == _report_seal(
+        _made_from(job, workspace), page
+    )
 
 
 def _made_from(job: Job, workspace: Workspace) -> str:
@@ -422,15 +430,20 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
     ValueError
         A stage of the job is not done.
     """
-    Workspace.open(job.job.workspace)
+    reader = Workspace.open(job.job.workspace)
+    _refuse_unfinished(job, reader)
+    if _has_report(job, reader):  # of a workspace that this user may only read, too
+        return reader.path(REPORT)
     with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
-        for standing in standings(job, system_of(job).stages(job), workspace):
-            if not standing.is_done:
-                state = _state(standing, workspace)
-                raise ValueError(
-                    f"there is no report yet: stage {standing.spec.name} is {state}; run the job first"
-                )
+        _refuse_unfinished(job, workspace)
         return _write_report(job, workspace, reporter or Silent())
+
+
+def _refuse_unfinished(job: Job, workspace: Workspace) -> None:
+    for standing in standings(job, system_of(job).stages(job), workspace):
+        if not standing.is_done:
+            state = f"stage {standing.spec.name} is {_state(standing, workspace)}"
+            raise ValueError(f"there is no report yet: {state}; run the job first")
 
 
 # --- looking at a workspace ----------------------------------------------------------------------------------

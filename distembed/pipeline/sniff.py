@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import io
 import itertools
 import json
 import os
@@ -18,7 +19,10 @@ from typing import Any, NamedTuple
 
 import fsspec
 
+from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
+from distembed.corpus.spreadsheets import separated
 from distembed.parquet import parquet_file, read_batches
+from distembed.pipeline.tables.files import best_delimiter
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_RECORDS = 50
@@ -138,18 +142,12 @@ def text_layout(sample: Sample) -> dict[str, Any]:
 
 
 def sample_of(path: str) -> Sample:
-    """Return the beginning of a text file, as UTF-8 where that fits and as Latin-1 otherwise."""
+    """Return the beginning of a text file in the encoding that it seems to have."""
     with fsspec.open(path, "rb", compression="infer") as file:
         data = file.read(SAMPLE_BYTES + 1)
-    for encoding in ("utf-8", "latin-1"):
-        try:
-            text = data[:SAMPLE_BYTES].decode(encoding)
-        except UnicodeDecodeError as error:
-            if error.start < len(data) - 4:  # not only a code point that the sample cuts
-                continue
-            text = data[: error.start].decode(encoding)
-        return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
-    raise AssertionError("every byte is a character of Latin-1")
+    encoding = detect_encoding(data[:HEAD_BYTES])
+    text = data[:SAMPLE_BYTES].decode(encoding, "replace").removeprefix("\ufeff")
+    return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
 
 
 def word_counts(sample: Sample) -> Counter[str]:
@@ -166,8 +164,10 @@ def records_of(path: str) -> Records:
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         return {}
-    lines = sample_of(path).text.lstrip("\ufeff").splitlines()[:SAMPLE_RECORDS]
-    return _of_csv(lines, suffix) if suffix in (".csv", ".tsv") else _of_json(lines)
+    text = sample_of(path).text
+    return (
+        _of_csv(text, suffix) if suffix in (".csv", ".tsv") else _of_json(text.splitlines()[:SAMPLE_RECORDS])
+    )
 
 
 def _of_json(lines: list[str]) -> Records:
@@ -182,12 +182,13 @@ def _of_json(lines: list[str]) -> Records:
     return found
 
 
-def _of_csv(lines: list[str], suffix: str) -> Records:
-    if not lines:
-        return {}
-    delimiter = "\t" if suffix == ".tsv" else max(",;\t", key=lines[0].count)
-    header, *rows = csv.reader(lines, delimiter=delimiter)
-    return {name: list(values) for name, values in zip(header, itertools.zip_longest(*rows), strict=False)}
+def _of_csv(text: str, suffix: str) -> Records:
+    text, named = separated(text)
+    delimiter = "\t" if suffix == ".tsv" else named or best_delimiter(text)
+    rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row)
+    header = [name.strip() for name in next(rows, [])]
+    first = itertools.islice(rows, SAMPLE_RECORDS)
+    return {name: list(values) for name, values in zip(header, itertools.zip_longest(*first), strict=False)}
 
 
 def _are_numbers(values: list[Any]) -> bool:

@@ -128,7 +128,10 @@ class Folder:
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
         path = self.inside(name)
-        return os.path.lexists(path) if self.is_local else bool(self.fs.exists(path))
+        if self.is_local:
+            return os.path.lexists(path)
+        with failures_told(self.path(name) if name else self.url):
+            return bool(self.fs.exists(path))
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
         """Write a whole file in one atomic step; `durable` waits for the disk."""

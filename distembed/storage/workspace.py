@@ -146,7 +146,8 @@ class Workspace(WorkspaceReader):
             if not folder.is_local:
                 raise
             message = (
-                f"Workspace {folder.url} cannot be written: {error.strerror or error}. Choose another folder."
+                f"Workspace {folder.url} cannot be written by this user (permission denied): ask its owner for it, or "
+                "choose another folder."
             )
             raise PermissionError(error.errno, message) from error
         workspace = cls(folder, held)

@@ -37,9 +37,9 @@ def kernels():
     yield "300 rows taken from 8 MB of vectors", lambda: np.take(table, places, axis=0, out=out, mode="clip")
 
 
-def measure(number, start, results):
+def measure(kernels, number, start, results):
     with one_blas_thread():
-        call = [call for _, call in kernels()][number]
+        *_, call = list(kernels())[number]
         for _ in range(3):
             call()
         start.wait()
@@ -50,9 +50,10 @@ def measure(number, start, results):
         results.put(n_calls)
 
 
-def calls_of(number, n_processes) -> int:
+def calls_of(kernels, number, n_processes) -> int:
+    """Return how many calls of one of some kernels so many processes make together in `SECONDS`."""
     start, results = Barrier(n_processes), Queue()
-    processes = [Process(target=measure, args=(number, start, results)) for _ in range(n_processes)]
+    processes = [Process(target=measure, args=(kernels, number, start, results)) for _ in range(n_processes)]
     for process in processes:
         process.start()
     total = sum(results.get() for _ in processes)
@@ -63,7 +64,7 @@ def calls_of(number, n_processes) -> int:
 
 def main() -> None:
     for number, (name, _) in enumerate(kernels()):
-        ratios = [calls_of(number, 2) / calls_of(number, 1) for _ in range(3)]
+        ratios = [calls_of(kernels, number, 2) / calls_of(kernels, number, 1) for _ in range(3)]
         print(f"{name:<42}" + "  ".join(f"{ratio:.2f}" for ratio in ratios), flush=True)
 
 

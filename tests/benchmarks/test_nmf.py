@@ -199,7 +199,7 @@ def test_the_plan_of_a_billion_non_zeros(tmp_path):
         n_terms=10**9,
         counted=frozenset(),
     )
-    model = PairModel(np.ones(100_000), 10.0, corpus.n_tokens, Repetition(1.0, corpus.n_tokens, 0.0))
+    model = PairModel(np.ones(100_000), 10.0, corpus.n_tokens, Repetition(0.0, corpus.n_tokens, 0.0))
     sizes = TopicSizes(PairSizes(corpus, 10**9, RunSizes(10**9, 100), model), 10**9, 10**9)
     plan = Plan(job, sizes.sentence, {spec.name: spec.plan(job, sizes) for spec in stages(job)})
     print(f"\n{plan.table()}")

@@ -341,7 +341,7 @@ def test_duplicates_alike_count_once_and_matrices_are_taken():
         ({"smoothness": 0}, "smoothness is 0"),
         ({"missing": "drop"}, "missing is 'drop'"),
         ({"init": "zeros"}, "init is 'zeros'"),
-        ({"n_neighbors": 30}, "k = 30"),
+        ({"n_neighbors": 30}, "30 neighbors of each row are asked for"),
         ({"affinity": "rbf"}, "affinity is 'rbf'"),
     ],
 )

@@ -98,7 +98,7 @@ def test_equal_rows_are_joined_with_weight_one():
         ({"affinity": "rbf"}, "affinity is 'rbf'"),
         ({"symmetry": "both"}, "symmetry is 'both'"),
         ({"affinity": "cosine", "metric": "euclidean"}, "not 'euclidean'"),
-        ({"n_neighbors": 50}, "k = 50"),
+        ({"n_neighbors": 50}, "50 neighbors of each row are asked for"),
     ],
 )
 def test_bad_options_are_named(options, message):

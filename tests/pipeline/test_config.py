@@ -97,7 +97,7 @@ def test_a_value_of_several_kinds_is_refused_by_what_every_kind_asks_for(tmp_pat
     for setting, message in (
         (
             "topics.n_topics=automatic",
-            r"topics\.n_topics = 'automatic' is .* a valid integer, .*, or 'auto'$",
+            r"topics\.n_topics = 'automatic' is .* a valid integer, or 'auto'$",
         ),
         ("topics.n_topics=0", r"topics\.n_topics = 0 is not allowed: .*equal to 1, or 'auto'$"),
         ("topics.n_topics_range=[4, 0]", r"topics\.n_topics_range\.1 = 0 is not allowed: .*equal to 1$"),
@@ -117,6 +117,33 @@ def test_a_value_of_several_kinds_is_refused_by_what_every_kind_asks_for(tmp_pat
 def test_a_broken_file_says_the_line(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="line 1"):
         load_job(write(tmp_path, "[job\n"))
+
+
+def test_a_file_of_a_windows_editor_is_read_or_told_to_be_saved_as_utf8(tmp_path: Path) -> None:
+    marked = write(tmp_path, f"\ufeff{MINIMAL}")
+    assert load_job(marked).corpus.paths == (str(tmp_path / "a.txt"),)
+    marked.write_bytes(MINIMAL.replace("a.txt", "Über.txt").encode("cp1252"))
+    with pytest.raises(
+        JobError, match=r"job\.toml is not UTF-8: line 4 holds the byte 0xdc; save the file as UTF-8"
+    ):
+        load_job(marked)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("corpus.lowercase='ja'", "corpus.lowercase = 'ja' is not allowed: input should be true or false"),
+        (
+            "report.words='king'",
+            """report.words = 'king' is not allowed: input should be a list, as \\["a", "b"\\]""",
+        ),
+        ("corpus.paths=[]", r"corpus.paths = \[\] is not allowed: input should be a list that is not empty"),
+        ("psdvec=3", "not of the form section.key"),
+    ],
+)
+def test_a_refused_value_is_told_without_words_of_python(tmp_path: Path, setting: str, message: str) -> None:
+    with pytest.raises(JobError, match=message):
+        load_job(write(tmp_path, MINIMAL), settings=(setting,))
 
 
 def test_a_system_is_imported_when_a_job_asks_for_it(tmp_path: Path) -> None:

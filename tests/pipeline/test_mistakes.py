@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from distembed.pipeline.commands.failures import _sentence
 from distembed.pipeline.config import load_job
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.workers import Workers
+from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
 
 MINIMAL = '[job]\nsystem = "{}"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
@@ -106,3 +108,22 @@ def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> Non
 def test_a_store_that_finds_no_keys_says_where_they_are_looked_for() -> None:
     errors = pytest.importorskip("botocore.exceptions", reason="needs: pip install 'distembed[cloud]'")
     assert "AWS_PROFILE" in _sentence(errors.NoCredentialsError())
+
+
+def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
+    assert _sentence(OSError(errno.ENOSPC, "Cannot write w: no room.")) == "Cannot write w: no room."
+    nothing = "https://example.org/a.txt: there is no such file, or it cannot be reached; check its name"
+    assert _sentence(FileNotFoundError("https://example.org/a.txt")) == nothing
+    name = UnicodeEncodeError("ascii", "Über.txt", 0, 1, "ordinal not in range(128)")
+    assert (
+        _sentence(name)
+        == "'Über.txt' has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
+    )
+
+
+def test_whoever_may_only_read_a_workspace_is_told_where_its_report_is(copy: Path) -> None:
+    with Workspace.create(copy, owner="another run"):  # nobody else can write there
+        done = run("report", copy)
+        assert (done.exit_code, done.output.strip()) == (0, str(copy / "report" / "index.html"))
+        (copy / "report" / "index.html").unlink()
+        assert "is being written by" in run("report", copy).output

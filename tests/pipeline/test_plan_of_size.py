@@ -97,7 +97,7 @@ def test_the_pairs_of_runs_are_those_of_the_partitions() -> None:
     rng, n, n_partitions = np.random.default_rng(0), 60_000, 6
     counts = np.sort(rng.multinomial(n, 1 / np.arange(1, 301) / (1 / np.arange(1, 301)).sum()))[::-1]
     tokens = rng.permutation(np.repeat(np.arange(300), counts))
-    model = PairModel(counts.astype(float), 1.0, n, Repetition(1.0, n, 0.0))
+    model = PairModel(counts.astype(float), 1.0, n, Repetition(0.0, n, 0.0))
 
     def distinct(piece: np.ndarray) -> int:
         return len(np.unique(piece[:-1] * 300 + piece[1:]))

@@ -17,6 +17,7 @@ from distembed.pipeline.new import settings_of_files
 from distembed.pipeline.registry import SYSTEMS, system_named
 from distembed.pipeline.sections import Section
 from distembed.pipeline.sniff import Sample, settings_for, text_layout
+from distembed.pipeline.tables.files import read_columns
 from tests.pipeline.conftest import run
 
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
@@ -175,6 +176,19 @@ def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) ->
     assert few["vocabulary.min_count"] == 1
     with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):
         settings_for({"text_field"}, str(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("first", ["", "sep=;\r\n"])
+def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, first: str, encoding: str) -> None:
+    table = tmp_path / "Firmen.csv"
+    rows = '"Firma\r\n(kurz)";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
+    table.write_bytes((first + rows).encode(encoding))
+    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Firma\r\n(kurz)"}
+    columns = read_columns(str(table))
+    assert {name: list(column) for name, column in columns.items()} == {
+        "Firma\r\n(kurz)": ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]
+    }  # fmt: skip
 
 
 def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) -> None:

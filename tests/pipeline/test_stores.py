@@ -76,6 +76,7 @@ def test_a_job_runs_on_a_store_that_its_options_reach(endpoint: str, tmp_path: P
     goes_on = run("run", job, "--until", "cooccurrence")
     assert goes_on.exit_code == 0, goes_on.output
     assert store.exists("texts/w/manifest/cooccurrence.json")
+    assert "workspace  s3://texts/w (commands reach it by the job file" in goes_on.output
     standing = run("status", job)
     assert standing.exit_code == 0, standing.output
     assert re.search(r"cooccurrence +[0-9.]+ s ", standing.output)
@@ -154,6 +155,9 @@ def test_a_store_that_refuses_access_is_named_with_what_to_check(endpoint: str, 
             assert "damaged" not in failed.output
         store.next.clear()
         assert run(*command).exit_code == 0
+        store.next[:] = [("HEAD", "", "denied")] * 20
+        looked = run("status", command[1], "--workspace", "s3://texts/w")
+        assert "the object store of s3://texts/w/workspace.json refuses access (" in looked.output
 
 
 def test_a_store_that_fails_at_random_changes_nothing(endpoint: str, tmp_path: Path) -> None:

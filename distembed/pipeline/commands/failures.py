@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.files import PARTIAL
+from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.terminal import shown, write
 
@@ -54,8 +54,6 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
 
 EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)
 """The errors whose own words are enough; of others the name is given, too."""
-NO_CREDENTIALS = "NoCredentialsError"
-"""The error of the package of S3, which need not be installed, where it finds no keys."""
 CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
 """The packages by which stores are reached, and how their addresses begin."""
 
@@ -75,7 +73,11 @@ def _sentence(error: Exception) -> str:
         place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
         advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
         return f"{place}: {advice or error.strerror}"
-    return text
+    if isinstance(error, FileNotFoundError) and not re.search(r"\s", text):
+        return f"{text}: there is no such file, or it cannot be reached; check its name"
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
+        return f"{error.object!r} has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else text
 
 
 def fail(message: str, *, code: int) -> NoReturn:

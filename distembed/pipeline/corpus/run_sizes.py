@@ -50,6 +50,8 @@ def run_sizes(
     """
     from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 
+    if not len(word_counts):
+        return RunSizes(0, 1)  # of a sample without a word that is frequent enough; the text may have some
     options = CooccurrenceOptions(**counting.model_dump(), block_memory=block_memory)
     row_blocks = cooccurrence_row_blocks(
         np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),

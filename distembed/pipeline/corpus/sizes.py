@@ -117,8 +117,10 @@ class PairModel(NamedTuple):
 
     def n_pairs(self, share: float = 1.0) -> int:
         """Return about how many distinct pairs a share of the text holds."""
-        found = expected_pairs(self.counts * share, self.window, n_tokens=self.n_tokens * share)
-        return int(self.repetition.at(self.n_tokens * share) * found)
+        n_tokens = self.n_tokens * share
+        return expected_pairs(
+            self.counts * share, self.window, n_tokens=n_tokens, spread=self.repetition.at(n_tokens)
+        )
 
     def n_in_runs(self, n_partitions: int, run_pairs: int) -> int:
         """Return about how many pairs the runs of all partitions hold together, each written at so many pairs.

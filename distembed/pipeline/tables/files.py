@@ -17,6 +17,7 @@ import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
 from distembed.libraries import pa, pacsv
 from distembed.parquet import whole_table
@@ -30,6 +31,8 @@ WORKBOOK_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """First bytes of a zip archive, which .xlsx and .ods files are, and of an older Excel file."""
 COMPRESSIONS = (".xz", ".gz", ".bz2", ".zst")
 DELIMITERS = ",;\t|"
+FIRST_LINE_BYTES = 12
+"""No line `sep=;` is as long."""
 SNIFFED_LINES = 50
 """Lines from which the delimiter of a file is found."""
 BYTE_ORDER_MARKS = {
@@ -154,10 +157,15 @@ def _decoded(path: str, data: bytes, encoding: str) -> str:
 
 def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table:
     """Read delimited text, every field as it stands."""
-    found = delimiter if delimiter != "auto" else _delimiter(path, text)
+    first, end, rest = text.partition(b"\n")
+    named = separated((first[:FIRST_LINE_BYTES] + end).decode(errors="ignore")).separator
+    if named:
+        text = end + rest
+    found = delimiter if delimiter != "auto" else named or _delimiter(path, text)
     if found not in (",", "\t") and delimiter == "auto":
         notes = [*notes, f"{path}: the fields are separated by {found!r}"]
-    head = next(csv.reader(io.StringIO(text[: 1 << 20].decode(errors="ignore")), delimiter=found), [])
+    rows = csv.reader(io.StringIO(text[: 1 << 20].decode(errors="ignore")), delimiter=found)
+    head = next((row for row in rows if row), [])
     names = [name.strip() for name in head]
     refuse_twice(path, "column", names)
     uneven: list[Any] = []
@@ -196,10 +204,14 @@ def _uneven(path: str, rows: list[Any]) -> str:
 
 
 def _delimiter(path: str, text: bytes) -> str:
-    """Return the delimiter that cuts the first lines into equally many fields, the most of them."""
+    """Return the delimiter of a file: that of its extension, or the best for its first lines."""
     if path.removesuffix(_compression(path)).endswith(".tsv"):
         return "\t"
-    sample = text[: 1 << 20].decode(errors="ignore")
+    return best_delimiter(text[: 1 << 20].decode(errors="ignore"))
+
+
+def best_delimiter(sample: str) -> str:
+    """Return the delimiter that cuts the beginning of a text into equally many fields, the most of them."""
 
     def score(delimiter: str) -> tuple[float, int]:
         rows = [
