@@ -13,6 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
+
+# A part of `strip` is called by compiled functions only. It needs no function for Python and no cache of its own, and
+# it is compiled once for all constants: to `njit` each constant that a function is called with is another type.
+_part = register_jitable(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 MAX_DEPTH = 64
 # Longer "tags" are a less-than sign in running text.
@@ -94,20 +99,20 @@ N_FIELDS = NO_TAG_END + len(DROPPED_HASHES)
 SPECIAL = np.isin(np.arange(256), np.frombuffer(b"{}[]<|'\n_", np.uint8))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def matches(src: np.ndarray, i: int, a: int, b: int) -> bool:
     """Return whether the two characters `a`, `b` are at `i`."""
     return i + 1 < len(src) and src[i] == a and src[i + 1] == b
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def emit(out: np.ndarray, fields: np.ndarray, byte: int) -> None:
     """Append a byte to the output."""
     out[fields[OUT]] = byte
     fields[OUT] += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def push(stack: np.ndarray, fields: np.ndarray, kind: int) -> None:
     """Open a construct at this place of the output; beyond the maximum depth only the number of constructs is kept."""
     depth = fields[DEPTH]
@@ -121,7 +126,7 @@ def push(stack: np.ndarray, fields: np.ndarray, kind: int) -> None:
     fields[OPEN + kind] += 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def pop(stack: np.ndarray, fields: np.ndarray, kind: int) -> int:
     """Close the innermost construct of a kind, with the unclosed ones inside it; return its place or -1."""
     if fields[BEYOND + kind] > 0:
@@ -137,7 +142,7 @@ def pop(stack: np.ndarray, fields: np.ndarray, kind: int) -> int:
             return fields[DEPTH]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def pop_and_cut(stack: np.ndarray, fields: np.ndarray, kind: int) -> bool:
     """Close a construct and remove its output; return False if none was open."""
     entry = pop(stack, fields, kind)
@@ -146,13 +151,13 @@ def pop_and_cut(stack: np.ndarray, fields: np.ndarray, kind: int) -> bool:
     return entry >= 0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def lower(byte: int) -> int:
     """Return an ASCII letter in lower case, any other byte as it is."""
     return byte + 32 if 65 <= byte <= 90 else byte
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def is_dropped_target(
     out: np.ndarray, begin: int, end: int, names: np.ndarray, name_stops: np.ndarray
 ) -> bool:
@@ -174,7 +179,7 @@ def is_dropped_target(
     return False
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def is_language_link(out: np.ndarray, begin: int, end: int) -> bool:
     """Return whether a target is "fr:…" or "zh-yue:…": a link to another language, shown in the margin."""
     k, dash = begin, False
@@ -184,7 +189,7 @@ def is_language_link(out: np.ndarray, begin: int, end: int) -> bool:
     return k < end and out[k] == 58 and (2 <= k - begin <= 3 or (dash and k - begin <= 12))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def close_link(
     stack: np.ndarray, fields: np.ndarray, out: np.ndarray, names: np.ndarray, name_stops: np.ndarray
 ) -> None:
@@ -207,7 +212,7 @@ def close_link(
     fields[OUT] = begin + end - source
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def url_end(src: np.ndarray, i: int) -> int:
     """Return the end of the URL that begins at `i`, or `i` where none does."""
     n, k = len(src), i
@@ -222,7 +227,7 @@ def url_end(src: np.ndarray, i: int) -> int:
     return k
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
     """Open an internal link, or an external link after its URL, at [."""
     if matches(src, i, 91, 91):
@@ -236,7 +241,7 @@ def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fi
     return end
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def close_bracket(
     src: np.ndarray,
     i: int,
@@ -258,7 +263,7 @@ def close_bracket(
     return i + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def brace(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
     """Open or close a template or parameter, at { or }."""
     byte = src[i]
@@ -276,7 +281,7 @@ def brace(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: n
     return i + 2
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def bar(i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
     """End the target of a link at its first bar."""
     depth = fields[DEPTH]
@@ -287,7 +292,7 @@ def bar(i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
     return i + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def quotes(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
     """Drop apostrophes that are markup: two, three or five in a row, and three of four."""
     k = i
@@ -298,7 +303,7 @@ def quotes(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
     return k
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def underscore(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
     """Drop a switch such as __NOTOC__."""
     k = i + 2
@@ -311,7 +316,7 @@ def underscore(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> 
     return i + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -> int:
     """Drop list marks and heading signs at the beginning of a line; open and close tables."""
     n, k = len(src), i
@@ -333,7 +338,7 @@ def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -
     return k
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def end_line(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
     """End a line: no link target or text of a URL continues beyond it."""
     while fields[DEPTH] > 0:
@@ -353,7 +358,7 @@ def end_line(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields
     return begin_line(src, i + 1, stack, fields)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def tag_name(src: np.ndarray, i: int) -> tuple[int, int]:
     """Return the hash of the tag name at `i` and its end."""
     h, k = 0, i
@@ -363,7 +368,7 @@ def tag_name(src: np.ndarray, i: int) -> tuple[int, int]:
     return h, k
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def tag_end(src: np.ndarray, i: int) -> int:
     """Return the place of the > that ends a tag, or -1."""
     for k in range(i, min(len(src), i + MAX_TAG_BYTES)):
@@ -374,7 +379,7 @@ def tag_end(src: np.ndarray, i: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def find_closing_tag(src: np.ndarray, i: int, name: int) -> int:
     """Return where the closing tag of a name begins, at or after `i`, or -1."""
     for k in range(i, len(src) - 2):
@@ -383,7 +388,7 @@ def find_closing_tag(src: np.ndarray, i: int, name: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
     """Skip a comment; one without an end is skipped as four characters."""
     if fields[NO_COMMENT_END] == 0:
@@ -394,7 +399,7 @@ def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
     return i + 4
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray) -> int:
     """Drop an element, or keep it verbatim, starting after its opening tag; return its end."""
     if fields[NO_TAG_END + which]:
@@ -411,7 +416,7 @@ def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fie
     return close + 2 if end < 0 else end + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@_part
 def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:  # noqa: C901 - one branch a kind of tag
     """Skip a comment, a tag, or a whole element, at <."""
     if matches(src, i + 1, 33, 45) and i + 3 < len(src) and src[i + 3] == 45:

@@ -166,7 +166,8 @@ def _coordinate_descent(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float)
     rank = WW.shape[0]
     z = np.empty(rank)
     for i in range(Z.shape[0]):
-        z[:] = Z[i]
+        for r in range(rank):  # an assignment of arrays would compile the text of its error for two seconds
+            z[r] = Z[i, r]
         for _ in range(sweeps):
             largest = moved = 0.0
             for r in range(rank):
@@ -182,7 +183,8 @@ def _coordinate_descent(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float)
                 z[r] = new
             if moved <= tolerance * largest:
                 break
-        Z[i] = z
+        for r in range(rank):
+            Z[i, r] = z[r]
 
 
 def document_loss(XX: float, XZ: Floats, ZZ: Floats, W: Floats) -> float:

@@ -113,17 +113,18 @@ def reconstruction_weights(
         x = X[rows[i]].astype(np.float64)
         A = np.empty((stop - start, X.shape[1]))
         for a in range(stop - start):
-            A[a] = X[neighbors[start + a]]
-            if simplex:
-                A[a] -= x
+            neighbor = neighbors[start + a]
+            for j in range(X.shape[1]):
+                A[a, j] = X[neighbor, j] - x[j] if simplex else X[neighbor, j]
         if simplex:
             w, certificate = simplex_weights(A)
             least = LEAST_FLOOR / w.shape[0]
         else:
             w, certificate = cone_weights(A, x)
             least = 0.0
-        out[0, start:stop] = raise_to_floor(w, epsilon, least)
-        out[1, start:stop] = certificate
+        raised = raise_to_floor(w, epsilon, least)
+        for a in range(stop - start):
+            out[0, start + a], out[1, start + a] = raised[a], certificate
     return out
 
 

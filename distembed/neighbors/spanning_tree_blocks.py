@@ -124,6 +124,17 @@ class GrownGraph(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _sort_row(indices: Int64s, lengths: Float64s, start: int, stop: int) -> None:
+    """Sort the entries from start to stop by insertion: all but the few that were added are in order already."""
+    for t in range(start + 1, stop):
+        index, length, place = indices[t], lengths[t], t
+        while place > start and indices[place - 1] > index:
+            indices[place], lengths[place] = indices[place - 1], lengths[place - 1]
+            place -= 1
+        indices[place], lengths[place] = index, length
+
+
+@njit(cache=True, nogil=True)
 def fill_to_degree(
     indptr: Int64s, indices: Int64s, lengths: Float64s, near: Int64s, near_lengths: Float64s, min_degree: int
 ) -> GrownGraph:
@@ -151,8 +162,6 @@ def fill_to_degree(
             if at - start < min_degree and near[i, t] >= 0 and near[i, t] not in new_indices[start:linked]:
                 new_indices[at], new_lengths[at] = near[i, t], near_lengths[i, t]
                 at += 1
-        order = np.argsort(new_indices[start:at])
-        new_indices[start:at] = new_indices[start:at][order]
-        new_lengths[start:at] = new_lengths[start:at][order]
+        _sort_row(new_indices, new_lengths, start, at)
         new_indptr[i + 1] = at
     return GrownGraph(new_indptr, new_indices[:at].copy(), new_lengths[:at].copy())
