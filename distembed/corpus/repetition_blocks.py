@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from distembed.corpus.growth_blocks import Repetition, mean_window, spread_of
 
 COUNTED_PAIRS = 2**19
-"""Pairs that are remembered to count the distinct ones; of more, a share that a hash chooses, within three per mille."""
+"""Pairs that are remembered to count the distinct ones; of more, a share that a hash chooses, within 0.3 %."""
 
 BORDER = -2
 """The mark of a place that no window crosses, as in `distembed.counting.blocks`."""
