@@ -22,7 +22,10 @@ A name is imported when it is first used, so that `import distembed` costs nothi
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from distembed.compiled import find_place
 
 _HOME = {
     "read_corpus": "corpus.readers",
@@ -94,6 +97,8 @@ __all__ = [
     "weat",
     "write_static_model",
 ]
+
+find_place(Path(__file__).parent)
 
 if TYPE_CHECKING:
     __version__: str

@@ -7,11 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -20,6 +22,9 @@ from hypothesis import settings
 # whole package again, which takes longer than its imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What the processes of the tests are forks of: one that has imported the whole package, started when one is asked for.
+forkserver.set_forkserver_preload(["tests.pipeline.processes"])
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -48,9 +53,17 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def process_pool() -> Iterator[ProcessPoolExecutor]:
-    """Return two processes, for Dask's scheduler "processes" (`pool=`): they import the package once."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    """Return two processes, for Dask's scheduler "processes" (`pool=`): they import nothing."""
+    with ProcessPoolExecutor(2, mp_context=get_context("forkserver")) as pool:
         yield pool
+
+
+@contextmanager
+def forked_workers() -> Iterator[None]:
+    """Let the worker processes of a Dask cluster that is started inside be forks: each would import for two seconds."""
+    forkserver.ensure_running()  # before Dask names what is imported
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        yield
 
 
 @pytest.fixture

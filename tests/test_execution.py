@@ -38,6 +38,7 @@ from distembed.execution import (
 from distembed.factorization.row_lifts import each
 from distembed.linalg.operators import row_blocks, times_matrix
 from distembed.weighting.pmi import ppmi
+from tests.conftest import forked_workers
 
 Pair = namedtuple("Pair", ["left", "right"])
 
@@ -191,6 +192,7 @@ def processes():
     from distributed import LocalCluster
 
     with (
+        forked_workers(),
         dask.config.set(CALM),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
     ):

@@ -21,7 +21,6 @@ from typing import Any
 import distembed as de
 
 CONTEXT: Any = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([__name__])
 
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
     importlib.import_module(_module.name)

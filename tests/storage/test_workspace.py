@@ -26,6 +26,7 @@ from distembed.storage import LockedError, ManifestError, Workspace, manifest, s
 from distembed.storage.files import Folder
 from distembed.storage.manifest import tolerant
 from distembed.storage.schema import NewerFormatError
+from tests.conftest import forked_workers
 from tests.storage.examples import Calls, dense_array, store_all, write_item
 
 META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
@@ -549,6 +550,7 @@ def test_distributed_and_threads_write_the_same(tmp_path: Path) -> None:
         store_all(workspace).commit()
         digests.append(workspace.digest())
     with (
+        forked_workers(),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster),
         Workspace.create(tmp_path / "cluster", owner="test") as workspace,
