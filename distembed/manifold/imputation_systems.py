@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, tell
 from distembed.linalg import columns
@@ -79,6 +78,8 @@ def solve(W: sp.csr_array, Y: Any, known: Any, options: SolverOptions, *, checkp
     else:
         solved = solve_by_power(W, of_columns, known, lazy=options.lazy, **limits)
     if not solved.converged:
+        from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - a plan does not wait for it
+
         warnings.warn(
             f"{options.solver} did not reach tol = {options.tol} in {solved.n_iter} steps (residual "
             f"{solved.residual:.2e}): raise max_iter",

@@ -69,7 +69,8 @@ def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(text.replace('label_column = "kind"\n', ""))
     job, workspace = tmp_path / "job.toml", tmp_path / "w"
     # in a process of its own: what the tests before left in this one is not the job's
-    done = by_a_new_interpreter("run", str(job), "--workspace", str(workspace))
+    words = ("--workspace", str(workspace), "--set", "report.n_map_words=20")
+    done = by_a_new_interpreter("run", str(job), *words)
     assert done.returncode == 0, done.stdout + done.stderr
     plan = plan_job(load_job(job, workspace=str(workspace)))
     stages = de.Workspace.open(workspace).stages().values()
