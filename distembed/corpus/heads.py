@@ -9,6 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 
 from distembed.corpus.encodings import HEAD_BYTES, ONE_BYTE, detect_encoding, is_binary, misread_as
+from distembed.corpus.paths import name_files
 from distembed.corpus.streams import CorpusError, Partition, Progress, decompressed, open_url, option_text
 
 Encodings = tuple[tuple[str, str], ...]
@@ -94,16 +95,19 @@ def read_beginning(partition: Partition) -> bytes:
 
 
 def doubts(partitions: Sequence[Partition], encodings: Encodings) -> Iterator[str]:
-    """Yield a sentence per file whose encoding is a guess, or is asked to be another than it seems to be."""
+    """Yield a sentence on all files whose encoding is a guess, and one per file that seems to have another one."""
+    guessed: dict[str, list[str]] = {}
     for partition in {part.url: part for part in partitions}.values():
         if partition.format in ("mediawiki", "parquet"):
             continue
         key = option_text(partition.section, "encoding")
         if asked_encoding(partition.url, encodings) == "auto":
             if partition.encoding == ONE_BYTE:
-                yield (
-                    f"{partition.url} is not UTF-8 and is taken for Windows-1252 (western European); give {key} if "
-                    "it is not"
-                )
+                guessed.setdefault(key, []).append(partition.url)
         elif (why := misread_as(read_beginning(partition), partition.encoding)) is not None:
             yield f"{partition.url} {why}; give {option_text(partition.section, 'encoding', 'auto')}"
+    for key, urls in guessed.items():
+        one = len(urls) == 1
+        are, them = ("is", "it is") if one else ("are", "they are")
+        names = urls[0] if one else f"{len(urls):,} files ({name_files(urls)})"
+        yield f"{names} {are} not UTF-8 and {are} taken for Windows-1252 (western European); give {key} if {them} not"

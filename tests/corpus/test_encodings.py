@@ -77,6 +77,17 @@ def test_files_of_several_encodings_make_one_corpus(tmp_path):
     assert all(other == first for other in others)
 
 
+def test_files_of_a_guessed_encoding_are_named_together(tmp_path):
+    for name in "abcde":
+        (tmp_path / f"{name}.txt").write_bytes(GERMAN.encode("latin-1"))
+    (note,) = read_corpus(tmp_path, section="corpus").notes
+    assert note.startswith(f"5 files ({tmp_path / 'a.txt'}, ")
+    assert note.endswith(
+        "c.txt and 2 more) are not UTF-8 and are taken for Windows-1252 (western European); give "
+        "corpus.encoding if they are not"
+    )
+
+
 def test_an_encoding_per_file(tmp_path):
     paths = write_all(tmp_path)
     with warnings.catch_warnings():
