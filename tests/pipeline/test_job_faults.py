@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import psutil
 import pytest
 from distributed import Client
 
+from distembed.pipeline.cli import raise_lost_interrupts
 from distembed.storage import Workspace
 
 from .conftest import dask_cluster, digest, run
@@ -74,6 +77,25 @@ def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
     assert output.strip().splitlines()[-1].startswith("distembed: stopped; nothing finished is lost")
     assert not list(workspace.glob("lock*"))
     assert not any(child.is_running() for child in psutil.wait_procs(children, timeout=20)[1])
+
+
+def test_an_interrupt_that_python_drops_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is raised in a callback of the collection of garbage, Python goes on."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = signal.getsignal(signal.SIGALRM)
+
+    def interrupted(*_: object) -> None:
+        gc.callbacks.remove(interrupted)
+        signal.raise_signal(signal.SIGINT)
+
+    raise_lost_interrupts()
+    try:
+        gc.callbacks.append(interrupted)
+        gc.collect()
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(10)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.cluster
