@@ -59,8 +59,8 @@ def _stop(_number: int, _frame: object) -> None:
 def raise_lost_interrupts() -> None:
     """Let an interrupt that Python drops be raised again, a moment later.
 
-    It drops what is raised in the callbacks of C code: of the compiler, and of Dask's scheduler when garbage is
-    collected. Of 24 runs on worker processes that were sent Ctrl-C as they began, three went on to their end.
+    It drops what is raised in a callback of C code, such as that of Dask's scheduler at each collection of garbage.
+    Of 24 runs on worker processes that were sent Ctrl-C as they began, three went on to their end.
     """
     dropped_otherwise = sys.unraisablehook
 
