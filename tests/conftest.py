@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -22,6 +23,9 @@ from hypothesis import settings
 # whole package again, which takes longer than its imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell lets what it starts in the background ignore Ctrl-C, and what that starts inherits it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What the processes of the tests are forks of: one that has imported the whole package, started when one is asked for.
 forkserver.set_forkserver_preload(["tests.pipeline.processes"])
