@@ -106,7 +106,7 @@ def _stream_rules(
     drop_key = np.random.SeedSequence([options.seed, number, 0]).generate_state(1, np.uint64)[0]
     draw_key = np.random.SeedSequence([options.draw or 0, number, 1]).generate_state(1, np.uint64)[0]
     draw = 0 if options.draw is None else options.window
-    return StreamRules(np.asarray(lookup, np.int32), options.oov == "remove", keep, drop_key, draw, draw_key)
+    return StreamRules(lookup, options.oov == "remove", keep, drop_key, draw, draw_key)
 
 
 def _piece_runs(

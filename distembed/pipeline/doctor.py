@@ -190,7 +190,7 @@ def self_check() -> Finding:
 def _promises_kept(folder: Path) -> tuple[str, str]:
     """Return what is wrong with a small job, "" if nothing is, and its digest."""
     from distembed.pipeline.jobs import run_job  # noqa: PLC0415
-    from distembed.pipeline.runner import verify_job  # noqa: PLC0415
+    from distembed.pipeline.status import verify_job  # noqa: PLC0415
     from distembed.pipeline.workers import Workers  # noqa: PLC0415
 
     job = _small_job(folder)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import tomli_w
 
 from distembed.execution import Listener, heard_by
 from distembed.files import failures_told
 from distembed.pipeline import provenance
-from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import (
     Context,
     Counted,
     StageSpec,
     System,
     makes_only_temporaries,
-    read_vectors,
 )
 from distembed.pipeline.explorer import kept
-from distembed.pipeline.inputs import recorded_bytes, stamps_at
+from distembed.pipeline.inputs import recorded_bytes
+from distembed.pipeline.opening import JOB_FILE, existing_workspace, reached
 from distembed.pipeline.plan import Plan
+from distembed.pipeline.planning import check_inputs, plan_job, planner
 from distembed.pipeline.progress import Reporter, Silent
-from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import (
@@ -38,19 +36,13 @@ from distembed.pipeline.standing import (
     seconds_of,
     standings,
 )
-from distembed.pipeline.stores import use_storage_options
-from distembed.pipeline.terminal import shown
+from distembed.pipeline.status import spent_text, state_of
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
-from distembed.spelling import did_you_mean
-from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json, new_digest, seal
+from distembed.storage.schema import digest_of_json, manifest_to_json, new_digest, seal
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 
-if TYPE_CHECKING:
-    from distembed.vectors import WordVectors
-
-JOB_FILE = "job.toml"
 REPORT = "report/index.html"
 REPORT_SEAL = "report/index.json"
 """What the report was made from and its digest, written after it: a report without it is not kept."""
@@ -76,37 +68,6 @@ class Run(NamedTuple):
     crew: Workers
     standings: Mapping[str, Standing]
     planned_after: str = ""
-
-
-def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
-    """Return the job in a job file, or the one that a workspace records.
-
-    Raises
-    ------
-    JobError, FileNotFoundError
-        As `load_job`; a workspace may also hold no job.
-    """
-    if not Workspace.exists(source):
-        _refuse_folder(source)
-        return _reached(load_job(source, settings=settings, workspace=workspace))
-    place = Workspace.open(source)
-    text = place.read_file(JOB_FILE)
-    if text is None:
-        raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
-    job = parse_job(
-        text.decode(),
-        name=place.path(JOB_FILE),
-        folder=Path(),
-        settings=settings,
-        workspace=workspace or place.url,
-    )
-    return _reached(job)
-
-
-def _reached(job: Job) -> Job:
-    """Return a job after its object stores can be reached."""
-    use_storage_options(job.resources.storage_options)
-    return job
 
 
 def run_job(
@@ -157,7 +118,7 @@ def run_job(
     """
     reporter = reporter or Silent()
     check_code(job, allow_code=allow_code)
-    _reached(job)
+    reached(job)
     system, workers = system_of(job), workers or Workers()
     specs = _stages_until(until, system.stages(job))
     planned_after = _plan_ahead(job, specs, workers, reporter)
@@ -201,7 +162,9 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
     Nothing is planned where every stage is done.
     """
     with failures_told(job.job.workspace):
-        todo = [standing for standing in standings(job, specs, _existing(job)) if not standing.is_done]
+        todo = [
+            standing for standing in standings(job, specs, existing_workspace(job)) if not standing.is_done
+        ]
     if not todo:
         return ""
     first = todo[0]
@@ -225,36 +188,6 @@ def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
         return standing
     stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
     return standing._replace(damaged=tuple(stage.damaged_blocks()))
-
-
-def check_inputs(job: Job, found: Iterable[Standing]) -> list[str]:
-    """Open what the stages to be computed read from outside, and return what was found, a sentence each.
-
-    Raises
-    ------
-    FileNotFoundError
-        A stage that is not kept has to read files that are not there.
-    OSError, ValueError, KeyError
-        An input is not what the job says of it.
-    """
-    lines: list[str] = []
-    for standing in found:
-        name, paths = standing.spec.name, ", ".join(standing.absent)
-        if standing.is_kept:
-            lines += [f"{name}: {paths} is not there and not needed, the stage is done"] if paths else []
-        elif paths:
-            raise FileNotFoundError(
-                f"stage {name} has to read {paths}, but there is no file and no distembed workspace there: bring it "
-                "back, or correct the path"
-            )
-        else:
-            lines += [f"{name}: {line}" for line in standing.spec.check(job)]
-    return lines
-
-
-def planned_inputs(job: Job) -> list[str]:
-    """Return what `check_inputs` finds for the stages that a run of a job would compute."""
-    return check_inputs(job, standings(job, system_of(job).stages(job), _existing(job)))
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
@@ -316,12 +249,24 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     workspace.remove_file(REPORT)
     for name in spec.inputs:
         workspace.drop_temporary(name)
-    reporter.note(f"{spec.name:<16}{_spent(spent)}")
+    reporter.note(f"{spec.name:<16}{spent_text(spent)}")
     run.crew.give_memory_back()
     later = run.standings.keys() - {spec.name}
     if later and spec.name == run.planned_after:
         _check_plan(_plan_of_run(run), later, run.crew, reporter)
     return True
+
+
+def _plan_of_run(run: Run) -> Plan:
+    """Return the plan of a job that is running, by what its stages have counted so far."""
+    system, found = system_of(run.job), run.workspace.stages()
+    done = {
+        name: found[name]
+        for name, standing in run.standings.items()
+        if name in found and found[name].fingerprint == standing.fingerprint
+    }
+    plan = system.plan(run.job, Counted(run.workspace, done) if done else None)
+    return plan._replace(again=planner(system, run.workspace))
 
 
 def _rounds_of(spec: StageSpec, run: Run) -> Listener:
@@ -348,13 +293,6 @@ def _restore_inputs(spec: StageSpec, run: Run) -> None:
             stage.reopen([])
             needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
             stage.commit(done[name].facts)
-
-
-def _spent(facts: Mapping[str, Any]) -> str:
-    return (
-        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} per process, "
-        f"{format_bytes(facts['peak_total_bytes'])} together"
-    )
 
 
 def _open(standing: Standing, run: Run) -> Stage:
@@ -442,157 +380,5 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
 def _refuse_unfinished(job: Job, workspace: Workspace) -> None:
     for standing in standings(job, system_of(job).stages(job), workspace):
         if not standing.is_done:
-            state = f"stage {standing.spec.name} is {_state(standing, workspace)}"
+            state = f"stage {standing.spec.name} is {state_of(standing, workspace)}"
             raise ValueError(f"there is no report yet: {state}; run the job first")
-
-
-# --- looking at a workspace ----------------------------------------------------------------------------------
-
-
-def plan_job(job: Job) -> Plan:
-    """Return the resources that a job needs; the sizes that committed stages know are exact."""
-    with failures_told(job.job.workspace):
-        return _planner(system_of(job), _existing(job))(job)
-
-
-def _planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
-    """Return what plans the jobs of a system; it looks at each input once, however many it plans."""
-    look = cache(stamps_at)
-
-    def planned(job: Job) -> Plan:
-        found = standings(job, system.stages(job), workspace, look=look)
-        done = {s.spec.name: s.before for s in found if s.is_done and isinstance(s.before, StageManifest)}
-        counted = Counted(workspace, done) if workspace is not None and done else None
-        return system.plan(job, counted)._replace(done=frozenset(done), again=planned)
-
-    return planned
-
-
-def _plan_of_run(run: Run) -> Plan:
-    """Return the plan of a job that is running, by what its stages have counted so far."""
-    system, found = system_of(run.job), run.workspace.stages()
-    done = {
-        name: found[name]
-        for name, standing in run.standings.items()
-        if name in found and found[name].fingerprint == standing.fingerprint
-    }
-    plan = system.plan(run.job, Counted(run.workspace, done) if done else None)
-    return plan._replace(again=_planner(system, run.workspace))
-
-
-def planned_losses(job: Job) -> list[str]:
-    """Return a line for each finished stage that a run of the job would compute again: why, and what it took."""
-    workspace = _existing(job)
-    if workspace is None:
-        return []
-    found = standings(job, system_of(job).stages(job), workspace)
-    return loss_lines(losses(found, workspace, provenance.made_with()))
-
-
-def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
-    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
-
-    `command` is what runs the job: where there is no workspace yet, the line says to type it.
-    """
-    workspace = _existing(job)
-    if workspace is None:
-        return f"{job.job.workspace}: nothing there yet; type: {command}"
-    owner = workspace.writer()
-    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
-    found = standings(job, system_of(job).stages(job), workspace)
-    lines += [shown(f"  {standing.spec.name:<16}{_state(standing, workspace)}") for standing in found]
-    return "\n".join([*lines, *map(shown, _provenance_lines(found))])
-
-
-def _state(standing: Standing, workspace: Workspace) -> str:
-    if standing.is_done and isinstance(standing.before, StageManifest):
-        return _spent(standing.before.facts) + _kept(standing.before)
-    if standing.changes:
-        state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
-        return f"{state}: will be computed again because {standing.why}"
-    if standing.before is None:
-        return "not finished: not begun"
-    progress = workspace.progress(standing.spec.name)
-    parts = (f"{name} {done} of {n} blocks" for name, (done, n) in progress.items())
-    return f"not finished: {', '.join(parts) or 'begun'}"
-
-
-def _kept(manifest: StageManifest) -> str:
-    """Return the arrays that a stage keeps, with the bytes of each on disk."""
-    sizes = {
-        name: sum(file.size for block in record.blocks for file in block.files.values())
-        for name, record in manifest.outputs.items()
-        if record.spec.is_array and not (record.dropped or record.spec.temporary)
-    }
-    shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
-    return f"; keeps {shown}" if shown else ""
-
-
-def _provenance_lines(found: Sequence[Standing]) -> list[str]:
-    """Return the versions that made the finished stages, one line per set of versions."""
-    stages: dict[str, list[str]] = {}
-    for standing in found:
-        if standing.is_done and standing.before is not None:
-            words = ", ".join(f"{key} {value}" for key, value in standing.before.made_with.items())
-            stages.setdefault(words or "versions that were not recorded", []).append(standing.spec.name)
-    return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()]
-
-
-def verify_job(job: Job) -> tuple[list[str], str]:
-    """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
-
-    What is on disk is judged, by the settings it was made with: `planned_losses` tells where the job asks for others.
-    """
-    workspace = Workspace.open(job.job.workspace)
-    sentences = [
-        f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
-        for p in workspace.verify()
-    ]
-    # a job whose stages differ from run to run leaves others' stages where they are
-    specs, done = system_of(job).stages(job), workspace.stages()
-    sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]
-    return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)
-
-
-def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
-    """Return why a stage does not count as committed, "" where it does."""
-    if spec.name not in done:
-        return f"stage {spec.name} is not committed: it has no manifest"
-    for name, known in done[spec.name].inputs.items():
-        if name in done and done[name].fingerprint != known:
-            return f"stage {spec.name} depends on a stage {name} that was replaced"
-    return ""
-
-
-def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
-    """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
-    if source.endswith(".toml"):
-        source = load_job(source).job.workspace
-    if not Workspace.exists(source):
-        from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
-
-        _refuse_folder(source)
-        return WordVectors.load(source, max_words=max_words)
-    vectors = read_vectors(Workspace.open(source))
-    return vectors if max_words is None else vectors.head(max_words)
-
-
-def _refuse_folder(source: str) -> None:
-    """Refuse a folder that is no workspace, and name the workspace or the job file in it.
-
-    Raises
-    ------
-    IsADirectoryError
-        The folder is local and holds neither words nor the records of a job.
-    """
-    folder = Path(source)
-    if not folder.is_dir():
-        return
-    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))]
-    nearest = [str(path) for path in [*inside, *sorted(folder.glob("*.toml"))]]
-    advice = did_you_mean(nearest[:1], otherwise="name a vector file, a workspace or a job file")
-    raise IsADirectoryError(f"{source} is a folder and no workspace; {advice}")
-
-
-def _existing(job: Job) -> Workspace | None:
-    return Workspace.open(job.job.workspace) if Workspace.exists(job.job.workspace) else None

@@ -30,9 +30,9 @@ from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_t
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.export.zarr_group import write_zarr
 from distembed.pipeline.inputs import stamps_at
+from distembed.pipeline.opening import load_vectors, open_job
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.provenance import made_with
-from distembed.pipeline.runner import load_vectors, open_job
 from distembed.pipeline.trust import check_code
 from distembed.storage.file_items import FileItem
 from distembed.storage.schema import new_digest

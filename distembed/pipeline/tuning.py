@@ -36,9 +36,10 @@ from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.export.tables import Piece, Table
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.registry import system_of
-from distembed.pipeline.runner import open_job, run_job
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.standing import standings
 from distembed.pipeline.texts import open_encoder

@@ -45,9 +45,10 @@ from distembed.pipeline.corpus.stages import (
     tokens_of,
     words_in_memory,
 )
-from distembed.pipeline.runner import job_status, plan_job
+from distembed.pipeline.planning import plan_job
 from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, standings
+from distembed.pipeline.status import job_status
 from distembed.pipeline.systems.psdvec.stages import stages
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import run_each

@@ -18,8 +18,8 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import distembed as de
+from distembed.pipeline.opening import load_vectors
 from distembed.pipeline.report.figures import Drawing, save_figure
-from distembed.pipeline.runner import load_vectors
 
 Floats = NDArray[np.floating]
 

@@ -16,7 +16,7 @@ import distembed as de
 from distembed.evaluation.scoring import Score, text_table
 from distembed.evaluation.sentence_files import SentencePairs, find_sentence_sets
 from distembed.evaluation.sentences import encoder_name, evaluate_sentences
-from distembed.pipeline.runner import load_vectors
+from distembed.pipeline.opening import load_vectors
 from distembed.pipeline.texts import open_encoder
 
 CHOOSING = "stsb-dev"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
+from distembed.pipeline.opening import load_vectors
 from distembed.pipeline.report.figures import save_figure
 from distembed.pipeline.report.maps import map_drawing, plane
-from distembed.pipeline.runner import load_vectors
 
 STRINGS = [
     "hyperinflated", "microbrewer", "bioluminescently", "recontextualize", "tolkienesque", "kingliest", "misremembered",

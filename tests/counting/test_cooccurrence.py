@@ -11,6 +11,7 @@ from pathlib import Path
 
 import dask
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,6 +158,17 @@ def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path):
     assert found[0, 0] == pytest.approx(n * (0.1 + 0.01), rel=0.03)
     kept = count(tmp_path, [[["the"] * n]], vocabulary, window=1, direction="left", subsample=0.01)
     assert kept[0, 0] == pytest.approx(n * 0.11**2, rel=0.08)  # dropped words keep their place
+    drawn = count(
+        tmp_path,
+        [[["the"] * n]],
+        vocabulary,
+        window=2,
+        weighting="dynamic",
+        draw=0,
+        direction="left",
+        subsample=0.01,
+    )  # a word that is kept has windows like any other
+    assert drawn[0, 0] == pytest.approx(n * 0.11**2 * 1.5, rel=0.08)
 
 
 def test_wide_harmonic_windows_are_fixed_point(tmp_path):
@@ -166,20 +178,24 @@ def test_wide_harmonic_windows_are_fixed_point(tmp_path):
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("row_blocks", [(0, 5), (0, 2, 4, 5), (0, 1, 5), (0, 1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("row_blocks", [(0, 11), (0, 2, 4, 11), (0, 1, 11), tuple(range(12))])
 @pytest.mark.parametrize("direction", ["left", "symmetric"])
 def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
-    whole = count(tmp_path, [DOCUMENTS[:3], DOCUMENTS[3:]], direction=direction)
+    """Also where there are more than eight, of which several are then written at a time."""
+    vocabulary = vocabulary_of([*WORDS, "on", "odd", "x", "y", "z", "w"])
+    whole = count(tmp_path, [DOCUMENTS[:3], DOCUMENTS[3:]], vocabulary, direction=direction)
     options = CooccurrenceOptions(direction=direction)
     partials = [
         count_partition(
-            f"{tmp_path}/p{i}", vocabulary_of(WORDS), options, row_blocks, f"{tmp_path}/{i}.counts", number=i
+            f"{tmp_path}/p{i}", vocabulary, options, row_blocks, f"{tmp_path}/{i}.counts", number=i
         )
         for i in (0, 1)
     ]
     blocks = [merge_row_block(partials, row_blocks, block) for block in range(len(row_blocks) - 1)]
     found = np.vstack([block.toarray() for block in blocks])
     np.testing.assert_array_equal(found, whole.toarray())
+    expected = plain.cooccurrences(DOCUMENTS, vocabulary.words, direction=direction, window=options.window)
+    np.testing.assert_array_equal(found, as_float(expected))
 
 
 def test_same_bits_under_threads_and_processes(tmp_path, process_pool):
@@ -249,7 +265,7 @@ def test_damaged_partial_counts_are_named(tmp_path):
                 merge_row_block([partial], row_blocks, block)
 
 
-@pytest.mark.parametrize("block_memory", [2**16, 2**26])
+@pytest.mark.parametrize("block_memory", [8, 2**16, 2**26])
 def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
     """Also where few row blocks fit the memory at a time, and where a file has nothing in a block."""
     row_blocks, options = (0, 1, 2, 5), CooccurrenceOptions(weighting="harmonic", window=4)
@@ -268,6 +284,7 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
         direct, merged = (merge_row_block(some, row_blocks, block) for some in (partials, groups))
         np.testing.assert_array_equal(merged.toarray(), direct.toarray())
     assert sum(group.n_tokens for group in groups) == sum(partial.n_tokens for partial in partials)
+    assert merging.largest_cell(groups) == merging.largest_cell(partials)
 
 
 def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
@@ -378,6 +395,17 @@ def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, we
     assert partial(2**30).largest_cell == weight * sides * 2**30
     with pytest.raises(OverflowError, match="a count could reach"):
         partial(2**61)
+
+
+def test_a_word_that_a_part_lists_twice_has_the_sum_of_its_counts(tmp_path):
+    """As a part with very many words may, in another row group."""
+    partition = {"documents": [0], "rows": [[0, 1]], "words": ["the", "the"], "lengths": [2]}
+    write_tables(f"{tmp_path}/p", **partition, counts=[3, 4])
+    words = tmp_path / "p.words.parquet"
+    pq.write_table(pq.read_table(words), words, row_group_size=1)
+    lookup = partition_rows.partition_lookup(f"{tmp_path}/p", vocabulary_of(WORDS))
+    assert lookup.rows.tolist() == [0, 0]
+    assert lookup.counts.tolist() == [7, 0, 0, 0, 0]
 
 
 def test_counts_that_could_overflow_are_refused():

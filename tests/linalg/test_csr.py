@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from distembed.linalg.csr import canonical_csr, row_lengths, row_range, rows_of, unit_rows
@@ -28,6 +29,14 @@ def test_canonical_blocks_have_the_dtype_asked_for():
     block = sp.csr_array(np.eye(3))
     assert canonical_csr(block) is block
     assert canonical_csr(block, np.float32).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_a_matrix_of_any_kind_becomes_a_csr_array(kind):
+    values = np.array([[0.0, 2.0], [3.0, 0.0]])
+    clean = canonical_csr(kind(values))
+    assert isinstance(clean, sp.csr_array)
+    np.testing.assert_array_equal(clean.toarray(), values)
 
 
 def test_ranges_share_values_and_lengths_count_them():

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 import distembed as de
 from distembed.pipeline.config import load_job
-from distembed.pipeline.runner import plan_job
+from distembed.pipeline.planning import plan_job
 
 from .conftest import by_a_new_interpreter, run
 from .test_imputation_job import JOB, JOBS

@@ -16,8 +16,9 @@ from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.manifold import imputation
 from distembed.pipeline.config import load_job
+from distembed.pipeline.opening import open_job
+from distembed.pipeline.planning import plan_job
 from distembed.pipeline.quantities import format_number
-from distembed.pipeline.runner import open_job, plan_job
 from distembed.pipeline.systems.imputation import explorer, hold_out
 from distembed.pipeline.systems.imputation import labels as labels_stage
 

@@ -17,7 +17,9 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.context import whole_sparse
 from distembed.pipeline.corpus import stages
 from distembed.pipeline.plan import WORKER_BYTES
-from distembed.pipeline.runner import job_status, plan_job, run_job, verify_job
+from distembed.pipeline.planning import plan_job
+from distembed.pipeline.runner import run_job
+from distembed.pipeline.status import job_status, verify_job
 from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
 from distembed.weighting.pmi import pmi, ppmi

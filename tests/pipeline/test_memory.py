@@ -19,7 +19,8 @@ from distributed import Client
 from distembed.pipeline import workers
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import WORKER_BYTES
-from distembed.pipeline.runner import plan_job, run_job
+from distembed.pipeline.planning import plan_job
+from distembed.pipeline.runner import run_job
 
 from .conftest import environment
 

@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 import distembed as de
 from distembed.neighbors import blocks
 from distembed.pipeline.config import load_job
-from distembed.pipeline.runner import plan_job
+from distembed.pipeline.planning import plan_job
 from distembed.storage import arrays
 
 from .conftest import folder_of_all_workers, run, run_once

@@ -10,8 +10,9 @@ import pytest
 
 from distembed.pipeline.config import load_job
 from distembed.pipeline.plan import TASK_NETWORK_BYTES, WORKER_BYTES, Exchange, Plan, StagePlan
+from distembed.pipeline.planning import plan_job
 from distembed.pipeline.remedies import FEWER_TASKS, LESS_MEMORY, Remedy, changed
-from distembed.pipeline.runner import plan_job, run_job
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import Job
 from distembed.pipeline.systems.psdvec.stages import core_exchange
 from distembed.storage.workspace import Workspace

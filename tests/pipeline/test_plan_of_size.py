@@ -15,8 +15,8 @@ from distembed.pipeline.config import load_job
 from distembed.pipeline.corpus.run_sizes import run_pairs
 from distembed.pipeline.corpus.sizes import PairModel
 from distembed.pipeline.corpus.stages import MERGED_FILES
+from distembed.pipeline.planning import plan_job
 from distembed.pipeline.quantities import format_bytes
-from distembed.pipeline.runner import plan_job
 
 from .conftest import run
 

@@ -15,8 +15,10 @@ import distembed as de
 from distembed.pipeline import provenance, runner, standing
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
 from distembed.pipeline.inputs import DIGESTED_BYTES, code_file, stamp_inputs, stamps_at
-from distembed.pipeline.runner import Outcome, job_status, open_job, run_job, verify_job
+from distembed.pipeline.opening import open_job
+from distembed.pipeline.runner import Outcome, run_job
 from distembed.pipeline.standing import ReplaceError
+from distembed.pipeline.status import job_status, verify_job
 
 from .conftest import run
 

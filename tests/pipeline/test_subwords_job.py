@@ -12,7 +12,7 @@ import pytest
 import distembed as de
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import read_vectors
-from distembed.pipeline.runner import plan_job
+from distembed.pipeline.planning import plan_job
 from distembed.pipeline.words.stages import read_scores
 from distembed.pipeline.words.subwords import read_subwords
 

@@ -16,7 +16,7 @@ import pytest
 
 import distembed as de
 from distembed.factorization import nmf_rounds
-from distembed.pipeline.runner import open_job
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.systems.topics import explorer
 
 from .conftest import digest_here, folder_of_all_workers, forget_stage, run, run_once

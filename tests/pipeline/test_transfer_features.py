@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline.runner import open_job
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.systems.transfer import explorer
 
 from .conftest import digest_here, folder_of_all_workers, run, run_once

@@ -20,7 +20,7 @@ from distembed.manifold import propagation
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.pipeline.context import stored_sparse
-from distembed.pipeline.runner import open_job
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.systems.transfer import explorer
 from distembed.pipeline.systems.transfer import graphs as stage_graphs
 from tests.references import alignment as reference

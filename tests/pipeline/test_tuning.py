@@ -12,8 +12,9 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_word_sets
 from distembed.pipeline.context import read_vectors
+from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Silent
-from distembed.pipeline.runner import open_job, run_job
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
 from distembed.pipeline.tuning import item_halves, parse_grid, tune
 from distembed.storage.workspace import Workspace

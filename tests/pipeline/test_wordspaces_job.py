@@ -19,7 +19,8 @@ from distembed.factorization.lsa import LSA
 from distembed.manifold import projection
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.pipeline.config import load_job, parse_job
-from distembed.pipeline.runner import plan_job, run_job
+from distembed.pipeline.planning import plan_job
+from distembed.pipeline.runner import run_job
 from distembed.pipeline.systems.wordspaces import stages as wordspaces_stages
 from distembed.pipeline.words.stages import read_nearest, read_scores
 from distembed.weighting.documents import log_entropy

@@ -7,6 +7,7 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 from scipy import sparse
 
 from distembed.storage import Workspace
@@ -53,6 +54,21 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
             (block.data, block.indices, block.indptr), shape=block.shape
         ).has_canonical_format
     np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
+
+
+def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path: Path) -> None:
+    digests = set()
+    for given in ({}, {"constant": 2.5}):
+        root = tmp_path / f"{len(given)}"
+        with Workspace.create(root, owner="test") as workspace:
+            stage = workspace.stage("a", parameters={}, inputs={})
+            stage.store("x", sparse_array(np.eye(3), (1, 2)), **META, **given)
+            stage.commit()
+        found, constant = Workspace.open(root), given.get("constant", 0.0)
+        assert found.describe("x").spec.constant == constant
+        assert zarr.open_group(root / "arrays.zarr/x", mode="r").attrs.get("constant", 0.0) == constant
+        digests.add(found.digest())
+    assert len(digests) == 2
 
 
 def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -22,7 +23,7 @@ from distembed.storage import LockedError, Workspace, lock
 from distembed.storage.files import Folder
 from tests.faults import killed_writer
 from tests.faults.test_storage_kills import ENVIRONMENT, TOP
-from tests.storage.examples import store_all
+from tests.storage.examples import META, dense_array, store_all
 
 ELSEWHERE = "another kernel"
 
@@ -35,12 +36,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def foreign(tmp_path: Path) -> Callable[..., None]:
     """Return what makes the lock of a workspace one of a run that cannot be seen from here."""
 
-    def change() -> None:
+    def change(**hidden: Any) -> None:
         file = tmp_path / "ws/lock.json"
-        file.write_text(json.dumps({**json.loads(file.read_bytes()), "kernel": ELSEWHERE}))
+        file.write_text(json.dumps(json.loads(file.read_bytes()) | (hidden or {"kernel": ELSEWHERE})))
 
     return change
 
@@ -57,14 +58,15 @@ def test_a_clock_that_steps_makes_nobody_dead(tmp_path: Path, monkeypatch: pytes
             create(tmp_path)
 
 
+@pytest.mark.parametrize("hidden", [{"kernel": ELSEWHERE}, {"started": None}])
 def test_an_owner_elsewhere_keeps_the_lock_while_its_heart_beats(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: Callable[[], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: Callable[..., None], hidden: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(lock, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(lock, "POLL_SECONDS", 0.2)
     said: list[str] = []
     with create(tmp_path):
-        foreign()
+        foreign(**hidden)
         with pytest.raises(LockedError, match="taken over after 120 s without a heartbeat"):
             create(tmp_path, watching=said.append)
     assert len(said) == 1
@@ -74,7 +76,7 @@ def test_an_owner_elsewhere_keeps_the_lock_while_its_heart_beats(
 
 @pytest.mark.usefixtures("impatient")
 def test_an_owner_elsewhere_whose_heart_stands_still_loses_the_lock_and_commits_nothing(
-    tmp_path: Path, foreign: Callable[[], None]
+    tmp_path: Path, foreign: Callable[..., None]
 ) -> None:
     with create(tmp_path) as robbed:
         stage = store_all(robbed)
@@ -96,6 +98,19 @@ def test_a_robbed_owner_leaves_the_lock_of_its_heir_alone(tmp_path: Path) -> Non
         lock = (tmp_path / "ws/lock.json").read_bytes()
         robbed.close()
         assert (tmp_path / "ws/lock.json").read_bytes() == lock
+
+
+def test_a_robbed_owner_records_no_further_block(tmp_path: Path) -> None:
+    def rob(block: np.ndarray) -> np.ndarray:
+        (tmp_path / "ws/lock.json").unlink(missing_ok=True)
+        return block
+
+    with create(tmp_path) as robbed:
+        stage = robbed.stage("a", parameters={}, inputs={})
+        with pytest.raises(LockedError, match="is gone"):
+            stage.store("x", dense_array().map_blocks(rob, meta=np.empty((0, 0), np.float32)), **META)
+    assert (tmp_path / "ws/manifest/a/x/output.json").exists()
+    assert not list((tmp_path / "ws/manifest/a/x").rglob("blocks/*.json"))
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
+from typing import Any, ClassVar
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from distembed.storage import schema
+from distembed.storage import manifest, schema
 from distembed.storage.arrays import content_digest, read_block, write_block
 from distembed.storage.files import Folder
 from distembed.storage.sparse import canonical_csr, index_dtype
@@ -90,13 +95,13 @@ def test_manifest_round_trip_and_facts_outside_the_digest() -> None:
         schema.BlockRecord(1, "d1", {}, {"n": 2}),
     )
     record = schema.OutputRecord(output, blocks, {"arrays.zarr/x/zarr.json": schema.FileRecord(1, "h")})
-    manifest = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 1.5})
+    written = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 1.5})
     back = schema.manifest_from_json(
-        schema.unseal(schema.seal(schema.manifest_to_json(manifest)), "file"), "s"
+        schema.unseal(schema.seal(schema.manifest_to_json(written)), "file"), "s"
     )
-    assert back == manifest
+    assert back == written
     faster = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 0.5})
-    assert faster.digest == manifest.digest
+    assert faster.digest == written.digest
 
 
 def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_order() -> None:
@@ -108,6 +113,73 @@ def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_orde
         schema.fingerprint("s", {"a": 1, "b": 2}, {"x": "2"}),
     ]
     assert len({base, *others}) == 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fingerprint": 1},
+        {"parameters": []},
+        {"inputs": {"../x": "f"}},
+        {"inputs": None},
+        {"made_with": {"numpy": 2}},
+        {"made_with": None},
+    ],
+)
+def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path, wrong: dict[str, object]) -> None:
+    body = {"fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}, "made_with": {}}
+    folder = Folder.at(tmp_path)
+    folder.write(manifest.begun_file("a"), schema.seal(body))
+    assert manifest.read_begun(folder, "a") == body
+    folder.write(manifest.begun_file("a"), schema.seal(body | wrong))
+    assert manifest.read_begun(folder, "a") is None
+
+
+def test_an_interrupted_stage_took_the_time_between_its_records(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+        workspace.stage("b", parameters={"k": 2}, inputs={"a": "f"}).store_bytes("x", b"x")
+    written = sorted(file for file in (tmp_path / "ws/manifest/b").rglob("*") if file.is_file())
+    for seconds, file in enumerate(written):
+        os.utime(file, (0, 1000 + seconds))
+    found = Workspace.open(tmp_path / "ws").begun()
+    assert list(found) == ["b"]
+    assert (found["b"].parameters, found["b"].inputs) == ({"k": 2}, {"a": "f"})
+    assert found["b"].seconds == len(written) - 1 > 1
+
+
+class Remembering(MemoryFileSystem):
+    """A store whose client answers from what it has listed before, as those of S3 and of Google do."""
+
+    protocol = "remembering"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> Any:
+        return super()._strip_protocol(path.replace("remembering://", "memory://"))
+
+    find = AbstractFileSystem.find
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+        if path not in self.dircache:
+            self.dircache[path] = super().ls(path, detail=True)
+        return [entry if detail else entry["name"] for entry in self.dircache[path]]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.dircache.clear()
+
+
+def test_a_store_is_asked_again_for_what_another_process_may_have_written() -> None:
+    fsspec.register_implementation("remembering", Remembering, clobber=True)
+    folder, elsewhere = Folder.at("remembering://ws"), Remembering(skip_instance_cache=True)
+    lists = (folder.find, lambda: folder.directly_in("manifest"), lambda: folder.beginning("manifest/a"))
+    for listed in lists:
+        elsewhere.pipe_file("/ws/manifest/b.json", b"x")
+        listed()
+        elsewhere.pipe_file("/ws/manifest/a.json", b"x")
+        assert "manifest/a.json" in listed()
+        elsewhere.rm_file("/ws/manifest/a.json")
 
 
 def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -> None:

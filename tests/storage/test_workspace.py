@@ -440,9 +440,22 @@ def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no distembed workspace"):
         Workspace.open(tmp_path / "nowhere")
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        pass
-    with pytest.raises(PermissionError, match="reading only"):
-        workspace.stage("a", parameters={}, inputs={}).store_bytes("x", b"")
+        done = workspace.stage("done", parameters={}, inputs={})
+        done.store_bytes("y", b"y")
+        done.commit()
+    begun = workspace.stage("a", parameters={}, inputs={})
+    for write in (
+        lambda: begun.store_bytes("x", b""),
+        lambda: done.store_bytes("y", b"y"),
+        begun.commit,
+        done.discard,
+        done.reopen,
+        lambda: workspace.write_file("notes.txt", b""),
+        lambda: workspace.remove_file("notes.txt"),
+        lambda: workspace.drop_temporary("done"),
+    ):
+        with pytest.raises(PermissionError, match="reading only"):
+            write()
     with pytest.raises(KeyError, match="no committed output"):
         Workspace.open(tmp_path / "ws").array("x")
 

@@ -98,8 +98,10 @@ def test_cutoff_without_a_corner_or_counts_is_none():
     assert (
         pmi.weight_cutoff(empty, None, corner=0.0) == pmi.weight_cutoff(empty, "none", corner=0.0) == np.inf
     )
-    with pytest.raises(ValueError, match="weight_cutoff is 'half'"):
-        pmi.weight_cutoff(empty, "half", corner=0.0)
+    for rule in ("half", 0, -2.5):
+        with pytest.raises(ValueError, match=f"weight_cutoff is {rule!r}"):
+            pmi.weight_cutoff(empty, rule, corner=0.0)
+    assert pmi.weight_cutoff(empty, 2.5, corner=0.0) == 2.5
 
 
 @pytest.mark.parametrize("bad", [np.nan, -3.0, np.inf])

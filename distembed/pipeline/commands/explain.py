@@ -53,7 +53,7 @@ def explain(
     from distembed.pipeline.explain.job import explain_job
     from distembed.pipeline.explain.record import Asked
     from distembed.pipeline.explain.written import as_json, as_page, as_text
-    from distembed.pipeline.runner import open_job
+    from distembed.pipeline.opening import open_job
 
     found = explain_job(open_job(workspace), Asked(names, n, n_passages))
     write(as_text(found))

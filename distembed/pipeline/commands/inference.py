@@ -69,7 +69,7 @@ def infer(
     Of an imputation job it has the words of the job, and after them the new names of the table.
     """
     from distembed.pipeline.export.inference import NewFiles, infer_job
-    from distembed.pipeline.runner import open_job
+    from distembed.pipeline.opening import open_job
 
     new = NewFiles(files, target, words, min_count, space)
     write(shown(infer_job(open_job(workspace, settings=settings), new)))

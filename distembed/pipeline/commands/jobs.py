@@ -45,7 +45,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
     """Return the job in a job file, or the one that a workspace records."""
-    from distembed.pipeline.runner import open_job
+    from distembed.pipeline.opening import open_job
 
     try:
         return open_job(job_file, settings=settings, workspace=workspace)
@@ -107,7 +107,7 @@ def plan(
 
     JOB is a job file, or a workspace, whose own job is taken.
     """
-    from distembed.pipeline.runner import plan_job, planned_inputs, planned_losses
+    from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
 
     job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
     lines = plan_job(job)
@@ -226,7 +226,7 @@ def status(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     JOB is a job file, or a workspace, whose own job is taken. A stage that a run would compute again says why, and
     the last lines say which versions made the stages that are done.
     """
-    from distembed.pipeline.runner import job_status
+    from distembed.pipeline.status import job_status
 
     write(job_status(load(job_file, settings, workspace), command=_run_of(job_file, settings, workspace)))
 
@@ -253,7 +253,8 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     with; a line tells where the job asks for others. The last line is the digest of all content; it is printed only
     where nothing is missing.
     """
-    from distembed.pipeline.runner import planned_losses, verify_job
+    from distembed.pipeline.planning import planned_losses
+    from distembed.pipeline.status import verify_job
     from distembed.storage import Workspace
 
     job = load(job_file, settings, workspace)

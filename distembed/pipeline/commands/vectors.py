@@ -98,7 +98,7 @@ def evaluate(
     from distembed.evaluation import words as evaluation
     from distembed.evaluation.scoring import FEW_KNOWN, Policy
     from distembed.evaluation.wordsets import look_for_word_sets
-    from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.opening import load_vectors
     from distembed.pipeline.sections import locate
 
     files = {path: load_vectors(path, max_words=max_words) for path in vectors}
@@ -216,7 +216,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     says so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit
     code is then 1.
     """
-    from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.opening import load_vectors
     from distembed.vectors.word_table import UnknownWordError
 
     model, unknown = load_vectors(vectors), list[str]()
@@ -268,7 +268,7 @@ def weat(vectors: str, tests: str | None) -> None:
     of a permutation test for each of the ten English tests of Caliskan, Bryson and Narayanan (2017).
     """
     from distembed.evaluation import bias
-    from distembed.pipeline.runner import load_vectors
+    from distembed.pipeline.opening import load_vectors
     from distembed.pipeline.sections import locate
 
     found = bias.weat(load_vectors(vectors), None if tests is None else locate(tests, Path()))

@@ -11,8 +11,9 @@ from distembed.pipeline.explorer.items import MAX_POINTS, Items
 from distembed.pipeline.explorer.layout import check_extra, lay_out
 from distembed.pipeline.explorer.page import render_page
 from distembed.pipeline.explorer.words import word_items
+from distembed.pipeline.opening import load_vectors, open_job
 from distembed.pipeline.registry import system_of
-from distembed.pipeline.runner import load_vectors, open_job, report_job
+from distembed.pipeline.runner import report_job
 from distembed.pipeline.sections import Job
 from distembed.storage.workspace import Workspace
 from distembed.vectors.streams import writing

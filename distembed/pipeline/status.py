@@ -1,0 +1,100 @@
+"""What a workspace holds of a job: where each stage stands, and whether every file is what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from distembed.pipeline.context import StageSpec
+from distembed.pipeline.opening import existing_workspace
+from distembed.pipeline.quantities import format_bytes, format_seconds
+from distembed.pipeline.registry import system_of
+from distembed.pipeline.sections import Job
+from distembed.pipeline.standing import Standing, standings
+from distembed.pipeline.terminal import shown
+from distembed.storage.schema import StageManifest
+from distembed.storage.workspace import Workspace
+
+
+def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
+    """Return one line per stage: finished with its time and memory, its progress, or why it is computed again.
+
+    `command` is what runs the job: where there is no workspace yet, the line says to type it.
+    """
+    workspace = existing_workspace(job)
+    if workspace is None:
+        return f"{job.job.workspace}: nothing there yet; type: {command}"
+    owner = workspace.writer()
+    lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
+    found = standings(job, system_of(job).stages(job), workspace)
+    lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
+    return "\n".join([*lines, *map(shown, _provenance_lines(found))])
+
+
+def state_of(standing: Standing, workspace: Workspace) -> str:
+    """Return whether a stage is finished, and with what it took; or how far it is, or why it is computed again."""
+    if standing.is_done and isinstance(standing.before, StageManifest):
+        return spent_text(standing.before.facts) + _kept(standing.before)
+    if standing.changes:
+        state = "outdated" if isinstance(standing.before, StageManifest) else "not finished"
+        return f"{state}: will be computed again because {standing.why}"
+    if standing.before is None:
+        return "not finished: not begun"
+    progress = workspace.progress(standing.spec.name)
+    parts = (f"{name} {done} of {n} blocks" for name, (done, n) in progress.items())
+    return f"not finished: {', '.join(parts) or 'begun'}"
+
+
+def spent_text(facts: Mapping[str, Any]) -> str:
+    """Return the time and the memory that a stage took, from the facts of its commit."""
+    return (
+        f"{format_seconds(facts['wall_seconds']):>10}   peak {format_bytes(facts['peak_process_bytes'])} per process, "
+        f"{format_bytes(facts['peak_total_bytes'])} together"
+    )
+
+
+def _kept(manifest: StageManifest) -> str:
+    """Return the arrays that a stage keeps, with the bytes of each on disk."""
+    sizes = {
+        name: sum(file.size for block in record.blocks for file in block.files.values())
+        for name, record in manifest.outputs.items()
+        if record.spec.is_array and not (record.dropped or record.spec.temporary)
+    }
+    shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
+    return f"; keeps {shown}" if shown else ""
+
+
+def _provenance_lines(found: Sequence[Standing]) -> list[str]:
+    """Return the versions that made the finished stages, one line per set of versions."""
+    stages: dict[str, list[str]] = {}
+    for standing in found:
+        if standing.is_done and standing.before is not None:
+            words = ", ".join(f"{key} {value}" for key, value in standing.before.made_with.items())
+            stages.setdefault(words or "versions that were not recorded", []).append(standing.spec.name)
+    return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()]
+
+
+def verify_job(job: Job) -> tuple[list[str], str]:
+    """Return a sentence for each stage not committed and each bad file, and the digest of all content if there is none.
+
+    What is on disk is judged, by the settings it was made with: `planned_losses` tells where the job asks for others.
+    """
+    workspace = Workspace.open(job.job.workspace)
+    sentences = [
+        f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
+        for p in workspace.verify()
+    ]
+    # a job whose stages differ from run to run leaves others' stages where they are
+    specs, done = system_of(job).stages(job), workspace.stages()
+    sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]
+    return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)
+
+
+def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
+    """Return why a stage does not count as committed, "" where it does."""
+    if spec.name not in done:
+        return f"stage {spec.name} is not committed: it has no manifest"
+    for name, known in done[spec.name].inputs.items():
+        if name in done and done[name].fingerprint != known:
+            return f"stage {spec.name} depends on a stage {name} that was replaced"
+    return ""
