@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
@@ -117,7 +118,9 @@ def html_figure(
     digest = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
     buffer = io.StringIO()
     with _drawn(Drawing(draw, size, layout), salt=digest, background="none") as figure:
-        figure.savefig(buffer, format="svg", metadata=_NO_METADATA["svg"], dpi=160)
+        # `savefig` draws twice: the first time only for the layout, which the second finds by itself.
+        figure.set_dpi(160)
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA["svg"])
     svg = _inline_svg(buffer.getvalue(), alt=alt, prefix=digest)
     legend = f"<figcaption>{escape(printable(caption))}</figcaption>" if caption else ""
     return f'<figure><div class="scroll" tabindex="0">{svg}</div>{legend}</figure>'
