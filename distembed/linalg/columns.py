@@ -47,7 +47,8 @@ def _solve_passive(H: Float64s, c: Float64s, passive: NDArray[np.bool_]) -> Floa
             z[a] -= L[t, a] * z[t]
         z[a] /= L[a, a]
     full = np.zeros(H.shape[0])
-    full[index] = z
+    for a in range(m):
+        full[index[a]] = z[a]  # `full[index] = z` would take numba two seconds to compile
     return full
 
 
