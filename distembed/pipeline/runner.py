@@ -319,7 +319,7 @@ def _closing_text(run: Run, system: System, *, until: str | None) -> str:
     where = f"workspace  {run.workspace.url}"
     if "://" in run.workspace.url and run.job.resources.storage_options:
         where += " (commands reach it by the job file, which says how, in place of this URL)"
-    if len(run.standings) < len(system.stages(run.job)):
+    if until is not None:
         return f"stopped after {until}; the same command without --until goes on\n{where}"
     report = _write_report(run.job, run.workspace, run.reporter)
     return f"{system.closing_text(run.job, run.workspace, report)}\n{where}"

@@ -77,6 +77,11 @@ def again(folder: Path, *settings: str, **options: bool) -> Outcome:
     return run_job(open_job(str(folder / "job.toml"), settings=settings), **options)  # type: ignore[arg-type]
 
 
+def computed(folder: Path, *settings: str) -> Outcome:
+    """Run the stages of the job of a folder again, and draw no report."""
+    return run_job(open_job(str(folder / "job.toml"), settings=settings), until=STAGES[-1])
+
+
 def files_of(workspace: Path) -> dict[str, int]:
     """Return the time of every file below a workspace, which a write changes."""
     return {str(p): p.stat().st_mtime_ns for p in workspace.rglob("*") if p.is_file()}
@@ -95,7 +100,7 @@ def test_a_missing_manifest_is_no_success(tiny: Path, removed: tuple[str, ...], 
     assert "digest" not in done.output
     for stage in removed:
         assert f"stage {stage} is not committed" in done.output
-    assert set(again(tiny).ran) == set(removed)
+    assert set(computed(tiny).ran) == set(removed)
     assert verify_job(open_job(str(tiny / source))) == ([], whole)
 
 
@@ -120,9 +125,9 @@ def test_verify_tells_where_the_job_asks_for_other_settings(tiny: Path) -> None:
 
 
 def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
-    assert again(tiny, "counting.window=2").ran
+    assert computed(tiny, "counting.window=2").ran
     shutil.copytree(tiny / "w", tiny / "v")
-    assert again(tiny, "vocabulary.min_count=2").ran
+    assert computed(tiny, "vocabulary.min_count=2").ran
     manifest = Path("manifest", "core.json")
     shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
     assert "stage core depends on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
@@ -142,17 +147,17 @@ def test_a_touch_and_a_move_change_nothing(tiny: Path) -> None:
 def test_other_evaluation_sets_are_scored(tiny: Path, change: str) -> None:
     sets = tiny / "sets"
     write_set(sets, "second", 5)
-    assert again(tiny).ran == ("evaluation",)
+    assert computed(tiny).ran == ("evaluation",)
     if change == "changed":
         write_set(sets, "second", 4)  # of the same size
     elif change == "removed":
         (sets / "second.tsv").unlink()
-    assert again(tiny).ran == (() if change == "added" else ("evaluation",))
+    assert computed(tiny).ran == (() if change == "added" else ("evaluation",))
 
 
 def test_a_corpus_moved_away_blocks_no_later_stage(tiny: Path) -> None:
     shutil.move(tiny / "text", tiny / "elsewhere")
-    assert again(tiny, "psdvec.n_components=3").ran == ("core", "vectors", "evaluation")
+    assert computed(tiny, "psdvec.n_components=3").ran == ("core", "vectors", "evaluation")
     assert verify_job(open_job(str(tiny / "job.toml"), settings=("psdvec.n_components=3",)))[0] == []
     before = files_of(tiny / "w")
     with pytest.raises(FileNotFoundError, match=r"\*.txt"):
@@ -272,6 +277,13 @@ def test_a_report_that_is_not_whole_is_written_again(tiny: Path) -> None:
         assert seal.exists()
 
 
+def test_a_run_until_the_last_stage_writes_no_report(tiny: Path) -> None:
+    shutil.rmtree(tiny / "w" / "report")
+    done = computed(tiny)
+    assert "stopped after evaluation; the same command without --until goes on" in done.text
+    assert not (tiny / "w" / "report").exists()
+
+
 def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> None:
     report = tiny / "w" / "report" / "index.html"
     assert again(tiny, "report.words=['word7']").ran == ()
@@ -287,7 +299,9 @@ def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:
     before = files_of(tiny / "w")
     assert again(tiny, "resources.memory_limit='3GiB'").ran == ()
     assert files_of(tiny / "w") == before
-    assert again(tiny, "resources.memory_limit='3GiB'", "evaluation.remove_mean=true").ran == ("evaluation",)
+    assert computed(tiny, "resources.memory_limit='3GiB'", "evaluation.remove_mean=true").ran == (
+        "evaluation",
+    )
     recorded = open_job(str(tiny / "w"))
     assert recorded.resources.memory_limit == 3 * 2**30
     assert recorded.job.workspace == str(tiny / "w")
@@ -327,7 +341,7 @@ def test_a_small_text_is_counted_before_it_is_planned(tiny: Path, monkeypatch: p
         again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
     assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
     monkeypatch.setattr(runner, "plan_job", no_plan)
-    assert again(tiny, "job.workspace='other'").ran == STAGES
+    assert computed(tiny, "job.workspace='other'").ran == STAGES
     monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     with pytest.raises(AssertionError, match="planned"):
         again(tiny, "job.workspace='newer'")
