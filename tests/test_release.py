@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -14,8 +15,10 @@ from packaging.requirements import Requirement
 import distembed
 
 ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 CONDA_NAMES = {"dask": {"dask-core", "distributed"}, "matplotlib": {"matplotlib-base"}}
+WORKFLOWS = sorted(file.name for file in (ROOT / ".github" / "workflows").iterdir())
 
 
 def steps(workflow: str) -> list[dict[str, Any]]:
@@ -24,17 +27,40 @@ def steps(workflow: str) -> list[dict[str, Any]]:
     return [step for job in jobs.values() for step in job["steps"]]
 
 
+def conda_recipe() -> dict[str, Any]:
+    """Return the recipe as it is written; what the build sets in stands as ${{ ... }}."""
+    return yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text())
+
+
 def test_the_conda_recipe_asks_for_what_the_package_does() -> None:
-    recipe = (ROOT / "deploy" / "conda" / "meta.yaml").read_text()
-    (section,) = re.findall(r"^  run:\n((?:    - .*\n)+)", recipe, re.MULTILINE)
-    listed = set(re.findall(r"- (\S+) (>=\S+)", section)) - {("python", PROJECT["requires-python"])}
+    recipe = conda_recipe()
+    python, *listed = recipe["requirements"]["run"]
+    assert python == "python >=${{ python_min }}"
+    assert PROJECT["requires-python"] == f">={recipe['context']['python_min']}"
     needed = map(Requirement, PROJECT["dependencies"])
-    assert listed == {
-        (name, str(each.specifier)) for each in needed for name in CONDA_NAMES.get(each.name, {each.name})
+    assert sorted(listed) == sorted(
+        f"{name} {each.specifier}" for each in needed for name in CONDA_NAMES.get(each.name, {each.name})
+    )
+
+
+def test_the_conda_recipe_is_built_with_what_the_package_is() -> None:
+    recipe = conda_recipe()
+    build_system = map(Requirement, PYPROJECT["build-system"]["requires"])
+    assert recipe["requirements"]["host"][2:] == [f"{each.name} {each.specifier}" for each in build_system]
+    commands = [f"{name} = {function}" for name, function in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == commands
+
+
+def test_the_conda_recipe_allows_no_older_extras() -> None:
+    extras = {
+        Requirement(each).name.lower(): str(Requirement(each).specifier)
+        for each in itertools.chain(*PROJECT["optional-dependencies"].values())
     }
+    constraints = [each.split() for each in conda_recipe()["requirements"]["run_constraints"]]
+    assert {name: extras.get(name) for name, _ in constraints} == dict(constraints)
 
 
-@pytest.mark.parametrize("workflow", ["test.yml", "release.yml"])
+@pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_a_workflow_calls_what_a_contributor_can_call(workflow: str) -> None:
     commands = [step["run"] for step in steps(workflow) if "run" in step]
     assert commands

@@ -355,7 +355,8 @@ class WordVectors(WordTable):
         return WordVectors(self._words, added, subwords=table.centered())
 
     def _mean(self) -> NDArray[np.float64]:
-        return sum(self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()) / len(self)
+        sums = (self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks())
+        return sum(sums, start=np.zeros(self._vectors.shape[1])) / len(self)
 
     def _principal_components(self, mean: NDArray[np.float64], n: int) -> NDArray[np.float64]:
         """Return the eigenvectors (d, n) of the n largest eigenvalues of the second moments about `mean`."""

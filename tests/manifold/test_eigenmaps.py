@@ -23,7 +23,7 @@ def graph_in_parts(sizes=SIZES, seed=0):
     """Return a graph of as many dense parts, one of a single vertex having no edge, their vertices shuffled."""
     rng = np.random.default_rng(seed)
     parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
-    whole = sp.block_diag([part + part.T for part in parts], format="csr")
+    whole = sp.block_diag([sp.coo_array(part + part.T) for part in parts], format="csr")
     order = rng.permutation(whole.shape[0])
     return sp.csr_array(whole[order][:, order])
 
@@ -93,7 +93,7 @@ def test_eigenmaps_equal_scikit_learn():
 def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
     rng = np.random.default_rng(seed)
     parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
-    S = sp.block_diag([part + part.T for part in parts], format="csr").toarray()
+    S = sp.block_diag([sp.coo_array(part + part.T) for part in parts], format="csr").toarray()
     n = len(S)
     k = data.draw(st.integers(1, n - 1))
     found = laplacian_eigenmaps(sp.csr_array(S), k)
@@ -108,7 +108,8 @@ def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
 def test_filtered_blocks_find_every_component(monkeypatch):
     monkeypatch.setattr(module, "DENSE_ROWS", 5)
     islands = neighborhood_graph(
-        sp.block_diag([some_rows(30, 6, seed) for seed in range(4)], format="csr"), n_neighbors=4
+        sp.block_diag([sp.coo_array(some_rows(30, 6, seed)) for seed in range(4)], format="csr"),
+        n_neighbors=4,
     )
     found = laplacian_eigenmaps(islands, 6)
     assert found.n_graph_components == 4

@@ -31,7 +31,7 @@ def some_rows(n=60, m=12, seed=0, density=0.5):
 def two_islands(seed=0):
     """Return rows in two orthogonal parts, 25 and 20, so that their graph falls apart."""
     parts = [some_rows(25, 8, seed), some_rows(20, 6, seed + 1)]
-    return sp.block_diag(parts, format="csr").toarray()
+    return sp.block_diag([sp.coo_array(part) for part in parts], format="csr").toarray()
 
 
 def same_up_to_sign(a, b, atol):

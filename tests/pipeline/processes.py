@@ -39,6 +39,9 @@ def _run(
 ) -> None:
     """Be a command line in this process, the leader of a group of its own."""
     os.setsid()
+    signal.signal(
+        signal.SIGHUP, signal.SIG_DFL
+    )  # under nohup the suite ignores it, and so would what it starts
     os.environ.clear()  # that of the process it was forked from is as old as the first test
     os.environ.update(environment)
     os.chdir(folder)

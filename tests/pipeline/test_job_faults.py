@@ -88,12 +88,17 @@ def test_an_interrupt_that_python_drops_is_raised_again(monkeypatch: pytest.Monk
         gc.callbacks.remove(interrupted)
         signal.raise_signal(signal.SIGINT)
 
+    def collected_and_waited() -> (
+        None
+    ):  # the collection alone may take longer than the moment until it is raised again
+        gc.collect()
+        time.sleep(10)
+
     raise_lost_interrupts()
     try:
         gc.callbacks.append(interrupted)
-        gc.collect()
         with pytest.raises(KeyboardInterrupt):
-            time.sleep(10)
+            collected_and_waited()
     finally:
         signal.signal(signal.SIGALRM, before)
 

@@ -74,7 +74,7 @@ def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
     columns["rank"] = [rank for row in rows for rank in range(1, 1 + len(row["words"]))]
     columns["word"] = [word for row in rows for word in row["words"]]
     cells = corpus_stages.vocabulary_of(workspace).index(columns["word"]), columns["topic"]
-    columns["weight"] = factors[cells] / factors.sum(axis=0)[columns["topic"]]
+    columns["weight"] = (factors[cells] / factors.sum(axis=0)[columns["topic"]]).tolist()
     schema = pa.schema([*TOPIC_COLUMNS, *WORD_COLUMNS])
     batch = pa.record_batch(columns, schema=schema)
     n_words = max((len(row["words"]) for row in rows), default=0)
