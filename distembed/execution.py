@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -94,6 +95,22 @@ def counted_from(what: str, before: int, total: int) -> Iterator[None]:
 
     with heard_by(forward):
         yield
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Put off Python's search for cycles of objects until the block is left; decorates functions, too.
+
+    While libraries are imported and small files are read, it searches all that was imported so far, again and again,
+    and frees next to nothing: a tenth of the time of `distembed plan`.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 # --- aligned arrays --------------------------------------------------------------------------------------------

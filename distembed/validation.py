@@ -9,15 +9,19 @@ alone.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from distembed.execution import compute, map_blocks
+from distembed.libraries import Deferred, da
 from distembed.options import RandomState
+
+if TYPE_CHECKING:
+    from sklearn.utils import validation as checks
+else:
+    checks = Deferred("sklearn.utils.validation")  # a second, where only `seed_of` is asked for
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -75,7 +79,7 @@ def new_matrix(estimator: Any, X: Any, *, learned: str, **rules: Any) -> Any:
     ValueError
         If X has other columns than the fit saw, by number or by name.
     """
-    check_is_fitted(estimator, learned)
+    checks.check_is_fitted(estimator, learned)
     return checked_matrix(X, estimator=estimator, reset=False, **rules)
 
 
@@ -118,7 +122,7 @@ def checked_matrix(
     """
     matrix = _checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows)
     if reset is not None:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        checks.validate_data(estimator, X, reset=reset, skip_check_array=True)
     if not (finite or nonnegative):
         return matrix
     check = partial(checked_block, called=name, nonnegative=nonnegative)
@@ -136,7 +140,7 @@ def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows
             )
         _check_dask_layout(X, name, min_rows)
         return X
-    return check_array(
+    return checks.check_array(
         X, accept_sparse="csr" if sparse else False, ensure_all_finite=False, ensure_min_samples=min_rows,
         estimator=estimator, input_name=name,
     )  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import sys
 import threading
 import warnings
 from collections import namedtuple
@@ -17,9 +19,10 @@ from dask.base import tokenize
 from scipy.sparse import csr_array, random_array
 from threadpoolctl import threadpool_info
 
-from distembed import LSA, NMF, LatentSemanticImputation, PSDVec, SemanticNMF
+from distembed import LSA, NMF, LatentSemanticImputation, LocalityPreservingProjection, PSDVec, SemanticNMF
 from distembed.corpus import Tokenizer, Vocabulary, read_corpus
 from distembed.counting.documents import count_document_terms
+from distembed.evaluation.imputation import kernel_ridge, linear_map
 from distembed.execution import (
     Aligned,
     aligned,
@@ -36,7 +39,8 @@ from distembed.execution import (
     whole,
 )
 from distembed.factorization.row_lifts import each
-from distembed.linalg.operators import row_blocks, times_matrix
+from distembed.linalg.eigen import dense_eigenpairs
+from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers
 
@@ -260,6 +264,54 @@ def two_threads():
     assert sklearn.cluster
     with threadpool_limits(limits=2):
         yield
+
+
+DECOMPOSITIONS = {"cholesky", "cho_factor", "cho_solve", "eigh", "eigvalsh", "lstsq", "qr", "solve", "svd"}
+
+
+def threads_of_decompositions(function):
+    """Return the numbers of threads of BLAS with which NumPy and SciPy decompose and solve in this thread."""
+    seen = set()
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if (
+            event == "call"
+            and code.co_name in DECOMPOSITIONS
+            and f"{os.sep}linalg{os.sep}_" in code.co_filename
+        ):
+            seen.update((code.co_name, threads) for threads in blas_threads())
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+X = np.random.default_rng(0).normal(size=(40, 6))
+Y = np.where(np.arange(40)[:, None] < 30, X[:, :3], np.nan)
+SYMMETRIC = SparsePlusLowRank(row_blocks(csr_array(X @ X.T), values_per_block=400))
+DECOMPOSING = {
+    "dense_eigenpairs": lambda: dense_eigenpairs(SYMMETRIC, 3),
+    "LSA": lambda: LSA(2).fit(csr_array(np.abs(X))),
+    "PSDVec": lambda: PSDVec(2, n_core=20, first_passes=2).fit(np.abs(X @ X.T) + 1, np.ones(40)),
+    "linear_map": lambda: linear_map(X, Y),
+    "kernel_ridge": lambda: kernel_ridge(X, Y),
+    "LatentSemanticImputation": lambda: LatentSemanticImputation(method="linear_map").fit(X, Y),
+    "LocalityPreservingProjection": lambda: LocalityPreservingProjection(
+        2, n_neighbors=4, solver="eigen"
+    ).fit(X),
+}
+
+
+@pytest.mark.parametrize("name", DECOMPOSING)
+def test_nothing_is_decomposed_with_more_threads_than_one(two_threads, name):
+    """At the cause: whether two threads give other bits depends on the machine."""
+    seen = threads_of_decompositions(DECOMPOSING[name])
+    assert seen
+    assert {threads for _, threads in seen} == {1}, seen
 
 
 def test_uses_that_overlap_restore_what_was_there(two_threads):

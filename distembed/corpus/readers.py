@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -404,7 +405,23 @@ def file_partitions(
 ) -> list[Partition]:
     """Return the partitions of one file; where its store fails, the message names the file."""
     with failures_told(url):
-        return plan_file(url, template, partition_bytes, encodings=encodings)
+        if template.storage_options:  # which may hold what cannot be hashed
+            return plan_file(url, template, partition_bytes, encodings=encodings)
+        filesystem, path = fsspec.core.url_to_fs(url)
+        version = repr(sorted(filesystem.info(path).items()))
+        return list(_known_partitions(url, template, partition_bytes, encodings, version))
+
+
+@lru_cache(maxsize=4096)
+def _known_partitions(
+    url: str,
+    template: Partition,
+    partition_bytes: int,
+    encodings: Encodings,
+    version: str,  # noqa: ARG001 - what the store says of the file: of one that has changed it says something else
+) -> tuple[Partition, ...]:
+    """Return the partitions of one file, whose beginning is read once in a process: a plan asks six times."""
+    return tuple(plan_file(url, template, partition_bytes, encodings=encodings))
 
 
 def plan_file(

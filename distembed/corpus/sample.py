@@ -7,8 +7,10 @@ words of such a corpus are told apart by Unicode's rules here.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, read_batches
 from distembed.corpus.scanning import Scanned
-from distembed.corpus.streams import Partition, Progress
+from distembed.corpus.streams import Partition, Progress, open_url, xz_text_bytes
 from distembed.corpus.tokenizer import Tokenizer, scanner
 
 SAMPLE_BYTES = 8 << 20
@@ -115,7 +117,7 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         scanner(tokenizer, url=partition.url, errors=partition.errors, section=partition.section),
         Progress(),
     )
-    n_bytes = n_text = n_documents = 0
+    n_bytes = n_unpacked = n_text = n_documents = 0
     ids, is_whole = [np.zeros(0, np.int32)], True
     for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
         enough = n_text >= max_bytes or words.n_words >= max_words
@@ -123,7 +125,8 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
             is_whole = False
             break
         scanned = words.scan(batch)
-        n_bytes, n_text = progress.n_bytes_read, n_text + int((batch.stops - batch.starts).sum())
+        n_bytes, n_unpacked = progress.n_bytes_read, progress.n_bytes_unpacked
+        n_text += int((batch.stops - batch.starts).sum())
         n_documents += len(scanned.n_tokens)
         ids.append(_with_borders(scanned))
     slices = list(words.words())
@@ -134,9 +137,25 @@ def _beginning(partition: Partition, tokenizer: Tokenizer, max_bytes: int, max_w
         np.concatenate(ids),
         max(n_documents, int(n_text > 0)),
         sum(int(each.counts.sum()) for each in slices),
-        min(progress.n_bytes_read if is_whole else n_bytes, _own_bytes(partition)),
+        min(
+            progress.n_bytes_read if is_whole else _stored(partition, n_unpacked, n_bytes),
+            _own_bytes(partition),
+        ),
         is_whole,
     )
+
+
+def _stored(partition: Partition, n_unpacked: int, n_read: int) -> int:
+    """Return the bytes of a file that stand for its first unpacked ones, of which so many were read.
+
+    The beginning of an .xz file is compressed less than what follows, because it can refer to nothing before it: of
+    512 KiB there came 1.6 MiB of English, of the whole file 1.9 MiB for as many bytes.
+    """
+    if partition.compression != "xz":
+        return n_read
+    with closing(open_url(partition.url, partition.storage_options)) as raw:
+        whole = xz_text_bytes(raw)
+        return round(n_unpacked / whole * raw.seek(0, os.SEEK_END)) if whole else n_read
 
 
 def _own_bytes(partition: Partition) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -30,6 +31,9 @@ PIECE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
 BZ2_STREAM = re.compile(rb"BZh[1-9]1AY&SY")
 BZ2_STREAM_BYTES = 10
+XZ_HEADER_BYTES = XZ_FOOTER_BYTES = 12
+XZ_LEAST_BYTES = 32
+"""Bytes of a stream of an .xz file without a byte of text."""
 COMPRESSIONS = {".bz2": "bz2", ".gz": "gz", ".xz": "xz", ".zst": "zst"}
 
 
@@ -170,13 +174,14 @@ def not_utf8(url: str, offset: int, byte: int, section: str = "", *, line: int |
 
 
 class Progress:
-    """The counts of a task while it reads: bytes, and the records left out for each reason.
+    """The counts of a task while it reads: bytes, those unpacked, and the records left out for each reason.
 
     `note` is called with each bad record that is skipped.
     """
 
     def __init__(self, note: Callable[[BadRecord], None] | None = None) -> None:
         self.n_bytes_read = 0
+        self.n_bytes_unpacked = 0
         self.n_skipped_namespace = 0
         self.n_skipped_redirect = 0
         self.n_bad_records = 0
@@ -275,6 +280,7 @@ def decompressed(raw: BinaryIO, partition: Partition, progress: Progress) -> Ite
         yield from zst_pieces(raw, partition, progress)
         return
     for data, _ in stream_pieces(raw, b"", partition, progress):
+        progress.n_bytes_unpacked += len(data)
         yield data
 
 
@@ -339,6 +345,42 @@ def inflate(stream: Any, data: bytes, partition: Partition, raw: BinaryIO) -> It
         raise CorpusError(
             f"{partition.url} is damaged near compressed byte {raw.tell()}: {error}; download it again."
         ) from error
+
+
+def xz_text_bytes(raw: BinaryIO) -> int | None:
+    """Return the bytes of the text of an .xz file by the indexes at the ends of its streams, which are not unpacked.
+
+    A file that is not whole has none to be read: None. (The .xz File Format, 1.2.1, sections 2.1.2, 2.2 and 4.)
+    """
+    total, end = 0, raw.seek(0, os.SEEK_END)
+    while end >= XZ_LEAST_BYTES:
+        raw.seek(end - XZ_FOOTER_BYTES)
+        footer = raw.read(XZ_FOOTER_BYTES)
+        if footer.endswith(bytes(4)):  # padding
+            end -= 4
+            continue
+        index_bytes = 4 * (int.from_bytes(footer[4:8], "little") + 1)
+        start = end - XZ_FOOTER_BYTES - index_bytes
+        if not footer.endswith(b"YZ") or start < XZ_FOOTER_BYTES:
+            return None
+        raw.seek(start)
+        numbers = list(_varints(raw.read(index_bytes)[1:]))
+        last = 2 * numbers[0] if numbers else 0  # after them come their checksum and what fills up four bytes
+        stored, unpacked = numbers[1 : last + 1 : 2], numbers[2 : last + 1 : 2]
+        total += sum(unpacked)
+        end = start - sum(-(-size // 4) * 4 for size in stored) - XZ_HEADER_BYTES
+    return total if end == 0 else None
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    """Yield the integers of seven bits a byte, the lowest first; the last byte of each has no highest bit."""
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield value
+            value = shift = 0
 
 
 def zst_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:

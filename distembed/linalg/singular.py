@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
 from distembed.execution import Checkpoint, compute, persist
+from distembed.libraries import da
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix

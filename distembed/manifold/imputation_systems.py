@@ -5,11 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 
 from distembed.execution import Checkpoint, blockwise, compute, delayed, tell
+from distembed.libraries import da, sp
 from distembed.linalg import columns
 from distembed.linalg.chunks import column_chunk
 from distembed.manifold import imputation_blocks as blocks

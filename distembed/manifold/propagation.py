@@ -12,9 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.execution import (
@@ -27,6 +25,7 @@ from distembed.execution import (
     single_tasks,
     tell,
 )
+from distembed.libraries import da, sp
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
 from distembed.linalg.operators import column_powers
@@ -38,7 +37,7 @@ from distembed.neighbors.search import Products, search_lists
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Rows: TypeAlias = Float64s | da.Array
+Rows: TypeAlias = "Float64s | da.Array"
 """The rows of a set: in memory where both sets have at most `ROWS_AT_ONCE`, otherwise by row blocks."""
 Spaces: TypeAlias = tuple[Rows, Rows]
 

@@ -11,13 +11,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
 from distembed.execution import Checkpoint, compute, map_blocks, persist
+from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import empty_csr
 from distembed.neighbors import graph_blocks, stored_graphs

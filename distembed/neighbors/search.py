@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, Literal, NamedTuple
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 from dask.graph_manipulation import clone
 
 from distembed.execution import (
@@ -27,6 +25,7 @@ from distembed.execution import (
     reduction,
     single_tasks,
 )
+from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import column_powers
 from distembed.neighbors import blocks, cosine_blocks

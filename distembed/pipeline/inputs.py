@@ -13,7 +13,9 @@ import glob
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -29,6 +31,9 @@ from distembed.storage.workspace import Workspace
 
 DIGESTED_BYTES = 64 << 20
 """Up to so many bytes together, the files of a path are read whole and known by their content."""
+
+SETTLED_NS = 2_000_000_000
+"""A file that was written less than so long ago may change again within the steps of its store's clock."""
 
 FILES = "files"
 """Where the stamps are among the parameters of a stage."""
@@ -123,9 +128,23 @@ def _stamp(fs: Any, info: Mapping[str, Any], *, digested: bool) -> list[Any]:
     version = "" if digested else _version(fs, info)
     if version:
         return [int(info["size"] or 0), version]
-    with fs.open(info["name"], "rb") as file:
+    if isinstance(fs, LocalFileSystem):
+        found = os.stat(info["name"])  # noqa: PTH116 - fsspec's time is a float
+        if time.time_ns() - found.st_mtime_ns > SETTLED_NS:
+            return list(_known_content(info["name"], found.st_size, found.st_mtime_ns, found.st_ino))
+    return _content(fs, info["name"])
+
+
+@lru_cache(maxsize=4096)
+def _known_content(path: str, *_version: int) -> list[Any]:
+    """Return the stamp of a local file by its content, which is read once in a process: a plan asks three times."""
+    return _content(LocalFileSystem(), path)
+
+
+def _content(fs: Any, path: str) -> list[Any]:
+    with fs.open(path, "rb") as file:
         digest = hashlib.file_digest(file, new_digest).hexdigest()
-        return [int(info["size"] or file.tell()), f"content {digest}"]
+        return [file.tell(), f"content {digest}"]
 
 
 def _version(fs: Any, info: Mapping[str, Any]) -> str:

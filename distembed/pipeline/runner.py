@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tomli_w
 
-from distembed.execution import Listener, heard_by
+from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.context import (
@@ -156,6 +156,7 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
 # --- before anything runs ------------------------------------------------------------------------------------
 
 
+@uncollected()
 def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter: Reporter) -> str:
     """Plan what is to be computed, and refuse what cannot fit, or return the stage after which it is to be planned.
 
@@ -167,8 +168,7 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
         ]
     if not todo:
         return ""
-    first = todo[0]
-    if recorded_bytes(first.parameters) <= first.spec.counted_first_bytes:
+    if recorded_bytes((first := todo[0]).parameters) <= first.spec.counted_first_bytes:
         check_inputs(job, [first])
         return first.spec.name
     _check_plan(plan_job(job), {spec.name for spec in specs}, workers, reporter)

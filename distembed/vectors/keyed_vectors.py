@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.typing import VectorLike
-
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
+
+    from distembed.typing import VectorLike
 
 
 class Keyed(Protocol):

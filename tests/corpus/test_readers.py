@@ -28,6 +28,7 @@ from distembed.corpus import (
     build_vocabulary,
     documents,
     read_corpus,
+    readers,
     tokenize_partition,
 )
 from distembed.corpus.inspection import inspect_corpus
@@ -498,3 +499,17 @@ def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
         corpus = read_corpus(tmp_path / "c.jsonl", bad_records=bad_records, **options)
         with pytest.raises(CorpusError, match=r'has no field "text"'):
             inspect_corpus(corpus)
+
+
+def test_the_beginning_of_a_file_is_read_once_until_the_file_changes(tmp_path, monkeypatch):
+    """A plan asks for the corpus of its job six times."""
+    path, looked, look = tmp_path / "a.txt", [], readers.plan_file
+    monkeypatch.setattr(readers, "plan_file", lambda url, *a, **k: looked.append(url) or look(url, *a, **k))
+    path.write_text("naïve\n", encoding="utf-8")
+    assert {read_corpus(path).partitions[0].encoding for _ in range(3)} == {"utf-8"}
+    assert len(looked) == 1
+    path.write_bytes("naïve ones\n".encode("cp1252"))
+    with pytest.warns(UserWarning, match="taken for Windows-1252"):
+        assert read_corpus(path).partitions[0].encoding == "cp1252"
+    assert read_corpus(path, errors="replace").partitions[0].encoding == "utf-8"
+    assert len(looked) == 3

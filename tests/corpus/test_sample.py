@@ -1,7 +1,9 @@
 """Samples of a corpus: whole where it is small, a few beginnings where it is large, and the same each time."""
 
 import gzip
+import io
 import json
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.corpus.sample import CorpusSample, sample_parts, sample_splits
+from distembed.corpus.streams import xz_text_bytes
 
 N_DOCUMENTS = 4000
 
@@ -99,3 +102,28 @@ def test_token_parts_say_what_the_text_does(files: Path, monkeypatch: pytest.Mon
     assert first.n_tokens < whole.n_tokens
     monkeypatch.setattr("distembed.corpus.sample.SAMPLE_DICTIONARIES", 1)
     assert sample_parts(tokens).n_tokens == first.n_tokens
+
+
+def test_an_xz_file_stands_for_the_text_it_unpacks_to(tmp_path: Path) -> None:
+    """Its beginning, which is compressed less than the rest, stands for its share of the text and not of the file."""
+    drawn = np.random.default_rng(0).integers(97, 123, (30_000, 80), dtype=np.uint8)
+    drawn[:, 7::8], drawn[:, -1] = ord(" "), ord("\n")
+    text = drawn.tobytes() + drawn[:1].tobytes() * 60_000
+    (tmp_path / "a.txt.xz").write_bytes(lzma.compress(text, preset=0))
+    sample, size = sampled(tmp_path / "a.txt.xz", max_bytes=1), (tmp_path / "a.txt.xz").stat().st_size
+    assert not sample.is_whole
+    assert sample.n_tokens * size / sample.n_bytes == pytest.approx(900_000, rel=0.03)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_the_indexes_of_an_xz_file_give_the_size_of_its_text(size: int) -> None:
+    stream = lzma.compress(np.random.default_rng(0).bytes(size))
+    assert xz_text_bytes(io.BytesIO(stream)) == size
+    assert xz_text_bytes(io.BytesIO(stream + stream + bytes(8) + stream + bytes(4))) == 3 * size
+
+
+@pytest.mark.parametrize("damage", [bytes(64), b"YZ", b"\xff" * 62 + b"YZ", bytes(60) + b"\0\0YZ"])
+def test_what_is_no_whole_xz_file_has_no_size(damage: bytes) -> None:
+    stream = lzma.compress(b"some text")
+    for data in (damage, damage + stream, stream[:-1], stream[4:]):
+        assert xz_text_bytes(io.BytesIO(data)) is None

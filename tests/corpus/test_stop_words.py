@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.corpus.stop_words import read_stop_words, stop_words_of
 from distembed.corpus.vocabulary import choose_words
@@ -30,6 +31,10 @@ def test_a_list_that_is_none(tmp_path, text, message):
     (tmp_path / "liste.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_stop_words(tmp_path / "liste.txt")
+
+
+def test_the_english_list_is_that_of_scikit_learn():
+    assert stop_words_of("english") == ENGLISH_STOP_WORDS
 
 
 def test_other_languages_are_an_extra(monkeypatch):

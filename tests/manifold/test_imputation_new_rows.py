@@ -43,6 +43,9 @@ def test_a_new_row_is_the_mixture_of_its_nearest_rows_vectors(metric):
     found = model.infer(new, X, Y)
     assert found.dtype == Y.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    times = len(X) // len(new) + 1  # more rows than those of the fit
+    many = model.infer(np.tile(new, (times, 1)), X, Y)
+    np.testing.assert_allclose(many, np.tile(found, (times, 1)), rtol=1e-6)
 
 
 def test_the_combination_adds_the_map_of_what_the_row_differs_from_its_mixture():

@@ -6,13 +6,14 @@ import os
 import random
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import fsspec
 import pytest
 
 import distembed as de
-from distembed.pipeline import provenance, runner, standing
+from distembed.pipeline import inputs, provenance, runner, standing
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
 from distembed.pipeline.inputs import DIGESTED_BYTES, code_file, stamp_inputs, stamps_at
 from distembed.pipeline.opening import open_job
@@ -360,3 +361,21 @@ def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(runner, "_plan_of_run", no_plan)
     monkeypatch.setattr(runner, "recorded_bytes", lambda _: COUNTED_FIRST_BYTES + 1)
     assert again(tiny).ran == ()
+
+
+def test_a_file_known_by_its_content_is_read_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, reads, read = tmp_path / "words.txt", [], inputs._content
+    monkeypatch.setattr(inputs, "_content", lambda fs, name: reads.append(name) or read(fs, name))
+
+    def stamp_of(data: bytes, written: int) -> object:
+        path.write_bytes(data)
+        os.utime(path, ns=(written, written))
+        return [inputs.stamps_at(str(path)) for _ in range(2)][-1]
+
+    assert stamp_of(b"one", 10**18) != stamp_of(b"two", 10**18 + 1)
+    assert len(reads) == 2
+    now = time.time_ns() + 10**9  # within one step of the clock a file may change and keep its time
+    assert stamp_of(b"one", now) != stamp_of(b"two", now)
+    assert len(reads) == 6

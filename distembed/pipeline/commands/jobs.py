@@ -107,15 +107,17 @@ def plan(
 
     JOB is a job file, or a workspace, whose own job is taken.
     """
+    from distembed.execution import uncollected
     from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
 
     job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
-    lines = plan_job(job)
-    write(lines.table())
-    if hosts is not None:
-        write(lines.network_table(hosts))
-    for line in planned_inputs(job):
-        write(shown(line))
+    with uncollected():
+        lines = plan_job(job)
+        write(lines.table())
+        if hosts is not None:
+            write(lines.network_table(hosts))
+        for line in planned_inputs(job):
+            write(shown(line))
     for line in code_of(job):
         write(shown(f"{line}: run asks for --allow-code"))
     for line in planned_losses(job):

@@ -24,6 +24,7 @@ from distembed.storage.workspace import Workspace
 if TYPE_CHECKING:
     from distembed.evaluation.scoring import Score
     from distembed.evaluation.sparse_space import SparseSpace
+    from distembed.evaluation.wordsets import FoundSets
     from distembed.vectors import WordVectors
 
 WORDS_SHOWN = 5
@@ -43,9 +44,11 @@ def check_sets(job: Any) -> list[str]:
     """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
     from distembed.evaluation.wordsets import look_for_word_sets
 
-    if not job.evaluation.sets:
-        return []
-    found = look_for_word_sets(job.evaluation.sets)
+    return set_lines(look_for_word_sets(job.evaluation.sets)) if job.evaluation.sets else []
+
+
+def set_lines(found: FoundSets) -> list[str]:
+    """Return the names of the evaluation sets that were found, and which files were passed over."""
     names = ", ".join(word_set.name for word_set in found.sets)
     return [f"sets: {names}", *([found.omissions] if found.omissions else [])]
 

@@ -41,9 +41,9 @@ def plan_topics(job: TransferJob, sizes: ParallelSizes) -> StagePlan:
 
 def check_topics(job: TransferJob) -> list[str]:
     """Raise an error if the method needs a package that is not installed."""
-    from distembed.factorization.lda import check_gensim
-
     if job.topics.method == "lda":
+        from distembed.factorization.lda import check_gensim
+
         check_gensim()
     return []
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, words_of
+from distembed.evaluation.wordsets import AnalogySet, AntonymSet, find_word_sets, look_for_word_sets, words_of
 from distembed.pipeline.context import (
     Context,
     Counted,
@@ -58,7 +58,7 @@ from distembed.pipeline.systems.wordspaces.config import (
     WordSpacesJob,
 )
 from distembed.pipeline.systems.wordspaces.methods import METHODS, TABLES, graph_arrays, neighbor_graph
-from distembed.pipeline.words.stages import check_sets, read_space, space_facts, store_nearest, store_scores
+from distembed.pipeline.words.stages import read_space, set_lines, space_facts, store_nearest, store_scores
 
 COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal", "hal_preceding": "hal"}
 """The section of the job that says how a table of pairs is counted."""
@@ -336,10 +336,10 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
 
 def _list_bytes(recipe: RecipeSection, sizes: SpaceSizes) -> int:
     """Return the bytes of the lists of neighbors; of a threshold those of its edges, or of the most there may be."""
-    from distembed.manifold.projection import MAX_EDGES
-
     if recipe.threshold is None:
         return LIST_BYTES * sizes.n_words * recipe.n_neighbors
+    from distembed.manifold.projection import MAX_EDGES
+
     return LIST_BYTES * sizes.edges.get(recipe.neighbors_name, MAX_EDGES * sizes.n_words)
 
 
@@ -407,16 +407,17 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
     JobError
         If a space is sparse and a set asks for analogies.
     """
-    notes = check_sets(job)
+    if not job.evaluation.sets:
+        return []
+    found = look_for_word_sets(job.evaluation.sets)
     sparse = [name for name in job.spaces if job.recipes[name].method in SPARSE_METHODS]
-    sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
-    asking = [word_set.name for word_set in sets if isinstance(word_set, AnalogySet)]
+    asking = [word_set.name for word_set in found.sets if isinstance(word_set, AnalogySet)]
     if sparse and asking:
         raise JobError(
             f"evaluation.sets: {asking[0]} asks for analogies, which the sparse space "
             f"{sparse[0]} does not give; leave the set out, or name dense spaces only in wordspaces.spaces"
         )
-    return notes
+    return set_lines(found)
 
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
