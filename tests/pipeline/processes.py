@@ -39,9 +39,8 @@ def _run(
 ) -> None:
     """Be a command line in this process, the leader of a group of its own."""
     os.setsid()
-    signal.signal(
-        signal.SIGHUP, signal.SIG_DFL
-    )  # under nohup the suite ignores it, and so would what it starts
+    # Under nohup the suite ignores it, and so would what it starts.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.clear()  # that of the process it was forked from is as old as the first test
     os.environ.update(environment)
     os.chdir(folder)

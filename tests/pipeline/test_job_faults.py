@@ -88,9 +88,8 @@ def test_an_interrupt_that_python_drops_is_raised_again(monkeypatch: pytest.Monk
         gc.callbacks.remove(interrupted)
         signal.raise_signal(signal.SIGINT)
 
-    def collected_and_waited() -> (
-        None
-    ):  # the collection alone may take longer than the moment until it is raised again
+    def collected_and_waited() -> None:
+        # The collection alone may take longer than the moment until it is raised again.
         gc.collect()
         time.sleep(10)
 
