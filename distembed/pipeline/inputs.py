@@ -129,9 +129,10 @@ def _stamp(fs: Any, info: Mapping[str, Any], *, digested: bool) -> list[Any]:
     if version:
         return [int(info["size"] or 0), version]
     if isinstance(fs, LocalFileSystem):
-        found = os.stat(info["name"])  # noqa: PTH116 - fsspec's time is a float
-        if time.time_ns() - found.st_mtime_ns > SETTLED_NS:
-            return list(_known_content(info["name"], found.st_size, found.st_mtime_ns, found.st_ino))
+        found = os.stat(info["name"])  # noqa: PTH116 - fsspec's times are floats
+        times = found.st_mtime_ns, found.st_ctime_ns  # a copy may keep the first, and none the second
+        if time.time_ns() - max(times) > SETTLED_NS:
+            return list(_known_content(info["name"], found.st_size, found.st_ino, *times))
     return _content(fs, info["name"])
 
 

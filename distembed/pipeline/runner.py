@@ -168,7 +168,8 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
         ]
     if not todo:
         return ""
-    if recorded_bytes((first := todo[0]).parameters) <= first.spec.counted_first_bytes:
+    first = todo[0]
+    if recorded_bytes(first.parameters) <= first.spec.counted_first_bytes:
         check_inputs(job, [first])
         return first.spec.name
     _check_plan(plan_job(job), {spec.name for spec in specs}, workers, reporter)
