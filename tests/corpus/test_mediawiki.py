@@ -40,6 +40,12 @@ def test_pages_redirects_and_namespaces(tmp_path, dump):
     assert (summary.n_documents, summary.n_skipped_namespace, summary.n_skipped_redirect) == (24, 3, 3)
 
 
+def test_links_to_files_and_categories_alone_are_dropped():
+    names = ((0, ""), (6, "Datei"), (10, "Vorlage"), (14, "Kategorie"))
+    wikitext = "[[Vorlage:A|kept]] [[Datei:B.jpg|thumb|dropped]] [[Kategorie:C|dropped]] [[D|kept]]"
+    assert strip_wikitext(wikitext, namespace_names=names).split() == ["kept", "kept"]
+
+
 @pytest.mark.parametrize("partition_bytes", [37, 150, 400, 1000, 5000])
 def test_plain_export_split_anywhere(tmp_path, dump, partition_bytes):
     path = tmp_path / "dewiki.xml"

@@ -170,6 +170,14 @@ def test_semantic_nmf_equals_the_oracle_after_50_rounds(init, weight):
     np.testing.assert_allclose(model.objective_, losses, rtol=1e-9)
 
 
+def test_the_singular_values_of_the_start_are_those_of_numpy():
+    X, _, _ = planted()
+    V, values = nmf_starts._right_singular_vectors(X, 3)
+    _, expected, directions = np.linalg.svd(X.toarray())
+    np.testing.assert_allclose(values, expected[:3], rtol=1e-6)
+    np.testing.assert_allclose(np.abs(np.sum(V * directions[:3].T, axis=0)), 1, rtol=1e-6)
+
+
 def test_shift_is_taken_from_positive_pmi():
     X, M, _ = planted()
     cut = csr_array(np.maximum(M.toarray() - np.log(2), 0))

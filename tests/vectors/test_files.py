@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import tracemalloc
 
@@ -192,10 +193,11 @@ def test_words_with_blanks(tmp_path):
         clash.save(tmp_path / "clash.txt", space="_")
     clash.save(tmp_path / "clash.txt", space="+")
     assert WordVectors.load(tmp_path / "clash.txt").words == ("a+b", "a_b")
-    with pytest.raises(
-        ValueError, match=r"clash\.parquet: the word '\\ud800' holds half of a surrogate pair"
-    ):
-        WordVectors(["\ud800"], [[1.0]]).save(tmp_path / "clash.parquet")
+    for half, name in (("\ud800", "ud800"), ("\udfff", "udfff")):
+        with pytest.raises(
+            ValueError, match=rf"clash\.parquet: the word '\\{name}' holds half of a surrogate pair"
+        ):
+            WordVectors([half], [[1.0]]).save(tmp_path / "clash.parquet")
     read.save(tmp_path / "w.parquet")
     assert WordVectors.load(tmp_path / "w.parquet").words == read.words
 
@@ -207,6 +209,7 @@ BAD_TEXT = {
     ),
     "long line": ("2 3\na 1 2 3\nb 1 2 3 4\n", r"line 3: 4 values after the word 'b', expected 3; correct"),
     "no number": ("2 3\na 1 2 3\nb 1 x 3\n", r"line 3: 'x' is not a number; correct"),
+    "exponent without digits": ("a 1 2\nb 1 1e-\n", r"line 2: '1e-' is not a number; correct"),
     "nan": ("2 2\na 1 nan\nb 1 2\n", r"line 2: the vector of 'a' holds nan; remove"),
     "inf": ("a 1 2\nb 1 -inf\n", r"line 2: the vector of 'b' holds -inf"),
     "too large": ("a 1 2\nb 1 1e39\n", r"line 2: the vector of 'b' holds inf"),
@@ -300,6 +303,16 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
     save_file({"weight": vectors.vectors}, tmp_path / "v.safetensors")
     with pytest.raises(VectorFileError, match=r"holds the tensors \['weight'\] and lacks"):
         WordVectors.load(tmp_path / "v.safetensors")
+
+
+def test_every_format_may_be_read_by_whom_the_umask_says(tmp_path, vectors):
+    before = os.umask(0o027)
+    try:
+        for name in ("v.txt", "v.bin", "v.parquet", "v.safetensors"):
+            vectors.save(tmp_path / name)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o640}
 
 
 def test_options_that_do_not_exist(tmp_path, vectors):
