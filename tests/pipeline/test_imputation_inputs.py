@@ -88,7 +88,8 @@ def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
     assert compiled.exit_code == 0, compiled.output  # a process that compiles takes a hundred megabytes more
     few, _ = peaks_and_plan(job_of_names(tmp_path / "few", 100))
     many, plan = peaks_and_plan(job_of_names(tmp_path / "many", 4000))
-    assert max(many.values()) <= plan.process_bytes(2)
-    for name, loosely in {"graph": 4, "hold_out": 8}.items():  # the largest; measured were 2, and 2.5 to 5
+    measured, planned = max(many.values()), plan.process_bytes(2)
+    assert measured <= planned <= 2.3 * measured, (measured >> 20, planned >> 20)
+    for name in ("graph", "hold_out"):  # the largest; on a busy machine a peak may be missed
         taken, planned = many[name] - few[name], plan.stages[name].peak_bytes(2)
-        assert taken <= planned <= loosely * taken, (name, taken >> 20, planned >> 20)
+        assert taken <= planned, (name, taken >> 20, planned >> 20)
