@@ -159,8 +159,8 @@ def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
     return parameters
 
 
-def read_vectors(workspace: Workspace) -> WordVectors:
-    """Return the word vectors of a finished workspace, with the vectors of n-grams that they were made with.
+def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordVectors:
+    """Return the first word vectors of a finished workspace, with the vectors of n-grams that they were made with.
 
     Raises
     ------
@@ -175,7 +175,8 @@ def read_vectors(workspace: Workspace) -> WordVectors:
             f"the rows in {workspace.url} are sparse, and no word vectors: export its edges instead"
         )
     words = workspace.table("vocabulary")["word"].to_pylist()
-    return WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
+    found = WordVectors(words, compute(vectors), subwords=table_of_vectors(workspace))
+    return found if max_words is None else found.head(max_words)
 
 
 def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:

@@ -63,8 +63,7 @@ def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
 
         _refuse_folder(source)
         return WordVectors.load(source, max_words=max_words)
-    vectors = read_vectors(Workspace.open(source))
-    return vectors if max_words is None else vectors.head(max_words)
+    return read_vectors(Workspace.open(source), max_words=max_words)
 
 
 def _refuse_folder(source: str) -> None:

@@ -62,8 +62,7 @@ def load_vectors(path: str, *, max_words: int | None) -> WordVectors:
 
     if not Workspace.exists(path):
         return WordVectors.load(path, max_words=max_words)
-    vectors = read_vectors(Workspace.open(path))
-    return vectors if max_words is None else vectors.head(max_words)
+    return read_vectors(Workspace.open(path), max_words=max_words)
 
 
 def from_vectors(section: DomainSection) -> Domain:
