@@ -15,16 +15,17 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-import zarr
 from scipy import sparse
+from zarr.api import asynchronous as zarr_async
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import WrapperStore
 
 from distembed.files import RefusedError, failures_told
 from distembed.storage.files import Folder
 from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
-from distembed.storage.sparse import CHUNK_ELEMENTS, canonical_csr, csr_parts, join_csr
+from distembed.storage.sparse import CHUNK_ELEMENTS, PARTS, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
+from distembed.storage.zarr_loop import waited
 
 CHUNK_BYTES = 16 << 20
 """Bytes of one Zarr chunk of a dense block: the fastest size measured for float32 with crc32c."""
@@ -71,7 +72,7 @@ def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
         "meaning": output.meaning,
         **({"constant": output.constant} if output.constant else {}),
     }
-    zarr.create_group(store, path=output.name, attributes=attributes, overwrite=False)
+    waited(folder, zarr_async.create_group(store=store, path=output.name, attributes=attributes))
     # Zarr also writes the groups above; those belong to no output.
     return {name: store.written[name]}
 
@@ -94,7 +95,7 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     try:
         with failures_told(folder.path(output.block_location(index))):
             folder.remove(output.block_location(index))
-            files = _write(folder, output, index, checked)
+            files = waited(folder, _write(folder, output, index, checked))
     except (ConnectionError, RefusedError):
         raise
     except OSError as error:
@@ -117,7 +118,7 @@ def read_block(folder: Folder, output: Output, index: int, rows: int) -> Any:
         If its store failed or may not be read: that says nothing of the block.
     """
     with _naming_damage(folder, output, index):
-        return _read(folder, output, index, rows)
+        return waited(folder, _read(folder, output, index, rows))
 
 
 @contextmanager
@@ -215,7 +216,8 @@ def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Arra
     index, _ = number.flat[0]
     with _naming_damage(folder, stored, index):
         store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
-        return np.diff(_read_values(store, f"{stored.name}/{index:06d}/indptr")).astype(np.int64)
+        starts = waited(folder, _read_values(store, f"{stored.name}/{index:06d}/indptr"))
+        return np.diff(starts).astype(np.int64)
 
 
 def _write_chunk(block: Any, number: Array, *, folder: Folder, stored: Output) -> Array:
@@ -238,27 +240,29 @@ def _checked(output: Output, index: int, rows: int, block: Any) -> Any:
     return canonical_csr(block, dtype) if output.kind == "csr" else np.ascontiguousarray(block, dtype=dtype)
 
 
-def _write(folder: Folder, output: Output, index: int, block: Any) -> dict[str, FileRecord]:
+async def _write(folder: Folder, output: Output, index: int, block: Any) -> dict[str, FileRecord]:
     store = _BlockStore(folder.zarr_store(ARRAYS, read_only=False))
     path = f"{output.name}/{index:06d}"
     if output.kind == "csr":
         attributes = {"kind": "csr", "shape": list(block.shape)}
-        zarr.create_group(store, path=path, attributes=attributes)
+        await zarr_async.create_group(store=store, path=path, attributes=attributes)
         for part, values in csr_parts(block).items():
-            _write_values(store, f"{path}/{part}", values, CHUNK_ELEMENTS, None)
+            await _write_values(store, f"{path}/{part}", values, CHUNK_ELEMENTS, None)
     else:
         row_bytes = max(1, block[:1].nbytes)
-        _write_values(store, path, block, max(1, CHUNK_BYTES // row_bytes), output.dims)
+        await _write_values(store, path, block, max(1, CHUNK_BYTES // row_bytes), output.dims)
     below = f"{output.block_location(index)}/"
     return {name: record for name, record in store.written.items() if name.startswith(below)}
 
 
-def _write_values(store: Any, path: str, values: Array, rows: int, dims: tuple[str, ...] | None) -> None:
+async def _write_values(
+    store: Any, path: str, values: Array, rows: int, dims: tuple[str, ...] | None
+) -> None:
     # Shuffled bytes of sorted column numbers shrink four times at the speed of copying (zstd: less, in five times
     # the time); vectors of floats by 8 % at a third of it.
     shuffled = BloscCodec(cname="lz4", shuffle="shuffle")
     compressors = [Crc32cCodec()] if values.dtype.kind in "fc" else [shuffled, Crc32cCodec()]
-    target = zarr.create_array(
+    target = await zarr_async.create_array(
         store,
         name=path,
         shape=values.shape,
@@ -270,27 +274,28 @@ def _write_values(store: Any, path: str, values: Array, rows: int, dims: tuple[s
         config={"write_empty_chunks": True},
     )
     for piece in _pieces(values.shape[0], rows):
-        target[piece] = values[piece]
+        await target.setitem(piece, values[piece])
 
 
-def _read(folder: Folder, output: Output, index: int, rows: int) -> Any:
+async def _read(folder: Folder, output: Output, index: int, rows: int) -> Any:
     store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
     path = f"{output.name}/{index:06d}"
     shape = (rows, *output.shape[1:])
     dtype = np.dtype(output.dtype)
     if output.kind == "csr":
-        return join_csr(lambda part: _read_values(store, f"{path}/{part}"), (shape[0], shape[1]), dtype)
-    values = _read_values(store, path)
+        parts = {part: await _read_values(store, f"{path}/{part}") for part in PARTS}
+        return join_csr(parts, (shape[0], shape[1]), dtype)
+    values = await _read_values(store, path)
     if values.shape != shape or values.dtype != dtype:
         raise ValueError(f"it holds {values.dtype} {values.shape} in place of {dtype} {shape}")
     return values
 
 
-def _read_values(store: Any, path: str) -> Array:
-    source = zarr.open_array(store, path=path, mode="r")
+async def _read_values(store: Any, path: str) -> Array:
+    source = await zarr_async.open_array(store=store, path=path, mode="r")
     values = np.empty(source.shape, dtype=source.dtype)
     for piece in _pieces(source.shape[0], source.chunks[0]):
-        values[piece] = source[piece]
+        values[piece] = await source.getitem(piece)
     return values
 
 

@@ -6,7 +6,7 @@ indices where they suffice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def csr_parts(block: sparse.csr_array) -> dict[str, Array]:
     return {part: np.asarray(getattr(block, part)) for part in PARTS}
 
 
-def join_csr(read: Callable[[str], Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:
+def join_csr(parts: Mapping[str, Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> sparse.csr_array:
     """Build a CSR block of `shape` from its three arrays.
 
     Raises
@@ -49,7 +49,7 @@ def join_csr(read: Callable[[str], Array], shape: tuple[int, int], dtype: np.dty
     ValueError
         If the arrays are not consistent.
     """
-    data, indices, indptr = (read(part) for part in PARTS)
+    data, indices, indptr = (parts[part] for part in PARTS)
     block = sparse.csr_array((data.astype(dtype, copy=False), indices, indptr), shape=shape)
     # Written canonical, so neither flag has to be found out again by a pass over the indices.
     block.has_sorted_indices = True

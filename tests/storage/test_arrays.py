@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 
 import dask.array as da
@@ -9,8 +11,12 @@ import numpy as np
 import pytest
 import zarr
 from scipy import sparse
+from zarr.codecs import Crc32cCodec
 
-from distembed.storage import Workspace
+from distembed.storage import Workspace, arrays
+from distembed.storage.arrays import Array
+from distembed.storage.files import Folder
+from distembed.storage.schema import Output
 from distembed.weighting.pmi import marginals
 from tests.storage.examples import dense_array, sparse_array
 
@@ -131,3 +137,36 @@ def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         stage.commit()
         assert workspace.verify() == []
     assert len(list((tmp_path / "ws/arrays.zarr/x/000002/c").iterdir())) > 1
+
+
+def test_each_thread_stores_its_own_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Zarr's own thread did for all threads was done for one after the other."""
+    threads: set[str] = set()
+    digest = arrays.new_digest
+    monkeypatch.setattr(
+        arrays, "new_digest", lambda data: threads.add(threading.current_thread().name) or digest(data)
+    )
+    codec = Crc32cCodec._decode_sync
+    monkeypatch.setattr(
+        Crc32cCodec,
+        "_decode_sync",
+        lambda *args: threads.add(threading.current_thread().name) or codec(*args),
+    )
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array(), **META).compute()
+    assert threads
+    assert "zarr_io" not in threads
+
+
+def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path: Path) -> None:
+    """As in a notebook, whose cells run in the thread of one."""
+    values = dense_array().compute()
+    output = Output("a", "x", "dense", (12,), values.shape, values.dtype.str, ("word", "component"))
+    folder = Folder.at(tmp_path)
+
+    async def cell() -> Array:
+        arrays.write_block(folder, output, 0, 12, values)
+        return arrays.read_block(folder, output, 0, 12)
+
+    np.testing.assert_array_equal(asyncio.run(cell()), values)

@@ -1,0 +1,57 @@
+"""Calls of Zarr, each run by the thread that makes it.
+
+The functions of Zarr that are not coroutines run on one thread of the process, for all its threads: there the blocks
+of all of them are copied, checked and digested one after the other, and sixteen threads stored no faster than four.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from zarr.core.sync import sync
+
+from distembed.storage.files import Folder
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
+
+class _OwnThreadLoop(asyncio.SelectorEventLoop):
+    """An event loop that does itself what it is asked to give to other threads."""
+
+    def run_in_executor(
+        self,
+        executor: Executor | None,  # noqa: ARG002 - none is needed
+        func: Callable[[Unpack[Arguments]], Result],
+        *args: *Arguments,
+    ) -> asyncio.Future[Result]:
+        """Return a future that is done: the result of the function, or what it raised."""
+        future: asyncio.Future[Result] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - the future raises it where it is awaited
+            future.set_exception(error)
+        return future
+
+
+def waited(folder: Folder, coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of a coroutine of Zarr on a store in a folder, run by the calling thread if it is local.
+
+    A remote store belongs to the thread of Zarr. A thread that runs an event loop, as that of a notebook does, cannot
+    run another, and leaves the coroutine to the thread of Zarr as well.
+    """
+    if not folder.is_local or _runs_a_loop():
+        return sync(coroutine)
+    with asyncio.Runner(loop_factory=_OwnThreadLoop) as runner:
+        return runner.run(coroutine)
+
+
+def _runs_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
