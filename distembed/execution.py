@@ -352,6 +352,16 @@ def _set_threads(library: Any, n_threads: int) -> None:
     release(force=True)
 
 
+@functools.lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> tuple[Any, ...]:  # noqa: ARG001 - it is what the answer depends on
+    """Return the libraries of this process that compute with threads, as of so many imported modules.
+
+    Python brings its libraries with its modules, so that they are looked for again when there are more. A search takes
+    five milliseconds in which no other thread of Python goes on: tasks of sixteen threads waited for each other's.
+    """
+    return tuple(ThreadpoolController().lib_controllers)
+
+
 def _counts_per_thread(library: Any) -> bool:
     return "openmp" in {library.user_api, getattr(library, "threading_layer", None)}
 
@@ -366,7 +376,7 @@ def one_blas_thread() -> Iterator[None]:
     """
     import scipy.linalg  # noqa: F401, PLC0415 - its BLAS, which would come later and with all its threads
 
-    libraries = ThreadpoolController().lib_controllers
+    libraries = _libraries(len(sys.modules))
     with _LOCK:
         _PROCESS_LIMIT.begin([library for library in libraries if not _counts_per_thread(library)])
     _THREAD_LIMIT.begin([library for library in libraries if _counts_per_thread(library)])

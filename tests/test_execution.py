@@ -19,7 +19,15 @@ from dask.base import tokenize
 from scipy.sparse import csr_array, random_array
 from threadpoolctl import threadpool_info
 
-from distembed import LSA, NMF, LatentSemanticImputation, LocalityPreservingProjection, PSDVec, SemanticNMF
+from distembed import (
+    LSA,
+    NMF,
+    LatentSemanticImputation,
+    LocalityPreservingProjection,
+    PSDVec,
+    SemanticNMF,
+    execution,
+)
 from distembed.corpus import Tokenizer, Vocabulary, read_corpus
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.imputation import kernel_ridge, linear_map
@@ -353,6 +361,21 @@ def test_uses_within_each_other_and_in_another_thread_restore_what_was_there(two
     thread.join(30)
     assert seen == [{1}, True]
     assert set(blas_threads()) == {2}
+
+
+def test_libraries_are_looked_for_again_when_a_module_was_imported(two_threads, monkeypatch):
+    """A search holds all threads of Python up, so that it is made once for the modules there are."""
+    searches = []
+    found = execution.ThreadpoolController
+    monkeypatch.setattr(execution, "ThreadpoolController", lambda: searches.append(1) or found())
+    execution._libraries.cache_clear()
+    for _ in range(3):
+        with one_blas_thread():
+            assert set(blas_threads()) == {1}
+    assert len(searches) == 1
+    monkeypatch.setitem(sys.modules, "a_module_that_brings_a_library", execution)
+    with one_blas_thread():
+        assert len(searches) == 2
 
 
 def test_rounds_are_heard_where_somebody_listens_and_nowhere_else() -> None:

@@ -40,8 +40,8 @@ LOCAL_SCHEDULERS = ("threads", "processes")
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 """Where a container finds the limit of its memory: a number, or `max`."""
 
-SMALL_PROCESS = 1 << 30
-"""Resident bytes below which a process need not be searched for objects that nothing uses."""
+GROWTH = 64 << 20
+"""Resident bytes more than when memory was last given back, from which on it is worth doing so again."""
 
 M_ARENA_MAX = -8
 """What `mallopt` of glibc calls the number of its heaps (malloc.h)."""
@@ -208,7 +208,10 @@ class Workers:
 
     def memory(self) -> tuple[int, int]:
         """Return the resident bytes of the largest process and of all processes of the run together."""
-        sizes = [*_process_memory(), *self._remote_memory()]
+        # The search for children reads a file of every process of the machine; threads have none.
+        own = psutil.Process()
+        children = [] if self.client is None else own.children(recursive=True)
+        sizes = [*_resident(own, *children), *self._remote_memory()]
         return max(sizes), sum(sizes)
 
     def _remote_memory(self) -> list[int]:
@@ -218,20 +221,33 @@ class Workers:
         return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
 
 
+class _Kept:
+    """What was resident in this process after it last gave memory back, or the least since."""
+
+    resident = 0
+
+
+_KEPT = _Kept()
+
+
 def give_memory_back() -> None:
     """Return the memory that the allocators of this process keep unused, of glibc and of Arrow, to the system.
 
-    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for
-    cycles of objects takes a fifth of a second, so that a process below `SMALL_PROCESS` goes without it.
+    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for cycles of
+    objects takes a fifth of a second and more, so that a process that has not grown by `GROWTH` goes without it.
     """
     import pyarrow as pa
 
-    if psutil.Process().memory_info().rss > SMALL_PROCESS:
-        gc.collect()
+    process = psutil.Process()
+    _KEPT.resident = min(_KEPT.resident, process.memory_info().rss)
+    if process.memory_info().rss - _KEPT.resident < GROWTH:
+        return
+    gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
+    _KEPT.resident = process.memory_info().rss
 
 
 def share_one_heap() -> None:
@@ -254,11 +270,10 @@ def memory_of_machine() -> int:
     return min(limits)
 
 
-def _process_memory() -> list[int]:
-    """Return the resident bytes of this process and of each of its children."""
-    own = psutil.Process()
+def _resident(*processes: psutil.Process) -> list[int]:
+    """Return the resident bytes of each of some processes that still runs."""
     sizes = []
-    for process in [own, *own.children(recursive=True)]:
+    for process in processes:
         try:
             sizes.append(int(process.memory_info().rss))
         except psutil.Error:

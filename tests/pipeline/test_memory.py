@@ -121,6 +121,24 @@ def test_memory_that_is_no_longer_used_goes_back_to_the_system() -> None:
     assert before - psutil.Process().memory_info().rss > 100 * 2**20
 
 
+def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search among the objects of a large process takes longer than a small stage."""
+    workers.give_memory_back()
+    searches: list[int] = []
+    monkeypatch.setattr(workers.gc, "collect", lambda: searches.append(1))
+    workers.give_memory_back()
+    assert not searches
+    grown = b"1" * (workers.GROWTH + 2**22)
+    workers.give_memory_back()
+    assert searches == [1]
+    del grown
+    workers.give_memory_back()
+    again = b"1" * (workers.GROWTH + 2**22)
+    workers.give_memory_back()
+    assert searches == [1, 1]
+    del again
+
+
 def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
