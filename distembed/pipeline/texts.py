@@ -150,8 +150,12 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     with Workspace.create(scratch, owner=f"distembed encode --to {target}") as workspace:
         stage = workspace.stage(
             "texts",
-            parameters={"encoder": digest, "partitions": [repr(each) for each in corpus.partitions]},
-            inputs=_stamped(corpus),
+            parameters={
+                "encoder": digest,
+                "partitions": [repr(each) for each in corpus.partitions],
+                "files": _stamped(corpus),
+            },
+            inputs={},
             made_with=made_with(),
         )
         make = partial(_encode_partition, encoder=encoder, partitions=corpus.partitions)
@@ -252,9 +256,9 @@ def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
 
 
 def vectors_of(batch: pa.RecordBatch) -> NDArray[np.float32]:
-    """Return the vectors (rows, d) of a record batch of texts."""
-    lists = batch.column(VECTOR)
-    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(-1, lists.type.list_size)
+    """Return the vectors (rows, d) of a record batch of texts, whose lists may be of fixed or of variable size."""
+    values = batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(values).reshape(batch.num_rows, -1)
 
 
 # --- the nearest texts ---------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Ledger:
         self.folder = folder
         self.name = check_stage(name)
         self.parameters = dict(parameters)
-        self.inputs = dict(inputs)
+        self.inputs = {check_stage(each): known for each, known in inputs.items()}
         self.made_with = dict(made_with)
         self.fingerprint = fingerprint(name, parameters, inputs)
         self._check_writable = check_writable

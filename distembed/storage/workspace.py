@@ -222,6 +222,11 @@ class Workspace(WorkspaceReader):
         `made_with` holds the versions that compute it: a stage that was begun by other versions is started
         again. Nothing is written until something is stored.
 
+        Raises
+        ------
+        ValueError
+            If a name, its own or that of an input, is no name of a stage.
+
         Examples
         --------
         >>> import distembed as de

@@ -25,6 +25,9 @@ TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Begins a CSV file, since Excel reads one without it in the code page of the machine; pandas passes over it."""
 
+LISTS = pa.list_(pa.float32())
+"""The column of lists of a Parquet file: of fixed size, pyarrow before 26 cannot read it where a list is missing."""
+
 
 def table_format(path: str) -> TableFormat | None:
     """Return the format of a table that the end of a file's name stands for, None for another end."""
@@ -115,7 +118,7 @@ def _schema(table: Table, *, as_lists: bool) -> pa.Schema:
     if table.numbers is not None:
         name, width, _ = table.numbers
         if as_lists:
-            fields.append(pa.field(name, pa.list_(pa.float32(), width)))
+            fields.append(pa.field(name, LISTS))
         else:
             fields += [pa.field(f"{name}_{place}", pa.float32()) for place in range(width)]
     return pa.schema(fields, metadata=table.schema.metadata)
@@ -131,9 +134,12 @@ def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.Recor
 
 
 def _lists(numbers: NDArray[np.float32]) -> pa.Array:
-    values = pa.array(np.ascontiguousarray(numbers).ravel())
-    missing = pa.array(np.isnan(numbers[:, 0]))
-    return pa.FixedSizeListArray.from_arrays(values, numbers.shape[1], mask=missing)
+    """Return the list of each row, which is missing where the first number is NaN."""
+    missing = np.isnan(numbers[:, 0])
+    ends = np.cumsum(~missing) * numbers.shape[1]
+    values = np.ascontiguousarray(numbers[~missing] if missing.any() else numbers)
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()), mask=pa.array(missing))
 
 
 def _columns(numbers: NDArray[np.float32]) -> list[pa.Array]:

@@ -60,6 +60,8 @@ def test_parquet_reads_back(tmp_path: Path, as_lists: bool) -> None:
     found = pq.read_table(path)
     assert found["title"].to_pylist() == TITLES
     if as_lists:
+        # One of fixed size is a type of its own, which pyarrow before 26 cannot read with a missing row.
+        assert isinstance(found.schema.field("weight").type, pa.ListType)
         assert found["weight"].to_pylist()[4] is None
         assert found["weight"].to_pylist()[5] == WEIGHTS[5].tolist()
     else:
