@@ -41,7 +41,7 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 """Where a container finds the limit of its memory: a number, or `max`."""
 
 GROWTH = 64 << 20
-"""Resident bytes more than when memory was last given back, from which on it is worth doing so again."""
+"""Resident bytes more than after the last search for objects that nothing uses, from which on it is worth another."""
 
 M_ARENA_MAX = -8
 """What `mallopt` of glibc calls the number of its heaps (malloc.h)."""
@@ -222,7 +222,7 @@ class Workers:
 
 
 class _Kept:
-    """What was resident in this process after it last gave memory back, or the least since."""
+    """What was resident in this process after its last search for unused objects, or the least since."""
 
     resident = 0
 
@@ -234,20 +234,24 @@ def give_memory_back() -> None:
     """Return the memory that the allocators of this process keep unused, of glibc and of Arrow, to the system.
 
     After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for cycles of
-    objects takes a fifth of a second and more, so that a process that has not grown by `GROWTH` goes without it.
+    objects takes a fifth of a second and more, so that a process that has grown by less than `GROWTH` goes without it.
     """
+    process = psutil.Process()
+    _trim_heaps()
+    _KEPT.resident = min(_KEPT.resident, process.memory_info().rss)
+    if process.memory_info().rss - _KEPT.resident >= GROWTH:
+        gc.collect()
+        _trim_heaps()
+        _KEPT.resident = process.memory_info().rss
+
+
+def _trim_heaps() -> None:
     import pyarrow as pa
 
-    process = psutil.Process()
-    _KEPT.resident = min(_KEPT.resident, process.memory_info().rss)
-    if process.memory_info().rss - _KEPT.resident < GROWTH:
-        return
-    gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
-    _KEPT.resident = process.memory_info().rss
 
 
 def share_one_heap() -> None:

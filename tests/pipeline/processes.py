@@ -18,12 +18,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numba
+
 import distembed as de
 
 CONTEXT: Any = multiprocessing.get_context("forkserver")
 
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
     importlib.import_module(_module.name)
+numba.njit(lambda x: x)(1)  # loads the compiler, which each fork would load for its first kernel
 
 DISTEMBED, DASK = "distembed.pipeline.cli", "dask.__main__"
 """The modules whose `main` is a command line."""

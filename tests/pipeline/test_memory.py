@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable
 from itertools import islice, product
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pyarrow.parquet as pq
@@ -123,20 +124,14 @@ def test_memory_that_is_no_longer_used_goes_back_to_the_system() -> None:
 
 def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search among the objects of a large process takes longer than a small stage."""
-    workers.give_memory_back()
-    searches: list[int] = []
-    monkeypatch.setattr(workers.gc, "collect", lambda: searches.append(1))
-    workers.give_memory_back()
-    assert not searches
-    grown = b"1" * (workers.GROWTH + 2**22)
-    workers.give_memory_back()
-    assert searches == [1]
-    del grown
-    workers.give_memory_back()
-    again = b"1" * (workers.GROWTH + 2**22)
-    workers.give_memory_back()
-    assert searches == [1, 1]
-    del again
+    resident, searches = [3 << 30], list[int]()
+    memory = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=resident[0]))
+    monkeypatch.setattr(workers.psutil, "Process", lambda: memory)
+    monkeypatch.setattr(workers.gc, "collect", lambda: searches.append(resident[0]))
+    monkeypatch.setattr(workers._KEPT, "resident", 0)
+    for resident[0] in (3 << 30, (3 << 30) + workers.GROWTH - 1, 1 << 30, (1 << 30) + workers.GROWTH):
+        workers.give_memory_back()
+    assert searches == [3 << 30, (1 << 30) + workers.GROWTH]
 
 
 def test_a_run_gives_memory_back_after_each_stage_on_all_processes(

@@ -197,3 +197,12 @@ def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -
     assert [(problem.file, problem.what) for problem in workspace.verify()] == [
         (f"manifest/{path.name}", "flipped or damaged")
     ]
+
+
+def test_an_input_is_named_as_a_stage_is(tmp_path: Path) -> None:
+    """A record of a stage with another input would be read as damaged, and everything done be computed again."""
+    with (
+        Workspace.create(tmp_path / "ws", owner="test") as workspace,
+        pytest.raises(ValueError, match=r"'texts/a\.txt' must not contain '/'"),
+    ):
+        workspace.stage("a", parameters={}, inputs={"texts/a.txt": "f"})

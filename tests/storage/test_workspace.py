@@ -84,15 +84,6 @@ def test_committed_stage_computes_nothing(tmp_path: Path) -> None:
         assert len(calls.blocks) == expected
 
 
-def test_an_input_is_named_as_a_stage_is(tmp_path: Path) -> None:
-    """A record of a stage with another input would be read as damaged, and everything done be computed again."""
-    with (
-        Workspace.create(tmp_path / "ws", owner="test") as workspace,
-        pytest.raises(ValueError, match="'texts/a.txt' must not contain '/'"),
-    ):
-        workspace.stage("a", parameters={}, inputs={"texts/a.txt": "f"})
-
-
 def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None:
     calls = Calls(fail_at=2)
     with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
