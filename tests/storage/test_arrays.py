@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -170,3 +172,15 @@ def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path: Path) ->
         return arrays.read_block(folder, output, 0, 12)
 
     np.testing.assert_array_equal(asyncio.run(cell()), values)
+
+
+def test_ctrl_c_at_the_end_of_a_block_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the coroutine that reads it waits for nothing more."""
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", sparse_array(np.eye(6), (6,)), **META)
+        stage.commit()
+    join = arrays.join_csr
+    monkeypatch.setattr(arrays, "join_csr", lambda *of: signal.raise_signal(signal.SIGINT) or join(*of))
+    with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
+        Workspace.open(tmp_path / "ws").array("x").compute()
