@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -196,6 +197,95 @@ def test_every_lift_passes_through_execution() -> None:
 )
 def test_a_lift_past_execution_is_found(line: str) -> None:
     assert lifts_of_dask(line)
+
+
+# --- decompositions with one thread ----------------------------------------------------------------------------
+
+
+def imported(tree: ast.Module) -> dict[str, str]:
+    """Return what the names that a module imports stand for, wherever it imports them."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update({a.asname or a.name.split(".")[0]: a.asname and a.name for a in node.names})
+        elif isinstance(node, ast.ImportFrom):
+            names.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
+    return {name: meaning or name for name, meaning in names.items()}
+
+
+def uses(node: ast.AST, *, guarded: bool = False) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each name that is used in a function, whether it is called, and whether within `one_blas_thread`."""
+    if isinstance(node, ast.With):
+        guarded |= any("one_blas_thread" in ast.unparse(item) for item in node.items)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Name | ast.Attribute):
+            yield ast.unparse(child), isinstance(node, ast.Call) and child is node.func, guarded
+        yield from uses(child, guarded=guarded)
+
+
+def uses_of_functions(modules: dict[str, str]) -> dict[str, list[tuple[str, bool, bool]]]:
+    """Return the uses of every function and method of some modules, with the full names of what is used."""
+    found = {}
+    for module, source in modules.items():
+        tree = ast.parse(source)
+        names = imported(tree)
+        names |= {
+            node.name: f"{module}.{node.name}" for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
+        scopes = [
+            (module, tree),
+            *((f"{module}.{n.name}", n) for n in tree.body if isinstance(n, ast.ClassDef)),
+        ]
+        for scope, body in scopes:
+            for function in (node for node in body.body if isinstance(node, ast.FunctionDef)):
+                known = names | {"self": scope}
+                found[f"{scope}.{function.name}"] = [
+                    (".".join([known.get(head, head), *rest]), *how)
+                    for name, *how in uses(function)
+                    for head, *rest in [name.split(".")]
+                ]
+    return found
+
+
+def decomposes(name: str) -> bool:
+    """Return whether a function of NumPy or SciPy decomposes or solves."""
+    return bool(re.match(r"(numpy|scipy)\.linalg\.(?!norm$|LinAlgError$|blas\.)", name))
+
+
+def decomposed_with_many_threads(modules: dict[str, str]) -> list[str]:
+    """Return the functions that decompose outside of `one_blas_thread`, and that nothing calls or hands on.
+
+    A function that only others call, or that is given to a lift, is judged where that is done. What a method of another
+    object calls is not followed, so that classes and functions whose names begin with an underscore are left out.
+    """
+    functions = uses_of_functions(modules)
+    open_: set[str] = set()
+    while more := {
+        name
+        for name, used in functions.items()
+        if name not in open_
+        and any(called and not guarded and (decomposes(it) or it in open_) for it, called, guarded in used)
+    }:
+        open_ |= more
+    used_by_others = {it for used in functions.values() for it, *_ in used}
+    public = {name for name in open_ if "._" not in name and not re.search(r"(\.|_)blocks\.", name)}
+    return sorted(public - used_by_others)
+
+
+def test_nothing_is_decomposed_outside_of_one_blas_thread() -> None:
+    """At the source: `test_nothing_is_decomposed_with_more_threads_than_one` runs some of it."""
+    modules = {f"distembed.{name[:-3].replace('/', '.')}": source for name, source in sources().items()}
+    assert decomposed_with_many_threads(modules) == []
+
+
+@pytest.mark.parametrize("guard", ["one_blas_thread()", "open(path)"])
+def test_a_decomposition_with_many_threads_is_found(guard: str) -> None:
+    modules = {
+        "a.inner": "import numpy as np\ndef f(x):\n    return np.linalg.norm(x), np.linalg.eigh(x)\n",
+        "a.outer": "from a import inner\nclass Model:\n    def fit(self, x):\n"
+        f"        with {guard}:\n            self._fit(x)\n    def _fit(self, x):\n        inner.f(x)\n",
+    }
+    assert decomposed_with_many_threads(modules) == (["a.outer.Model.fit"] if guard == "open(path)" else [])
 
 
 LARGEST_FILE = 600
