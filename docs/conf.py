@@ -65,6 +65,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system has it
 html_theme_options = {
     "logo": {"text": "distembed"},
     "navbar_align": "left",
