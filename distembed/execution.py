@@ -357,7 +357,7 @@ def _libraries(n_modules: int) -> tuple[Any, ...]:  # noqa: ARG001 - it is what 
     """Return the libraries of this process that compute with threads, as of so many imported modules.
 
     Python brings its libraries with its modules, so that they are looked for again when there are more. A search takes
-    five milliseconds in which no other thread of Python goes on: tasks of sixteen threads waited for each other's.
+    five milliseconds, in which no other thread of Python goes on: longer than finding the neighbors of a word.
     """
     return tuple(ThreadpoolController().lib_controllers)
 

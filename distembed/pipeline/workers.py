@@ -222,9 +222,12 @@ class Workers:
 
 
 class _Kept:
-    """What was resident in this process after its last search for unused objects, or the least since."""
+    """What was resident in this process after its last search for unused objects, or the least since.
 
-    resident = 0
+    It begins with what a process of the libraries and a small job does not reach, which needs no search.
+    """
+
+    resident = 1 << 30
 
 
 _KEPT = _Kept()

@@ -108,8 +108,9 @@ def test_scikit_learn_finds_the_same(finished: tuple[Path, str]) -> None:
     D_, order = NearestNeighbors(n_neighbors=K + 1, algorithm="brute").fit(X.astype(np.float64)).kneighbors()
     unequal = np.ones(N, bool)
     unequal[[20, 30]] = False
+    # Rows 20 and 30 are equal, and scikit-learn takes either first.
     found, known = (np.where(places == 30, 20, places)[unequal] for places in (graph.indices, order[:, :K]))
-    np.testing.assert_array_equal(found, known)  # rows 20 and 30 are equal, and scikit-learn takes either first
+    np.testing.assert_array_equal(found, known)
     np.testing.assert_allclose(graph.values[unequal], D_[unequal, :K], rtol=1e-7)
 
 
