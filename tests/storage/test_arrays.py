@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import dask
 import dask.array as da
@@ -148,12 +149,13 @@ def test_each_thread_stores_its_own_blocks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         arrays, "new_digest", lambda data: threads.add(threading.current_thread().name) or digest(data)
     )
-    codec = Crc32cCodec._decode_sync
-    monkeypatch.setattr(
-        Crc32cCodec,
-        "_decode_sync",
-        lambda *args: threads.add(threading.current_thread().name) or codec(*args),
-    )
+    decode = Crc32cCodec._decode_single
+
+    async def noted(*args: Any) -> Any:
+        threads.add(threading.current_thread().name)
+        return await decode(*args)
+
+    monkeypatch.setattr(Crc32cCodec, "_decode_single", noted)
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
         stage.store("x", dense_array(), **META).compute()
