@@ -258,7 +258,7 @@ def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
 def vectors_of(batch: pa.RecordBatch) -> NDArray[np.float32]:
     """Return the vectors (rows, d) of a record batch of texts, whose lists may be of fixed or of variable size."""
     values = batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(values).reshape(batch.num_rows, -1)
+    return np.asarray(values).reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
 
 
 # --- the nearest texts ---------------------------------------------------------------------------------------

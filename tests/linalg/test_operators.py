@@ -60,6 +60,14 @@ def test_matrices_in_memory_become_row_blocks_that_cover_them(per_block):
     assert (lazy.compute() != matrix).nnz == 0
 
 
+def test_the_pieces_of_a_block_are_freed_one_by_one():
+    """One that looks into the whole block would hold all of it until the last piece is stacked."""
+    pieces = blocks.split_columns(draw_sparse(30, 40), (0, 10, 40))
+    for array in (array for piece in pieces for array in (piece.data, piece.indices)):
+        held = array if array.base is None else array.base
+        assert held.size == array.size
+
+
 @pytest.mark.parametrize(("n", "m"), [(40, 40), (40, 7), (3, 40), (1, 1)])
 @pytest.mark.parametrize("per_block", [10_000, 60, 1])
 def test_transpose_of_row_blocks(n, m, per_block):
