@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import psutil
@@ -80,26 +80,27 @@ def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
 
 
 def test_an_interrupt_that_python_drops_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is raised in a callback of the collection of garbage, Python goes on."""
+    """Where it is raised in a callback of C code, Python goes on."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = signal.getsignal(signal.SIGALRM)
 
-    def interrupted(*_: object) -> None:
-        gc.callbacks.remove(interrupted)
-        signal.raise_signal(signal.SIGINT)
+    class Referent:
+        """Its end is heard by a weak reference: a callback that needs no collection of others' garbage."""
 
-    def collected_and_waited() -> None:
-        # The collection alone may take longer than the moment until it is raised again.
-        gc.collect()
+    referents = [Referent()]
+    reference = weakref.ref(referents[0], lambda _: signal.raise_signal(signal.SIGINT))
+
+    def dropped_and_waited() -> None:
+        referents.clear()
         time.sleep(10)
 
     raise_lost_interrupts()
     try:
-        gc.callbacks.append(interrupted)
         with pytest.raises(KeyboardInterrupt):
-            collected_and_waited()
+            dropped_and_waited()
     finally:
         signal.signal(signal.SIGALRM, before)
+    assert reference() is None
 
 
 @pytest.mark.cluster
