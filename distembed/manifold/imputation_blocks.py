@@ -161,6 +161,21 @@ def _reached(
     return reached
 
 
+def carried_sums(weights: sp.csr_array, Y: Floats, *, known: NDArray[np.bool_]) -> Float64s:
+    """Return what the known rows of Y give to each unknown row: B = W_qp Y_p, shape (q, s)."""
+    return weights @ Y[known].astype(np.float64)
+
+
+def known_mean(Y: Floats, *, known: NDArray[np.bool_]) -> Float64s:
+    """Return the mean of the known rows of Y, from which the sweeps start, shape (1, s)."""
+    return Y[known].mean(axis=0, dtype=np.float64)[None]
+
+
+def same_start(start: Float64s, B: Float64s) -> Float64s:
+    """Return the state before the first sweep: the same row for each row of B."""
+    return np.repeat(start, B.shape[0], axis=0)
+
+
 def power_sweeps(W: sp.csr_array, B: Float64s, state: Float64s, *, n_sweeps: int, lazy: bool) -> Float64s:
     """Do n_sweeps times Y <- W Y + B, or Y <- (W Y + B + Y)/2 with `lazy`, and record how far each moved.
 

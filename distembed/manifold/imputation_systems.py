@@ -108,14 +108,8 @@ def _system(W: sp.csr_array, Y: da.Array, known: Any) -> _System:
     )
     n_unknown = int((~known).sum())
 
-    def carry(weights: sp.csr_array, block: Any) -> Any:
-        return weights @ block[known].astype(np.float64)
-
-    def mean(block: Any) -> Any:
-        return block[known].mean(axis=0, dtype=np.float64)[None]
-
-    B = _by_columns(carry, n_unknown, carried, Y)
-    return _System(inside, B, _by_columns(mean, 1, Y), n_unknown)
+    B = _by_columns(blocks.carried_sums, n_unknown, carried, Y, known=known)
+    return _System(inside, B, _by_columns(blocks.known_mean, 1, Y, known=known), n_unknown)
 
 
 def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
@@ -184,7 +178,7 @@ def solve_by_power(
     """
     system = _system(W, Y, known)
     q = system.n_unknown
-    state = _by_columns(lambda start, B: np.repeat(start, B.shape[0], axis=0), q, system.start, system.B)
+    state = _by_columns(blocks.same_start, q, system.start, system.B)
     options: dict[str, Any] = {"lazy": lazy, "checkpoint": checkpoint}
     done, converged = 0, q == 0
     shares: list[float] = []

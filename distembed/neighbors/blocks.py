@@ -464,7 +464,7 @@ def list_rows(lists: Float64s, n_columns: int) -> sp.csr_array:
 
 
 def row_faults(X: Any) -> Int64s:
-    """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r,)."""
+    """Return per row 1 where a value is not finite, 2 where every value is zero, else 0; shape (r, 1)."""
     if sp.issparse(X):
         bad = np.zeros(X.shape[0], dtype=bool)
         bad[rows_of(X)[~np.isfinite(X.data)]] = True
@@ -472,4 +472,4 @@ def row_faults(X: Any) -> Int64s:
     else:
         bad = ~np.isfinite(X).all(axis=1)
         zero = ~(X != 0).any(axis=1)
-    return np.where(bad, 1, np.where(zero, 2, 0)).astype(np.int64)
+    return np.where(bad, 1, np.where(zero, 2, 0)).astype(np.int64)[:, None]

@@ -51,11 +51,7 @@ def _check_rows(X: da.Array, metric: Metric) -> None:
     """Raise ValueError for rows that hold NaN or infinity, or only zeros where the cosine needs a direction."""
     faults = compute(
         map_blocks(
-            lambda block: blocks.row_faults(block)[:, None],
-            X,
-            chunks=(X.chunks[0], 1),
-            dtype=np.int64,
-            meta=np.empty((0, 0)),
+            blocks.row_faults, X, chunks=(X.chunks[0], 1), dtype=np.int64, meta=np.empty((0, 0), np.int64)
         )
     )[:, 0]
     bad = np.nonzero(faults == 1)[0]

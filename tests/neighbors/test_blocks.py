@@ -151,8 +151,8 @@ def test_accurate_squares_keep_their_digits_where_rows_nearly_coincide():
 
 def test_row_faults_tell_bad_from_empty():
     X = np.array([[1.0, 0], [np.nan, 1], [0, 0], [np.inf, 1]])
-    np.testing.assert_array_equal(blocks.row_faults(X), [0, 1, 2, 1])
-    np.testing.assert_array_equal(blocks.row_faults(sp.csr_array(X)), [0, 1, 2, 1])
+    np.testing.assert_array_equal(blocks.row_faults(X), [[0], [1], [2], [1]])
+    np.testing.assert_array_equal(blocks.row_faults(sp.csr_array(X)), [[0], [1], [2], [1]])
 
 
 @settings(deadline=None, max_examples=30)

@@ -6,6 +6,7 @@ A new interpreter takes seconds to import the libraries and a fork takes millise
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -18,15 +19,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import dask
 import numba
 
 import distembed as de
+
+# A scheduler and two workers that wait took a tenth of a core for looking at the clock and at their own stacks.
+dask.config.set({"distributed.admin.tick.interval": "1s", "distributed.worker.profile.enabled": False})
 
 CONTEXT: Any = multiprocessing.get_context("forkserver")
 
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
     importlib.import_module(_module.name)
 numba.njit(lambda x: x)(1)  # loads the compiler, which each fork would load for its first kernel
+gc.freeze()  # else the first search for unused objects in each fork copies the pages of all that was imported
 
 DISTEMBED, DASK = "distembed.pipeline.cli", "dask.__main__"
 """The modules whose `main` is a command line."""

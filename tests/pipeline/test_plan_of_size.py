@@ -21,6 +21,8 @@ from distembed.pipeline.quantities import format_bytes
 from .conftest import run
 
 TERABYTES = 2_000_000_000_000
+TERABYTES_OF_FEW_WORDS = ('plan.bytes="2TB"', "vocabulary.max_size=20_000")
+"""The sizes of all their words are estimated for five seconds."""
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing: Path, sampl
 
 
 def test_its_size_gives_its_partitions(missing: Path, sample: Path) -> None:
-    settings = (f'corpus.paths=["{sample}"]', 'plan.bytes="2TB"', "plan.tokens=340_000_000_000")
+    settings = (f'corpus.paths=["{sample}"]', "plan.tokens=340_000_000_000", *TERABYTES_OF_FEW_WORDS)
     plan = plan_job(load_job(missing, settings=settings))
     assert "about 340,000,000,000 tokens" in plan.sizes
     n_partitions = -(-TERABYTES // 2**25)
@@ -83,7 +85,7 @@ def test_a_count_that_no_word_reaches_is_refused(missing: Path, sample: Path) ->
 
 def test_every_partition_holds_its_own_pairs(missing: Path, sample: Path) -> None:
     """Two terabytes have few distinct pairs beside those that their partitions hold one by one."""
-    settings = (f'corpus.paths=["{sample}"]', 'plan.bytes="2TB"')
+    settings = (f'corpus.paths=["{sample}"]', *TERABYTES_OF_FEW_WORDS)
     stages = plan_job(load_job(missing, settings=settings)).stages
     partial, merged = stages["partial_counts"], stages["cooccurrence"]
     assert partial.written_bytes > 30 * (merged.written_bytes - partial.written_bytes)
