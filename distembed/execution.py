@@ -3,16 +3,17 @@
 This module computes nothing of its own. Every application of a function to blocks in this package relies on
 four rules:
 
-- A block function is given aligned, C-contiguous arrays (`Aligned`), and so is the caller who asks for a
+- A block function is given aligned, C-contiguous arrays (`BlockFunction`), and so is the caller who asks for a
   result (`compute`). An array that comes from another process is not aligned, and a product or a sum of an
   unaligned array, or of one in another order, has other last bits and is several times slower.
-- A task uses one BLAS thread (`one_blas_thread`), because Dask already runs one task per core and because the
-  number of BLAS threads changes the last bits of a product.
+- A block function runs with one BLAS thread (`one_blas_thread`), whoever computes the array that it is part of,
+  because Dask already runs one task per core and because the number of BLAS threads changes the last bits of a
+  product. What is computed without blocks is written inside `one_blas_thread`.
 - The shape of a reduction depends on the number of blocks, never on the number of workers.
 - An iterative function passes each intermediate array worth storing to a `Checkpoint`, which a job stores on
   disk.
 
-`map_blocks`, `blockwise`, `reduction`, `delayed` and `compute` are Dask's functions under the first rule.
+`map_blocks`, `blockwise`, `reduction`, `delayed` and `compute` are Dask's functions under the first two rules.
 Outside this module and the store, which only moves bytes, Dask's own functions are not called.
 """
 
@@ -113,11 +114,11 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-# --- aligned arrays --------------------------------------------------------------------------------------------
+# --- block functions --------------------------------------------------------------------------------------------
 
 
-class Aligned:
-    """A block function whose arrays are aligned and C-contiguous, however they reached its process.
+class BlockFunction:
+    """A function of blocks that gets aligned and C-contiguous arrays, and runs with one BLAS thread, wherever it runs.
 
     It has the name, the docstring and the signature of the function, and is pickled where that is.
 
@@ -133,15 +134,16 @@ class Aligned:
     def __call__(self, /, *arguments: Any, **options: Any) -> Any:
         """Return what the function returns for the same arguments, aligned."""
         function: Callable[..., Any] = self.__wrapped__  # type: ignore[attr-defined]
-        return function(*aligned(arguments), **aligned(options))
+        with one_blas_thread():
+            return function(*aligned(arguments), **aligned(options))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the function, without a copy of its docstring, as the content that a task sends to another process."""
-        return Aligned, (self.__wrapped__,)  # type: ignore[attr-defined]
+        return BlockFunction, (self.__wrapped__,)  # type: ignore[attr-defined]
 
     def __dask_tokenize__(self) -> Any:
         """Return the token of the function, from which Dask derives the names of tasks."""
-        return "aligned", normalize_token(self.__wrapped__)  # type: ignore[attr-defined]
+        return "block function", normalize_token(self.__wrapped__)  # type: ignore[attr-defined]
 
 
 def aligned(value: Any) -> Any:
@@ -183,7 +185,7 @@ def _aligned_sparse(block: Any) -> Any:
 
 def map_blocks(function: Callable[..., Any], /, *arguments: Any, **options: Any) -> da.Array:
     """Return `dask.array.map_blocks` of a function that is given aligned arrays."""
-    return da.map_blocks(Aligned(function), *map(sent, arguments), **_all_sent(options))
+    return da.map_blocks(BlockFunction(function), *map(sent, arguments), **_all_sent(options))
 
 
 def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Array:
@@ -197,7 +199,7 @@ def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Ar
 
 def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:
     """Return `dask.array.blockwise` of a function that is given aligned arrays."""
-    return da.blockwise(Aligned(function), out, *pairs, **_all_sent(options))
+    return da.blockwise(BlockFunction(function), out, *pairs, **_all_sent(options))
 
 
 def _all_sent(options: dict[str, Any]) -> dict[str, Any]:
@@ -214,14 +216,18 @@ def reduction(
 ) -> da.Array:
     """Return `dask.array.reduction` by functions that are given aligned arrays."""
     return da.reduction(
-        array, chunk=Aligned(chunk), combine=Aligned(combine), aggregate=Aligned(aggregate), **options
+        array,
+        chunk=BlockFunction(chunk),
+        combine=BlockFunction(combine),
+        aggregate=BlockFunction(aggregate),
+        **options,
     )
 
 
 def delayed(value: Any, **options: Any) -> Any:
     """Return `dask.delayed` of a value, or of a function that is given aligned arrays."""
     is_function = callable(value) and not isinstance(value, Delayed)
-    return dask.delayed(Aligned(value) if is_function else value, **options)
+    return dask.delayed(BlockFunction(value) if is_function else value, **options)
 
 
 def compute(collection: Any, **options: Any) -> Any:
@@ -319,11 +325,12 @@ class _Limit:
         self.before: dict[str, tuple[Any, int]] = {}
 
     def begin(self, libraries: list[Any]) -> None:
-        """Limit libraries to one thread, including those loaded since the last use."""
+        """Limit libraries to one thread, including those loaded since the first use."""
         self.n_uses += 1
         for library in libraries:
-            self.before.setdefault(library.filepath, (library, library.num_threads))
-            _set_threads(library, 1)
+            if library.filepath not in self.before:
+                self.before[library.filepath] = library, library.num_threads
+                _set_threads(library, 1)
 
     def end(self) -> None:
         """Restore the number of threads that every library had before the first use, after the last."""

@@ -32,7 +32,7 @@ from distembed.corpus import Tokenizer, Vocabulary, read_corpus
 from distembed.counting.documents import count_document_terms
 from distembed.evaluation.imputation import kernel_ridge, linear_map
 from distembed.execution import (
-    Aligned,
+    BlockFunction,
     aligned,
     blockwise,
     compute,
@@ -51,6 +51,7 @@ from distembed.linalg.eigen import dense_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers
+from tests.pipeline.processes import CALM
 
 Pair = namedtuple("Pair", ["left", "right"])
 
@@ -118,10 +119,15 @@ def offset(block, *, by, block_info=None):
 
 
 def test_a_lifted_function_stays_what_it_is():
-    lifted = Aligned(offset)
+    lifted = BlockFunction(offset)
     assert (lifted.__name__, lifted.__doc__) == ("offset", offset.__doc__)
     again = pickle.loads(pickle.dumps(lifted))
-    assert tokenize(again) == tokenize(lifted) == tokenize(Aligned(offset)) != tokenize(Aligned(is_fine))
+    assert (
+        tokenize(again)
+        == tokenize(lifted)
+        == tokenize(BlockFunction(offset))
+        != tokenize(BlockFunction(is_fine))
+    )
     array = da.from_array(DENSE, chunks=(10, -1))
     result = map_blocks(offset, array, by=1.0, dtype=float)
     assert result.name.startswith("offset-")
@@ -188,14 +194,6 @@ def test_block_functions_and_callers_get_aligned_arrays(make):
 
 
 # --- two processes ---------------------------------------------------------------------------------------------
-
-
-CALM = {
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.system-monitor.interval": "10s",
-    "distributed.worker.profile.enabled": False,
-}
-"""A cluster that watches itself less takes a third while it waits."""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from distembed.execution import Aligned, compute, delayed, map_blocks, whole
+from distembed.execution import BlockFunction, compute, delayed, map_blocks, whole
 from distembed.linalg import operators
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.csr import canonical_csr
@@ -71,7 +71,7 @@ def each(
     arrays have one block and it differs from theirs.
     """
     if not any(isinstance(array, da.Array) for array in arrays):
-        return Aligned(_called)(*arrays, function=function)
+        return BlockFunction(_called)(*arrays, function=function)
     lifted = [_one_block(array) for array in arrays]
     row_chunks = lifted[0].chunks[0] if rows is None else (rows,)
     return map_blocks(
@@ -83,7 +83,7 @@ def each(
 def total(function: Callable[..., Any], matrix: Array, *arrays: Array, shape: tuple[int, int]) -> Array:
     """Return the sum over row blocks of function(blocks…), float64, added in a tree of fixed shape."""
     if not any(isinstance(array, da.Array) for array in (matrix, *arrays)):
-        return Aligned(_called)(matrix, *arrays, function=function)
+        return BlockFunction(_called)(matrix, *arrays, function=function)
     lifted = [_one_block(array) for array in (matrix, *arrays)]
     n_blocks = lifted[0].numblocks[0]
     stacked = map_blocks(

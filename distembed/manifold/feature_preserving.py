@@ -305,16 +305,15 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
         self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
-        self.confidence_, target = self._prepared(V, confidence)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         smoother = RowBlocks.of(smoother) if isinstance(smoother, da.Array) else smoother
-        problem = Problem(smoother, self.confidence_, target, self._unreached(), self)
         with one_blas_thread():
-            found = alternate(problem)
+            self.confidence_, target = self._prepared(V, confidence)
+            found = alternate(Problem(smoother, self.confidence_, target, self._unreached(), self))
+            inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
         self.solver_residuals_, self.converged_ = found.residuals, found.converged
         self.n_iter_ = len(self.solver_residuals_)
-        inferred = self.embedding_ @ self.regression_ + self.mean_
         self.features_ = inferred[self.sizes_[0] :] if self._has_two_sets() else inferred
         if not self.converged_ and (self.tol > 0 or self.solver_residuals_[-1] > self.solver_tol):
             warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=3)
@@ -414,7 +413,9 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         >>> print(model.predict(np.array([[7.0, 3.0]]), data_set=1).round(1))
         [[1.4]]
         """
-        return self.transform(X, data_set=data_set) @ self.regression_ + self.mean_
+        embedding = self.transform(X, data_set=data_set)
+        with one_blas_thread():
+            return np.asarray(embedding @ self.regression_ + self.mean_)
 
     def _has_two_sets(self) -> bool:
         return len(self.sets_) == 2

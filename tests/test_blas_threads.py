@@ -1,0 +1,226 @@
+"""At the cause of equal bits: while anything of the public interface computes, no second thread of BLAS works.
+
+`tests/test_execution.py` asks with how many threads matrices are decomposed. A product is no function call that Python
+could show, so that here the threads of BLAS themselves are asked for the processor time that they have taken.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
+import distembed as de
+from distembed.evaluation.bias import AssociationTest, WordList
+from distembed.evaluation.contexts import similarity_terms
+from distembed.evaluation.imputation import kernel_ridge, linear_map, nearest_mean, recovery
+from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
+from distembed.evaluation.sentence_files import SentencePairs
+from distembed.evaluation.sparse_space import nearest_words
+from distembed.evaluation.transfer import score_retrieval
+
+N, D, K = 300, 120, 30
+"""Rows, columns and components of which OpenBLAS gives each product to all its threads."""
+
+SCHEDULED = Path("/proc/self/task")
+
+
+def processor_time() -> dict[str, int]:
+    """Return the nanoseconds that each thread of this process has run."""
+    found = {}
+    for thread in SCHEDULED.iterdir():
+        with suppress(OSError):  # it has ended
+            found[thread.name] = int((thread / "schedstat").read_text().split()[0])
+    return found
+
+
+@pytest.fixture(scope="module")
+def helpers():
+    """Return the threads with which the BLAS of NumPy and that of SciPy help the thread that calls them."""
+    if not sys.platform.startswith("linux") or not processor_time():
+        pytest.skip("the processor time of a thread is read from Linux's /proc/self/task/*/schedstat")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores: BLAS starts no second thread on one")
+    matrix = np.ones((600, 600))
+    with threadpool_limits(limits=2):
+        before = processor_time()
+        for _ in range(20):
+            matrix @ matrix
+            scipy.linalg.blas.dgemm(1.0, matrix, matrix)
+        ran = {thread: total - before.get(thread, 0) for thread, total in processor_time().items()}
+        own = ran.pop(str(threading.get_native_id()))
+        busy = {
+            thread for thread, part in ran.items() if part > 0.3 * own / 2
+        }  # each helps in half of the products
+        assert busy, "no second thread of BLAS took part in a product"
+        yield busy
+
+
+def time_of(threads):
+    ran = processor_time()
+    return {thread: ran[thread] for thread in threads}
+
+
+def helped(helpers, function):
+    """Return the nanoseconds that the helpers run while a function does."""
+    deadline = time.monotonic() + 30
+    before, last = time_of(helpers), {}
+    while (
+        before != last and time.monotonic() < deadline
+    ):  # after a product they look for another one for a while
+        time.sleep(0.03)
+        before, last = time_of(helpers), before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rounds do not converge
+        function()
+    return sum(time_of(helpers).values()) - sum(before.values())
+
+
+RANDOM = np.random.default_rng(0)
+SHARES = RANDOM.dirichlet(np.full(20, 0.2), N)
+COUNTS = RANDOM.poisson(40 * SHARES @ SHARES.T).astype(np.float32)
+TABLE = csr_array(COUNTS)
+X = RANDOM.normal(size=(N, D))
+KNOWN = np.where(np.arange(N)[:, None] < N // 2, X[:, : D // 2], np.nan)
+NAMES = [f"w{number}" for number in range(N)]
+VECTORS = de.WordVectors(NAMES, X.astype(np.float32))
+PAIRS = np.stack([np.arange(60)] * 2, axis=1)
+SENTENCES = [" ".join(RANDOM.choice(NAMES, 5)) for _ in range(N)]
+TOTALS = COUNTS.sum(axis=0) + 1.0
+
+
+def new_words() -> None:
+    """Learn vectors of a core, and then those of words that come later."""
+    core, later = np.s_[: N // 2], np.s_[N // 2 :]
+    model = de.PSDVec(D // 2, first_passes=2).fit(TABLE[core, core], TOTALS[core])
+    model.transform(TABLE[later, core], TABLE[core, later], TOTALS[later])
+
+
+def features_of_new_rows() -> None:
+    model = de.FeaturePreservingEmbedding(K, max_iter=3).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS)
+    model.predict(X + 0.1)
+
+
+def imputed_later(**options: str) -> None:
+    model = de.LatentSemanticImputation(**options).fit(X, KNOWN)
+    model.infer(X[:50] + 0.1, X, KNOWN)
+
+
+def hidden() -> None:
+    de.LatentSemanticImputation().fit(X, KNOWN).hidden_fold(X, KNOWN, np.arange(30))
+
+
+def whitened() -> None:
+    encoder = de.TextEncoder(VECTORS, counts=np.arange(N) + 1, whitening="full").fit(SENTENCES)
+    encoder.transform(SENTENCES)
+
+
+WORK = {
+    "LSA": lambda: de.LSA(K).fit_transform(TABLE),
+    "PSDVec": lambda: de.PSDVec(D // 2, n_core=N // 2, first_passes=2).fit(TABLE, TOTALS),
+    "PSDVec dense": lambda: de.PSDVec(D // 2, n_core=N // 2, solver="dense").fit(TABLE, TOTALS),
+    "PSDVec of new words": new_words,
+    "NMF": lambda: de.NMF(K, n_iter=3).fit_transform(TABLE),
+    "SemanticNMF": lambda: de.SemanticNMF(K, n_iter=3).fit(TABLE, np.log1p(COUNTS + COUNTS.T)),
+    "OrthogonalNMF": lambda: de.OrthogonalNMF(K, n_iter=3).fit_transform(TABLE),
+    "consensus of NMF": lambda: de.NMF(K, n_iter=3, n_init=3).fit(TABLE),
+    "SphericalKMeans": lambda: de.SphericalKMeans(K, n_iter=3).fit(TABLE).transform(TABLE),
+    "LocalityPreservingProjection": lambda: de.LocalityPreservingProjection(K, n_neighbors=10).fit_transform(
+        X
+    ),
+    "LocalityPreservingProjection by eigenvectors": lambda: de.LocalityPreservingProjection(
+        K, n_neighbors=10, solver="eigen"
+    ).fit_transform(X),
+    "imputation": imputed_later,
+    "imputation by a map": lambda: imputed_later(method="linear_map"),
+    "imputation by a kernel": lambda: imputed_later(method="linear_map", kernel="rbf"),
+    "imputation by choice": lambda: imputed_later(method="auto"),
+    "hidden names": hidden,
+    "recovery": lambda: recovery(X[: N // 2], np.arange(N // 2), X[:, ::-1], labels=["a", "b"] * (N // 2)),
+    "nearest_mean": lambda: nearest_mean(X, KNOWN),
+    "linear_map": lambda: linear_map(X, KNOWN),
+    "kernel_ridge": lambda: kernel_ridge(X, KNOWN),
+    "neighbor_label_accuracy": lambda: neighbor_label_accuracy(X, ["a", "b"] * (N // 2)),
+    "score_retrieval": lambda: score_retrieval(X, X, np.arange(N)),
+    "nearest_words": lambda: nearest_words(da.from_array(X, chunks=(N // 2, -1)), NAMES, NAMES),
+    "FeaturePreservingEmbedding": features_of_new_rows,
+    "FeaturePreservingEmbedding that propagates": lambda: de.FeaturePreservingEmbedding(
+        K, max_iter=3, propagate=True
+    ).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS),
+    "SemisupervisedAlignment": lambda: (
+        de.SemisupervisedAlignment(K).fit(X, X[:, ::-1], PAIRS).transfer(np.abs(X))
+    ),
+    "SubwordMap": lambda: de.SubwordMap().fit(NAMES, X),
+    "nearest words": lambda: VECTORS.most_similar("w1"),
+    "analogy": lambda: VECTORS.analogy("w1", "w2", "w3"),
+    "postprocess": lambda: VECTORS.postprocess(n_components_removed=3),
+    "TextEncoder": lambda: de.TextEncoder(VECTORS, counts=np.arange(N) + 1).fit_transform(SENTENCES),
+    "TextEncoder, whitened": whitened,
+    "evaluate_sentences": lambda: de.evaluate_sentences(
+        de.TextEncoder(VECTORS, weighting="mean"),
+        [SentencePairs("s", RANDOM.random(N // 2), SENTENCES[: N // 2], SENTENCES[N // 2 :])],
+    ),
+    "weat": lambda: de.weat(
+        VECTORS,
+        [
+            AssociationTest(
+                "t",
+                (WordList("a", tuple(NAMES[:75])), WordList("b", tuple(NAMES[75:150]))),
+                (WordList("c", tuple(NAMES[150:225])), WordList("d", tuple(NAMES[225:]))),
+            )
+        ],
+    ),
+    "explain_similarity": lambda: de.explain_similarity(VECTORS, "w1", "w2"),
+    "similarity_terms": lambda: similarity_terms(X[:100], X[100:200], X),
+}
+
+
+def test_a_product_outside_of_the_guard_is_seen(helpers):
+    matrix = np.ones((600, 600))
+    assert helped(helpers, lambda: matrix @ matrix)
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_one_thread_of_blas_works(helpers, name):
+    assert not helped(helpers, WORK[name])
+
+
+COUNTED = da.from_array(COUNTS, chunks=(N // 3, -1)).map_blocks(csr_array, meta=csr_array((0, 0), dtype="f4"))
+ROWS = da.from_array(X, chunks=(N // 3, -1))
+
+
+def later_words() -> da.Array:
+    core, later = np.s_[: N // 2], np.s_[N // 2 :]
+    model = de.PSDVec(D // 2, first_passes=2).fit(COUNTED[core, core], TOTALS[core])
+    return model.transform(COUNTED[later, core], COUNTED[core, later], TOTALS[later])
+
+
+COMPUTED_LATER = {
+    "LSA": lambda: de.LSA(K).fit(COUNTED).transform(COUNTED),
+    "PSDVec": later_words,
+    "NMF": lambda: de.NMF(K, n_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
+    "LocalityPreservingProjection": lambda: (
+        de.LocalityPreservingProjection(K, n_neighbors=10).fit(ROWS).transform(ROWS)
+    ),
+    "imputation by a map": lambda: (
+        de.LatentSemanticImputation(method="linear_map").fit(ROWS, da.from_array(KNOWN)).vectors_
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED_LATER)
+def test_one_thread_of_blas_works_when_a_result_is_computed_later(helpers, name):
+    """Whoever computes a lazy array knows nothing of what its blocks need."""
+    lazy = COMPUTED_LATER[name]()
+    assert not helped(helpers, lazy.compute)
