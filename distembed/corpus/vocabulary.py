@@ -41,6 +41,8 @@ MAX_BUCKETS = 256
 SLICE_WORDS = 1 << 20
 # 256^3 buckets: what is still too large then is one word in very many partitions.
 MAX_DEALS = 3
+LARGEST_COUNT = int(np.iinfo(np.int64).max)
+
 UNKNOWN_COUNT = -1
 
 
@@ -92,14 +94,22 @@ class Vocabulary:
                 f"were given: give one count of each kind per word."
             )
         array = words if isinstance(words, pa.Array) else pa.array(words, pa.string())
+        counts, document_counts = np.asarray(counts, np.int64), np.asarray(document_counts, np.int64)
+        faulty = np.nonzero(np.asarray(array.is_null()) | (counts < 0))[0]
+        if faulty.size:
+            at = int(faulty[0])
+            raise ValueError(
+                f"Entry {at + 1} of the vocabulary is the word {array[at].as_py()!r} with the count {counts[at]}; "
+                "give a word and a count of 0 or more, or remove it."
+            )
         if len(array.unique()) != len(array):
             repeated = array.value_counts().filter(pc.greater(array.value_counts().field("counts"), 1))
             raise ValueError(
                 f'The word "{repeated[0]["values"]}" is in the vocabulary twice; remove one of them.'
             )
         object.__setattr__(self, "array", array)
-        object.__setattr__(self, "counts", np.asarray(counts, np.int64))
-        object.__setattr__(self, "document_counts", np.asarray(document_counts, np.int64))
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "document_counts", document_counts)
 
     @property
     def nbytes(self) -> int:
@@ -211,16 +221,19 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        r"""Read a file written by `save`, or any file of "word count" lines whose name ends with .txt.
+        r"""Read a file written by `save`, or another one of words and their counts.
 
         Parameters
         ----------
         path : str or Path
+            Lines of "word count" if the name ends with .txt, else a Parquet file with the columns word and count. The
+            column document_count may be missing; the counts are -1 then.
 
         Raises
         ------
         ValueError
-            If a line is not a word and a number, or a word occurs twice.
+            If the file cannot be read, a line is not a word and a number, a column is missing or holds something
+            else, or a word occurs twice.
 
         Examples
         --------
@@ -234,15 +247,7 @@ class Vocabulary:
         path = Path(path)
         if path.suffix == ".txt":
             return load_text(path)
-        return cls.from_table(
-            pq.read_table(
-                path,
-                schema=WORDS_SCHEMA,
-                use_threads=False,
-                pre_buffer=False,
-                page_checksum_verification=True,
-            )
-        )
+        return cls.from_table(load_table(path))
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Vocabulary:
@@ -268,15 +273,52 @@ class Vocabulary:
         return cls(table["word"].combine_chunks(), counts, document_counts)
 
 
+def load_table(path: Path) -> pa.Table:
+    """Read a Parquet file of words and counts, with the columns of `WORDS_SCHEMA`."""
+    try:
+        table = pq.read_table(path, use_threads=False, pre_buffer=False, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a Parquet file ({error}); copy it again, or let its name end with .txt if it "
+            'has lines of "word count".'
+        ) from error
+    if "document_count" not in table.column_names:
+        unknown = pa.array(np.full(table.num_rows, UNKNOWN_COUNT, np.int64))
+        table = table.append_column("document_count", unknown)
+    missing = [name for name in WORDS_SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise ValueError(
+            f"{path} has no column {missing[0]!r}: a vocabulary needs the columns word and count, and may have "
+            "document_count."
+        )
+    for name in WORDS_SCHEMA.names:
+        if table[name].null_count:
+            row = table[name].is_null().index(True).as_py() + 1
+            raise ValueError(f"{path}: row {row} has no {name}; give it one, or remove the row.")
+    try:
+        return table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"{path}: the words must be text and the counts whole numbers, but {error}; correct the file."
+        ) from error
+
+
 def load_text(path: Path) -> Vocabulary:
     """Read "word count" lines."""
     words, counts = [], []
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            word, _, count = line.rstrip("\n").rpartition(" ")
-            if not word or not count.isdecimal():
+            try:
+                word, _, count = line.decode("utf-8").rstrip("\r\n").rpartition(" ")
+            except UnicodeDecodeError as error:
                 raise ValueError(
-                    f'{path}, line {number}: {line.rstrip()!r} is not "word count"; correct the line.'
+                    f"{path}, line {number} is not text in UTF-8 ({error}); convert it."
+                ) from error
+            if not word or not count.isdecimal() or int(count) > LARGEST_COUNT:
+                raise ValueError(
+                    f'{path}, line {number}: {line.decode("utf-8").rstrip()!r} is not "word count"; correct the line.'
                 )
             words.append(word)
             counts.append(int(count))

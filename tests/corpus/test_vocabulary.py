@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from distembed.corpus import (
@@ -137,14 +138,70 @@ def test_save_and_load(tmp_path, corpus):
     assert set(loaded.document_counts.tolist()) == {-1}
 
 
+def test_a_vocabulary_has_words_and_counts():
+    with pytest.raises(ValueError, match="Entry 2 of the vocabulary is the word None with the count 1"):
+        Vocabulary(pa.array(["a", None]), [2, 1], [1, 1])
+
+
 def test_bad_text_file(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("a 3\nb\n")
     with pytest.raises(ValueError, match=r"v\.txt, line 2: 'b' is not"):
         Vocabulary.load(path)
+    path.write_bytes("a 3\ncaf\xe9 2\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"v\.txt, line 2 is not text in UTF-8"):
+        Vocabulary.load(path)
+    path.write_text(f"a {2**63}\n")
+    with pytest.raises(ValueError, match=r"v\.txt, line 1: 'a 9223372036854775808' is not"):
+        Vocabulary.load(path)
+    path.write_bytes("a\u2028b 3\r\n".encode())  # a line ends where a file says so
+    assert Vocabulary.load(path).words == ["a\u2028b"]
     path.write_text("a 3\na 2\n")
     with pytest.raises(ValueError, match='"a" is in the vocabulary twice'):
         Vocabulary.load(path)
+
+
+def test_a_table_of_others_is_read(tmp_path):
+    """Only the words and their counts are needed, in any order and of any integer type."""
+    path = tmp_path / "v.parquet"
+    columns = {
+        "rank": [1, 2],
+        "count": pa.array([3, 2], pa.int32()),
+        "word": pa.array(["a", "b"]).dictionary_encode(),
+    }
+    pq.write_table(pa.table(columns), path)
+    assert rows(Vocabulary.load(path)) == [("a", 3, -1), ("b", 2, -1)]
+    pq.write_table(pa.table({**columns, "document_count": [2, 1]}), path)
+    assert rows(Vocabulary.load(path)) == [("a", 3, 2), ("b", 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"word": ["a", "b"], "count": [2.5, 1]}, r"v\.parquet: .* the counts whole numbers, but .*2\.5"),
+        ({"word": ["a", "b"], "n": [2, 1]}, r"v\.parquet has no column 'count'"),
+        ({"word": ["a", None], "count": [2, 1]}, r"v\.parquet: row 2 has no word; give it one"),
+        (
+            {"word": ["a", "b"], "count": [2, -1]},
+            "Entry 2 of the vocabulary is the word 'b' with the count -1",
+        ),
+        ({"word": ["a", "b"], "count": [2, None]}, r"v\.parquet: row 2 has no count; give it one"),
+    ],
+)
+def test_bad_table(tmp_path, columns, message):
+    path = tmp_path / "v.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.load(path)
+
+
+def test_a_file_that_is_no_table(tmp_path):
+    path = tmp_path / "v.parquet"
+    path.write_text("a 3\n")
+    with pytest.raises(ValueError, match=r"v\.parquet cannot be read as a Parquet file .* copy it again"):
+        Vocabulary.load(path)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Vocabulary.load(tmp_path / "nowhere.parquet")
 
 
 def test_empty_vocabulary(corpus):
