@@ -308,7 +308,7 @@ class WordVectors(WordTable):
             for part in self._blocks():
                 centered = self._vectors[part] - mean
                 cleaned[part] = centered - (centered @ top) @ top.T
-        table = self._subwords and self._subwords.projected(mean, top)
+            table = self._subwords and self._subwords.projected(mean, top)
         return WordVectors(self._words, cleaned, subwords=table)
 
     def with_spelling(self, weight: float = 1.0) -> WordVectors:

@@ -32,7 +32,7 @@ from distembed.corpus import (
     tokenize_partition,
 )
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import read_partition, total
+from distembed.corpus.partitions import open_partition, read_partition, total
 from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import Partition
 from tests.references.tokens import ids_of
@@ -170,6 +170,21 @@ def test_remote_url():
     assert summary.n_tokens == 2
     assert filesystem.exists("/parts/part-0.tokens.parquet")
     assert not [name for name in filesystem.ls("/parts", detail=False) if "partial" in name]
+
+
+def test_a_store_of_token_ids_that_fails_is_named(monkeypatch):
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/corpus/y.txt", b"one two")
+    corpus = read_corpus("memory://corpus/y.txt")
+    tokenize_partition(corpus.partitions[0], corpus.tokenizer, "memory://parts/y")
+
+    def fail(*_args, **_options):
+        raise OSError(5, "SlowDown")
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.exists", fail)
+    with pytest.raises(ConnectionError, match=r"store of memory://parts/y\.tokens\.parquet failed.*SlowDown"):
+        open_partition("memory://parts/y", "tokens")
 
 
 def ids_and_words(corpus: Corpus) -> tuple[list[list[int]], list[str]]:

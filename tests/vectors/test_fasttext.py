@@ -43,6 +43,15 @@ def test_fasttext_composes_the_same_vectors(stringy, written):
     ] == neighbors
 
 
+def test_one_component_is_enough(tmp_path):
+    table = SubwordTable([[2.0], [4.0]], [1.0], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
+    vectors = WordVectors(["ab"], [[5.0]], subwords=table)
+    vectors.save(tmp_path / "v.fasttext.bin")
+    read = WordVectors.load(tmp_path / "v.fasttext.bin")
+    assert (read.words, read.vectors.tolist()) == (("ab",), [[5.0]])
+    assert read["xab"] == pytest.approx(vectors["xab"])
+
+
 def test_there_and_back(stringy, written, monkeypatch):
     monkeypatch.setattr(streams, "READ_BYTES", 1 << 16)
     monkeypatch.setattr(fasttext, "BLOCK_VALUES", 1000)

@@ -339,3 +339,16 @@ def test_real_vectors_whose_header_is_one_short(shared):
     ):
         WordVectors.load(path)
     assert WordVectors.load(path, max_words=4196).most_similar("king", 2)[1].word == "queen"
+
+
+def test_a_store_that_fails_is_named(vectors, monkeypatch):
+    """What the store's library gives up is one sentence with the file and the remedy, and no damaged file."""
+    vectors.save("memory://v.txt")
+
+    def fail(*_args, **_options):
+        raise OSError(5, "SlowDown")
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.read", fail)
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.readinto", fail, raising=False)
+    with pytest.raises(ConnectionError, match=r"store of memory://v\.txt failed.*SlowDown.*again"):
+        WordVectors.load("memory://v.txt")

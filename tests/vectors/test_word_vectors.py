@@ -105,6 +105,8 @@ def test_postprocess_removes_mean_and_top_components(many, monkeypatch, block_va
     assert np.allclose(
         shifted.postprocess(remove_mean=False, n_components_removed=0).vectors, shifted.vectors
     )
+    usual = shifted.postprocess(remove_mean=True, n_components_removed=1).vectors
+    assert shifted.postprocess().vectors.tobytes() == usual.tobytes()
     with pytest.raises(ValueError, match="n_components_removed is 20; give 0 to 19"):
         shifted.postprocess(n_components_removed=20)
 
