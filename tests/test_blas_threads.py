@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -24,9 +25,9 @@ from threadpoolctl import threadpool_limits
 import distembed as de
 from distembed.evaluation.bias import AssociationTest, WordList
 from distembed.evaluation.contexts import similarity_terms
-from distembed.evaluation.imputation import kernel_ridge, linear_map, nearest_mean, recovery
+from distembed.evaluation.imputation import hold_out, kernel_ridge, linear_map, nearest_mean, recovery
 from distembed.evaluation.neighbor_labels import neighbor_label_accuracy
-from distembed.evaluation.sentence_files import SentencePairs
+from distembed.evaluation.sentence_files import ClassifiedTexts, SentencePairs
 from distembed.evaluation.sparse_space import nearest_words
 from distembed.evaluation.transfer import score_retrieval
 
@@ -97,6 +98,13 @@ NAMES = [f"w{number}" for number in range(N)]
 VECTORS = de.WordVectors(NAMES, X.astype(np.float32))
 PAIRS = np.stack([np.arange(60)] * 2, axis=1)
 SENTENCES = [" ".join(RANDOM.choice(NAMES, 5)) for _ in range(N)]
+COMPOSED = de.WordVectors(
+    NAMES,
+    X,
+    subwords=de.SubwordTable(
+        X[:200], X[0], min_n=2, max_n=2, ngrams=[f"{i:03}"[:1] + f"{i:03}" for i in range(200)]
+    ),
+)
 TOTALS = COUNTS.sum(axis=0) + 1.0
 
 
@@ -109,7 +117,7 @@ def new_words() -> None:
 
 def features_of_new_rows() -> None:
     model = de.FeaturePreservingEmbedding(K, max_iter=3).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS)
-    model.predict(X + 0.1)
+    model.predict(np.tile(X, (4, 1)) + 0.1)
 
 
 def imputed_later(**options: str) -> None:
@@ -119,6 +127,24 @@ def imputed_later(**options: str) -> None:
 
 def hidden() -> None:
     de.LatentSemanticImputation().fit(X, KNOWN).hidden_fold(X, KNOWN, np.arange(30))
+
+
+def evaluated() -> None:
+    """Answer analogies, cluster words into categories, and tag words."""
+    with tempfile.TemporaryDirectory() as folder:
+        analogies, categories, tagged = (
+            Path(folder) / name for name in ("analogies.txt", "categories.csv", "tagged")
+        )
+        analogies.write_text(": all\n" + "".join(f"w{i} w{i + 1} w{i + 2} w{i + 3}\n" for i in range(N - 3)))
+        rows = "".join(f"{i},{'ab'[i % 2]},{name}\n" for i, name in enumerate(NAMES))
+        categories.write_text(f",category,word\n{rows}")
+        de.evaluate(VECTORS, [analogies, categories])
+        tagged.mkdir()
+        for name in ("train.txt", "test.txt"):
+            (tagged / name).write_text(
+                "".join(f"{word} {'OB'[i % 2]}{'-X' * (i % 2)}\n\n" for i, word in enumerate(NAMES))
+            )
+        de.evaluate_tagging(VECTORS, tagged)
 
 
 def whitened() -> None:
@@ -165,12 +191,19 @@ WORK = {
     "nearest words": lambda: VECTORS.most_similar("w1"),
     "analogy": lambda: VECTORS.analogy("w1", "w2", "w3"),
     "postprocess": lambda: VECTORS.postprocess(n_components_removed=3),
+    "postprocess with n-grams": lambda: COMPOSED.postprocess(n_components_removed=60),
     "TextEncoder": lambda: de.TextEncoder(VECTORS, counts=np.arange(N) + 1).fit_transform(SENTENCES),
     "TextEncoder, whitened": whitened,
     "evaluate_sentences": lambda: de.evaluate_sentences(
         de.TextEncoder(VECTORS, weighting="mean"),
         [SentencePairs("s", RANDOM.random(N // 2), SENTENCES[: N // 2], SENTENCES[N // 2 :])],
     ),
+    "evaluate": evaluated,
+    "evaluate_sentences of classes": lambda: de.evaluate_sentences(
+        de.TextEncoder(VECTORS, weighting="mean"),
+        [ClassifiedTexts("c", ["a", "b"] * (N // 2), SENTENCES, None)],
+    ),
+    "hold_out": lambda: hold_out(X, X[:, ::-1], {"map": linear_map}, seeds=[0]),
     "weat": lambda: de.weat(
         VECTORS,
         [

@@ -116,7 +116,8 @@ def evaluate_tagging(
     Raises
     ------
     ValueError
-        If there is no set of tagged words at a path, or a file of one has a bad line.
+        If there is no set of tagged words at a path, a file of one has a bad line, or no sentence is left to learn
+        from.
 
     Examples
     --------
@@ -174,7 +175,18 @@ def _sets(sets: Iterable[TaggedSet] | str | Path) -> list[TaggedSet]:
 
 
 def corpus_of(tagged: TaggedSet, seed: int) -> Corpus:
-    """Return a set as arrays, with a tenth of the training sentences held out where it has no development part."""
+    """Return a set as arrays, with a tenth of the training sentences held out where it has no development part.
+
+    Raises
+    ------
+    ValueError
+        If no sentence is left to learn from.
+    """
+    if tagged.dev is None and len(tagged.train.starts) < 3:
+        raise ValueError(
+            f"the training part of {tagged.name} has one sentence, and one is held out to choose by: leave a blank "
+            "line between sentences, or give a development part"
+        )
     parts = [part for part in (tagged.train, tagged.dev, tagged.test) if part is not None]
     words = [word for part in parts for word in part.words]
     given = [[tag for part in parts for tag in part.given[k]] for k in range(len(parts[0].given))]

@@ -87,6 +87,13 @@ def test_a_set_without_a_part_or_with_unequal_columns_is_refused(tmp_path):
         find_tagged_sets([tmp_path])
 
 
+def test_a_file_without_blank_lines_is_one_sentence(tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / f"x-{part}.conll").write_text("Ann B-PER\nlives O\n")
+    with pytest.raises(ValueError, match=r"part of x has one sentence.*a blank line between sentences"):
+        de.evaluate_tagging(de.WordVectors(["Ann"], [[1.0]]), tmp_path)
+
+
 # --- spans ---------------------------------------------------------------------------------------------------
 
 
