@@ -311,14 +311,15 @@ def load_text(path: Path) -> Vocabulary:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                word, _, count = line.decode("utf-8").rstrip("\r\n").rpartition(" ")
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{path}, line {number} is not text in UTF-8 ({error}); convert it."
                 ) from error
+            word, _, count = text.rpartition(" ")
             if not word or not count.isdecimal() or int(count) > LARGEST_COUNT:
                 raise ValueError(
-                    f'{path}, line {number}: {line.decode("utf-8").rstrip()!r} is not "word count"; correct the line.'
+                    f'{path}, line {number}: {text.rstrip()!r} is not "word count"; correct the line.'
                 )
             words.append(word)
             counts.append(int(count))

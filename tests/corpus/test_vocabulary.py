@@ -154,7 +154,7 @@ def test_bad_text_file(tmp_path):
     path.write_text(f"a {2**63}\n")
     with pytest.raises(ValueError, match=r"v\.txt, line 1: 'a 9223372036854775808' is not"):
         Vocabulary.load(path)
-    path.write_bytes("a\u2028b 3\r\n".encode())  # a line ends where a file says so
+    path.write_bytes("\ufeffa\u2028b 3\r\n".encode())  # as Windows saves it; a line ends where a file says so
     assert Vocabulary.load(path).words == ["a\u2028b"]
     path.write_text("a 3\na 2\n")
     with pytest.raises(ValueError, match='"a" is in the vocabulary twice'):
