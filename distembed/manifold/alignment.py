@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.execution import Checkpoint, persist
+from distembed.execution import Checkpoint, one_blas_thread, persist
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
@@ -204,9 +204,9 @@ class SemisupervisedAlignment(JointGraphEstimator):
         """
         check_is_fitted(self, "embedding_")
         first, second = self.embedding_[: self.n_first_], self.embedding_[self.n_first_ :]
-        nearest = (
-            NearestNeighbors(n_neighbors=n_neighbors).fit(first).kneighbors(second, return_distance=False)
-        )
+        with one_blas_thread():
+            search = NearestNeighbors(n_neighbors=n_neighbors).fit(first)
+            nearest = search.kneighbors(second, return_distance=False)
         return np.asarray(V1, np.float64)[nearest].mean(axis=1)
 
 
