@@ -88,8 +88,10 @@ def process_pool() -> Iterator[ProcessPoolExecutor]:
 @contextmanager
 def forked_workers() -> Iterator[None]:
     """Let the worker processes of a Dask cluster that is started inside be forks: each would import for two seconds."""
+    from tests.pipeline.processes import CALM
+
     forkserver.ensure_running()  # before Dask names what is imported
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **CALM}):
         yield
 
 

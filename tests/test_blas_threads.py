@@ -14,6 +14,7 @@ import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -61,9 +62,8 @@ def helpers():
             scipy.linalg.blas.dgemm(1.0, matrix, matrix)
         ran = {thread: total - before.get(thread, 0) for thread, total in processor_time().items()}
         own = ran.pop(str(threading.get_native_id()))
-        busy = {
-            thread for thread, part in ran.items() if part > 0.3 * own / 2
-        }  # each helps in half of the products
+        # each helps in half of the products, with half of each
+        busy = {thread for thread, part in ran.items() if part > 0.3 * own / 2}
         assert busy, "no second thread of BLAS took part in a product"
         yield busy
 
@@ -114,11 +114,11 @@ COMPOSED = de.WordVectors(
 TOTALS = COUNTS.sum(axis=0) + 1.0
 
 
-def new_words() -> None:
-    """Learn vectors of a core, and then those of words that come later."""
+def later_words(counts: Any) -> Any:
+    """Return the vectors of words that come after those of a core, in memory or lazy like the counts."""
     core, later = np.s_[: N // 2], np.s_[N // 2 :]
-    model = de.PSDVec(D // 2, first_passes=2).fit(TABLE[core, core], TOTALS[core])
-    model.transform(TABLE[later, core], TABLE[core, later], TOTALS[later])
+    model = de.PSDVec(D // 2, first_passes=2).fit(counts[core, core], TOTALS[core])
+    return model.transform(counts[later, core], counts[core, later], TOTALS[later])
 
 
 def features_of_new_rows() -> None:
@@ -162,7 +162,7 @@ WORK = {
     "LSA": lambda: de.LSA(K).fit_transform(TABLE),
     "PSDVec": lambda: de.PSDVec(D // 2, n_core=N // 2, first_passes=2).fit(TABLE, TOTALS),
     "PSDVec dense": lambda: de.PSDVec(D // 2, n_core=N // 2, solver="dense").fit(TABLE, TOTALS),
-    "PSDVec of new words": new_words,
+    "PSDVec of later words": lambda: later_words(TABLE),
     "NMF": lambda: de.NMF(K, n_iter=3).fit_transform(TABLE),
     "SemanticNMF": lambda: de.SemanticNMF(K, n_iter=3).fit(TABLE, np.log1p(COUNTS + COUNTS.T)),
     "OrthogonalNMF": lambda: de.OrthogonalNMF(K, n_iter=3).fit_transform(TABLE),
@@ -239,15 +239,9 @@ COUNTED = da.from_array(COUNTS, chunks=(N // 3, -1)).map_blocks(csr_array, meta=
 ROWS = da.from_array(X, chunks=(N // 3, -1))
 
 
-def later_words() -> da.Array:
-    core, later = np.s_[: N // 2], np.s_[N // 2 :]
-    model = de.PSDVec(D // 2, first_passes=2).fit(COUNTED[core, core], TOTALS[core])
-    return model.transform(COUNTED[later, core], COUNTED[core, later], TOTALS[later])
-
-
 COMPUTED_LATER = {
     "LSA": lambda: de.LSA(K).fit(COUNTED).transform(COUNTED),
-    "PSDVec": later_words,
+    "PSDVec": lambda: later_words(COUNTED),
     "NMF": lambda: de.NMF(K, n_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
     "LocalityPreservingProjection": lambda: (
         de.LocalityPreservingProjection(K, n_neighbors=10).fit(ROWS).transform(ROWS)

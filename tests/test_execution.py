@@ -51,7 +51,6 @@ from distembed.linalg.eigen import dense_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers
-from tests.pipeline.processes import CALM
 
 Pair = namedtuple("Pair", ["left", "right"])
 
@@ -203,7 +202,6 @@ def processes():
 
     with (
         forked_workers(),
-        dask.config.set(CALM),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
     ):
         yield cluster

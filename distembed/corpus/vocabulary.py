@@ -28,6 +28,7 @@ from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
 from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import CorpusError
+from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing
 from distembed.options import PositiveInt
@@ -41,9 +42,6 @@ MAX_BUCKETS = 256
 SLICE_WORDS = 1 << 20
 # 256^3 buckets: what is still too large then is one word in very many partitions.
 MAX_DEALS = 3
-LARGEST_COUNT = int(np.iinfo(np.int64).max)
-
-UNKNOWN_COUNT = -1
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -245,9 +243,11 @@ class Vocabulary:
         (['the', 'cat', 'dog'], [120, 7, 5], [-1, -1, -1])
         """
         path = Path(path)
-        if path.suffix == ".txt":
-            return load_text(path)
-        return cls.from_table(load_table(path))
+        table = read_text(path) if path.suffix == ".txt" else read_table(path)
+        try:
+            return cls.from_table(table)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Vocabulary:
@@ -271,59 +271,6 @@ class Vocabulary:
         """
         counts, document_counts = (table[name].to_numpy().copy() for name in ("count", "document_count"))
         return cls(table["word"].combine_chunks(), counts, document_counts)
-
-
-def load_table(path: Path) -> pa.Table:
-    """Read a Parquet file of words and counts, with the columns of `WORDS_SCHEMA`."""
-    try:
-        table = pq.read_table(path, use_threads=False, pre_buffer=False, page_checksum_verification=True)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} cannot be read as a Parquet file ({error}); copy it again, or let its name end with .txt if it "
-            'has lines of "word count".'
-        ) from error
-    if "document_count" not in table.column_names:
-        unknown = pa.array(np.full(table.num_rows, UNKNOWN_COUNT, np.int64))
-        table = table.append_column("document_count", unknown)
-    missing = [name for name in WORDS_SCHEMA.names if name not in table.column_names]
-    if missing:
-        raise ValueError(
-            f"{path} has no column {missing[0]!r}: a vocabulary needs the columns word and count, and may have "
-            "document_count."
-        )
-    for name in WORDS_SCHEMA.names:
-        if table[name].null_count:
-            row = table[name].is_null().index(True).as_py() + 1
-            raise ValueError(f"{path}: row {row} has no {name}; give it one, or remove the row.")
-    try:
-        return table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
-    except pa.ArrowException as error:
-        raise ValueError(
-            f"{path}: the words must be text and the counts whole numbers, but {error}; correct the file."
-        ) from error
-
-
-def load_text(path: Path) -> Vocabulary:
-    """Read "word count" lines."""
-    words, counts = [], []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path}, line {number} is not text in UTF-8 ({error}); convert it."
-                ) from error
-            word, _, count = text.rpartition(" ")
-            if not word or not count.isdecimal() or int(count) > LARGEST_COUNT:
-                raise ValueError(
-                    f'{path}, line {number}: {text.rstrip()!r} is not "word count"; correct the line.'
-                )
-            words.append(word)
-            counts.append(int(count))
-    return Vocabulary(words, np.array(counts, np.int64), np.full(len(words), UNKNOWN_COUNT, np.int64))
 
 
 def build_vocabulary(

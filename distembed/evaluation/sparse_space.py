@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
-from distembed.execution import compute, map_blocks, one_blas_thread, whole
+from distembed.execution import compute, map_blocks, whole
 from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.vectors.word_table import lowered_rows
@@ -105,8 +105,7 @@ def nearest_words(
         raise ValueError(f"{unknown[0]!r} is not among the {len(words)} words of the space")
     rows = row_blocks(space)
     chosen = np.array([places[word] for word in asked], dtype=np.int64)
-    with one_blas_thread():
-        cosines = _cosines(rows, chosen) if chosen.size else np.zeros((len(words), 0))
+    cosines = _cosines(rows, chosen) if chosen.size else np.zeros((len(words), 0))
     return {
         word: _nearest(cosines[:, column], int(place), words, n)
         for column, (word, place) in enumerate(zip(asked, chosen, strict=True))

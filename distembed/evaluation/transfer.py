@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from distembed.evaluation import blocks
-from distembed.execution import compute, map_blocks, one_blas_thread
+from distembed.execution import compute, map_blocks
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import BLOCK_MEMORY
 
@@ -138,18 +138,17 @@ def score_retrieval(
     if wanted.size == 0 or wanted.min() < 0 or wanted.max() >= len(first):
         raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
     rows = max(1, block_memory // (4 * 8 * len(first)))
-    with one_blas_thread():
-        ranks = compute(
-            map_blocks(
-                _ranks_block,
-                da.from_array(second, chunks=(rows, -1)),
-                da.from_array(wanted[:, None], chunks=(rows, 1)),
-                first=first,
-                dtype=np.float64,
-                chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
-                meta=np.empty((0, 0)),
-            )
-        )[:, 0]
+    ranks = compute(
+        map_blocks(
+            _ranks_block,
+            da.from_array(second, chunks=(rows, -1)),
+            da.from_array(wanted[:, None], chunks=(rows, 1)),
+            first=first,
+            dtype=np.float64,
+            chunks=(da.from_array(wanted, chunks=rows).chunks[0], (1,)),
+            meta=np.empty((0, 0)),
+        )
+    )[:, 0]
     return RetrievalScores(
         float((1 / ranks).mean()), float((ranks <= 1).mean()), float((ranks <= 10).mean()), ranks
     )

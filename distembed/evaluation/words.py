@@ -378,8 +378,7 @@ def answer_analogies(
     tasks = [
         delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)
     ]
-    with one_blas_thread():
-        return reduce(blocks.better, compute(tasks, scheduler="threads"))
+    return reduce(blocks.better, compute(tasks, scheduler="threads"))
 
 
 def _answer_block(

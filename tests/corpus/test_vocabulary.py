@@ -157,7 +157,7 @@ def test_bad_text_file(tmp_path):
     path.write_bytes("\ufeffa\u2028b 3\r\n".encode())  # as Windows saves it; a line ends where a file says so
     assert Vocabulary.load(path).words == ["a\u2028b"]
     path.write_text("a 3\na 2\n")
-    with pytest.raises(ValueError, match='"a" is in the vocabulary twice'):
+    with pytest.raises(ValueError, match=r'v\.txt: The word "a" is in the vocabulary twice'):
         Vocabulary.load(path)
 
 
@@ -183,7 +183,7 @@ def test_a_table_of_others_is_read(tmp_path):
         ({"word": ["a", None], "count": [2, 1]}, r"v\.parquet: row 2 has no word; give it one"),
         (
             {"word": ["a", "b"], "count": [2, -1]},
-            "Entry 2 of the vocabulary is the word 'b' with the count -1",
+            r"v\.parquet: Entry 2 of the vocabulary is the word 'b' with the count -1",
         ),
         ({"word": ["a", "b"], "count": [2, None]}, r"v\.parquet: row 2 has no count; give it one"),
     ],
