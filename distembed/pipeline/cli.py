@@ -35,42 +35,42 @@ MOMENT = 0.05
 
 def main() -> None:
     """Run the command line."""
-    _stop_on_signals()
-    raise_lost_interrupts()
+    end_on_signals()
     # Else Python looks for cycles among all that was imported, four times at its end: half a second.
     atexit.register(gc.freeze)
     cli(prog_name="distembed")
 
 
-def _stop_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it gives the lock back and stops its workers."""
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
-            signal.signal(number, _stop)
+def end_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that it gives the lock back and stops its workers.
 
-
-def _stop(_number: int, _frame: object) -> None:
-    # A second one must not interrupt what the first one lets end; Ctrl-C still does.
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-def raise_lost_interrupts() -> None:
-    """Let an interrupt that Python drops be raised again, a moment later.
-
-    It drops what is raised in a callback of C code, such as that of Dask's scheduler at each collection of garbage.
-    Of 24 runs on worker processes that were sent Ctrl-C as they began, three went on to their end.
+    Python drops an interrupt that is raised in a callback of C code, such as that of Dask's scheduler at each
+    collection of garbage: it is raised again a moment later. Of 24 runs on worker processes that were sent Ctrl-C as
+    they began, three went on to their end. What an interrupt leaves half made, such as a future of Dask without its
+    attributes, fails when it is deleted: that is not told.
     """
-    dropped_otherwise = sys.unraisablehook
+    told_otherwise = sys.unraisablehook
+    stopped = False
+
+    def stop(number: int, _frame: object) -> None:
+        nonlocal stopped
+        stopped = True
+        if number in STOP_SIGNALS:
+            # A second one must not interrupt what the first one lets end; Ctrl-C still does.
+            for each in STOP_SIGNALS:
+                signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
 
     def hear(dropped: sys.UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, MOMENT)
-        else:
-            dropped_otherwise(dropped)
+        elif not stopped:
+            told_otherwise(dropped)
 
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    for number in (signal.SIGINT, *STOP_SIGNALS):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+            signal.signal(number, stop)
+    signal.signal(signal.SIGALRM, stop)
     sys.unraisablehook = hear
 
 

@@ -114,7 +114,8 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
             processes=True,
             memory_limit=memory_limit,
             dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
+            # The scheduler logs, as critical, what it could not send to a client that Ctrl-C closed.
+            silence_logs=logging.CRITICAL + 1,
             env=dict(os.environ),  # a fork has the environment that this process had at its first run
         )
     resources.enter_context(cluster)

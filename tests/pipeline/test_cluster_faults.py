@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -142,6 +143,23 @@ def test_what_loses_its_connection_logs_no_traceback() -> None:
     with cluster._without_tracebacks():
         assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
     assert all(logger.isEnabledFor(logging.ERROR) for logger in loggers)
+
+
+def test_the_scheduler_of_local_workers_logs_no_traceback() -> None:
+    """It logs, as critical, that the client which Ctrl-C closes hears no more of the tasks that end."""
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    logging.getLogger("distributed").addHandler(handler)
+    scheduler = logging.getLogger("distributed.scheduler")
+    try:
+        with Workers(scheduler="processes", n_workers=1) as crew:
+            crew.start()
+            scheduler.critical("Closed comm")
+        assert not heard.getvalue()
+        scheduler.critical("told again")
+        assert heard.getvalue() == "told again\n"
+    finally:
+        logging.getLogger("distributed").removeHandler(handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"])

@@ -7,13 +7,14 @@ import signal
 import sys
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from distributed import Client
 
-from distembed.pipeline.cli import raise_lost_interrupts
+from distembed.pipeline.cli import STOP_SIGNALS, end_on_signals
 from distembed.storage import Workspace
 
 from .conftest import dask_cluster, digest, run
@@ -79,10 +80,22 @@ def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
     assert not any(child.is_running() for child in psutil.wait_procs(children, timeout=20)[1])
 
 
-def test_an_interrupt_that_python_drops_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[type[BaseException]]]:
+    """Handle signals as a command does, in this process; yields the errors in finalizers that are told."""
+    errors: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: errors.append(dropped.exc_type))
+    # Under nohup and in the background of a shell they are ignored.
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, *STOP_SIGNALS)}
+    before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
+    end_on_signals()
+    yield errors
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_an_interrupt_that_python_drops_is_raised_again(told: list[type[BaseException]]) -> None:
     """Where it is raised in a callback of C code, Python goes on."""
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    before = signal.getsignal(signal.SIGALRM)
 
     class Referent:
         """Its end is heard by a weak reference: a callback that needs no collection of others' garbage."""
@@ -94,13 +107,28 @@ def test_an_interrupt_that_python_drops_is_raised_again(monkeypatch: pytest.Monk
         referents.clear()
         time.sleep(10)
 
-    raise_lost_interrupts()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            dropped_and_waited()
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(KeyboardInterrupt):
+        dropped_and_waited()
     assert reference() is None
+    assert not told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *STOP_SIGNALS])
+def test_the_failing_finalizer_of_what_an_interrupt_left_half_made_is_not_told(
+    told: list[type[BaseException]], number: int
+) -> None:
+    """A future of Dask that was interrupted before it had its client printed a traceback below the sentence."""
+
+    class Half:
+        def __del__(self) -> None:
+            raise AttributeError
+
+    Half()
+    assert told == [AttributeError]
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+    Half()
+    assert told == [AttributeError]
 
 
 @pytest.mark.cluster
