@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ CONTEXT: Any = multiprocessing.get_context("forkserver")
 
 for _module in pkgutil.walk_packages(de.__path__, f"{de.__name__}."):
     importlib.import_module(_module.name)
+for _command in entry_points(group="dask_cli"):
+    _command.load()  # the command line of Dask loads all of them, that of Kubernetes among them, for any one
+importlib.import_module("distributed.dashboard.scheduler")
 numba.njit(lambda x: x)(1)  # loads the compiler, which each fork would load for its first kernel
 gc.freeze()  # else the first search for unused objects in each fork copies the pages of all that was imported
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 import distembed as de
 from distembed.pipeline.config import load_job
@@ -82,6 +83,7 @@ def peaks_and_plan(job: Path) -> tuple[dict[str, int], Plan]:
     return {name: stage.facts["peak_process_bytes"] for name, stage in stages}, plan_job(load_job(job))
 
 
+@pytest.mark.slow  # it measures two runs in interpreters of their own, one of 4,000 names
 def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
     """The libraries, for which the plan allows much, are in both processes: what many names take more is compared."""
     compiled = run("run", job_of_names(tmp_path / "compiled", 100), "--until", "hold_out")

@@ -40,7 +40,8 @@ def stop_in(stage: str, process: Process, workspace: Path, number: int) -> None:
     [
         (signal.SIGKILL, STAGES, ()),
         (signal.SIGINT, ("tokens", "core", "evaluation"), ()),
-        (signal.SIGKILL, ("core",), ("--scheduler", "processes")),
+        # Three runs on worker processes; the store, which goes on, is that of threads.
+        pytest.param(signal.SIGKILL, ("core",), ("--scheduler", "processes"), marks=pytest.mark.slow),
     ],
     ids=["SIGKILL", "Ctrl-C", "SIGKILL of all processes"],
 )
@@ -85,7 +86,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[type[BaseException]]]
     """Handle signals as a command does, in this process; yields the errors in finalizers that are told."""
     errors: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda dropped: errors.append(dropped.exc_type))
-    # Under nohup and in the background of a shell they are ignored.
+    # Under nohup SIGHUP is ignored.
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, *STOP_SIGNALS)}
     before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
     end_on_signals()

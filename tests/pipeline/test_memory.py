@@ -84,6 +84,7 @@ def measured(job: Path) -> dict[str, int]:
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow  # more than a million words, so that tables of 2^20 have to grow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
 def test_many_distinct_words_take_what_the_plan_says(tmp_path: Path) -> None:
     letters = ["".join(word) for word in product("abcdefghijklmn", repeat=3)]
@@ -129,6 +130,7 @@ def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: p
     monkeypatch.setattr(workers.psutil, "Process", lambda: memory)
     monkeypatch.setattr(workers.gc, "collect", lambda: searches.append(resident[0]))
     monkeypatch.setattr(workers._KEPT, "resident", 0)
+    monkeypatch.setattr(workers, "GROWTH", 1 << 20)
     for resident[0] in (3 << 30, (3 << 30) + workers.GROWTH - 1, 1 << 30, (1 << 30) + workers.GROWTH):
         workers.give_memory_back()
     assert searches == [3 << 30, (1 << 30) + workers.GROWTH]
