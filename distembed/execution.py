@@ -33,6 +33,7 @@ import dask
 import numpy as np
 from dask.base import get_scheduler, normalize_token
 from dask.delayed import Delayed
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from distembed.libraries import da
@@ -193,7 +194,7 @@ def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Ar
 
     What `map_blocks` makes of such an array Dask joins to each block that reads it, and computes as many times.
     """
-    made = delayed(function, pure=True)(small.to_delayed().item(), **options)
+    made = delayed(function, pure=True)(delayed_blocks(small).item(), **options)
     return da.from_delayed(made, small.shape, meta=np.empty((0,) * small.ndim, small.dtype))
 
 
@@ -241,6 +242,34 @@ def compute(collection: Any, **options: Any) -> Any:
         Those of `dask.compute`.
     """
     return aligned(dask.compute(collection, **options)[0])
+
+
+def held_by_cluster(array: da.Array) -> bool:
+    """Return whether the workers of the cluster in force hold blocks of an array, as they do once it is persisted.
+
+    A task can read such a block only as one of its arguments: the graph has a reference to it, and not its values.
+    """
+    if _cluster() is None:
+        return False
+    from distributed import futures_of  # noqa: PLC0415
+
+    return bool(futures_of(array))
+
+
+def delayed_blocks(array: da.Array) -> NDArray[Any]:
+    """Return the blocks of an array as an array of `dask.delayed` values.
+
+    Those of a cluster are not optimized: Dask (2026.8) would leave the references to what the workers hold out of
+    them, and the workers forget what nobody refers to.
+    """
+    blocks: NDArray[Any] = array.to_delayed(optimize_graph=not held_by_cluster(array))
+    return blocks
+
+
+def readers(array: da.Array) -> list[Callable[[], Any]]:
+    """Return what computes each block of an array, in the thread that calls it; blocks of a cluster are fetched."""
+    options = {} if held_by_cluster(array) else {"scheduler": "synchronous"}
+    return [functools.partial(compute, part, **options) for part in delayed_blocks(array).ravel()]
 
 
 def single_tasks(array: da.Array) -> da.Array:

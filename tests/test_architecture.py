@@ -167,6 +167,7 @@ LIFTS = {
     "map_overlap",
     "apply_gufunc",
     "from_map",
+    "to_delayed",
 }
 OWN_LIFTS = {"execution.py", "storage/tasks.py", "storage/arrays.py"}
 """Where Dask's own lifts may be called: the one place that wraps them, and the store, which moves bytes only."""
@@ -193,7 +194,14 @@ def test_every_lift_passes_through_execution() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["da.map_blocks(f, x)", "x.map_blocks(f)", "dask.delayed(f)", "x.compute()", "from dask import delayed"],
+    [
+        "da.map_blocks(f, x)",
+        "x.map_blocks(f)",
+        "dask.delayed(f)",
+        "x.compute()",
+        "x.to_delayed()",
+        "from dask import delayed",
+    ],
 )
 def test_a_lift_past_execution_is_found(line: str) -> None:
     assert lifts_of_dask(line)

@@ -26,6 +26,7 @@ from distembed import (
     LocalityPreservingProjection,
     PSDVec,
     SemanticNMF,
+    SemisupervisedAlignment,
     execution,
 )
 from distembed.corpus import Tokenizer, Vocabulary, read_corpus
@@ -38,7 +39,9 @@ from distembed.execution import (
     compute,
     counted_from,
     delayed,
+    delayed_blocks,
     heard_by,
+    held_by_cluster,
     map_blocks,
     one_blas_thread,
     reduction,
@@ -49,6 +52,9 @@ from distembed.execution import (
 from distembed.factorization.row_lifts import each
 from distembed.linalg.eigen import dense_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix
+from distembed.manifold import propagation
+from distembed.neighbors.graphs import affinity_rows
+from distembed.neighbors.stored_graphs import RowBlocks
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers
 
@@ -202,7 +208,7 @@ def processes():
 
     with (
         forked_workers(),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
     ):
         yield cluster
 
@@ -217,20 +223,36 @@ def test_block_functions_get_aligned_arrays_from_other_processes(processes):
             assert np.all(np.asarray(compute(lift)) == 1), name
 
 
-def fit_of(kind, counts, lazy):
-    if kind == "PSDVec":
-        return PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(lazy, counts.sum(axis=0) + 1.0).vectors_
-    if kind == "LSA":
-        return LSA(12).fit_transform(lazy)
-    if kind == "SemanticNMF":
-        return SemanticNMF(12, n_iter=4).fit(lazy, np.log1p(lazy + lazy.T)).document_factors_
-    if kind == "LatentSemanticImputation":
-        X, Y = da.from_array(counts[:100], chunks=(30, -1)), np.where(np.arange(100) < 20, 1.0, np.nan)
-        return LatentSemanticImputation().fit(X, Y[:, None] * counts[:100, :20]).vectors_
-    return NMF(12, n_iter=4, tol=0).fit(lazy).word_factors_
+def halves(counts):
+    """Two sets of a hundred rows, and the pairs of the first ten."""
+    parts = counts[:100, :20], counts[100:200, 20:40]
+    return *(da.from_array(part, chunks=(30, -1)) for part in parts), [(i, i) for i in range(10)]
 
 
-@pytest.mark.parametrize("kind", ["LSA", "PSDVec", "NMF", "SemanticNMF", "LatentSemanticImputation"])
+def imputed(counts, _):
+    X, Y = da.from_array(counts[:100], chunks=(30, -1)), np.where(np.arange(100) < 20, 1.0, np.nan)
+    return LatentSemanticImputation().fit(X, Y[:, None] * counts[:100, :20]).vectors_
+
+
+FITS = {
+    "LSA": lambda _, rows: LSA(12).fit_transform(rows),
+    "PSDVec": lambda counts, rows: (
+        PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(rows, counts.sum(axis=0) + 1.0).vectors_
+    ),
+    "NMF": lambda _, rows: NMF(12, n_iter=4, tol=0).fit(rows).word_factors_,
+    "SemanticNMF": lambda _, rows: (
+        SemanticNMF(12, n_iter=4).fit(rows, np.log1p(rows + rows.T)).document_factors_
+    ),
+    "LatentSemanticImputation": imputed,
+    "LocalityPreservingProjection": lambda _, rows: LocalityPreservingProjection(
+        8, n_neighbors=5
+    ).fit_transform(rows),
+    "SemisupervisedAlignment": lambda counts, _: SemisupervisedAlignment(4).fit(*halves(counts)).embedding_,
+}
+"""What each estimator learns from counts, or from the sparse blocks of their rows."""
+
+
+@pytest.mark.parametrize("kind", FITS)
 def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
     from distributed import Client
 
@@ -242,12 +264,52 @@ def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
             csr_array, meta=csr_array((0, 0), dtype="f4")
         )
         if client is None:
-            found = compute(fit_of(kind, counts, lazy))
+            found = compute(FITS[kind](counts, lazy))
         else:
             with client():
-                found = compute(fit_of(kind, counts, lazy))
+                found = compute(FITS[kind](counts, lazy))
         digests.append(hashlib.sha256(np.ascontiguousarray(found).tobytes()).hexdigest())
     assert digests[0] == digests[1]
+
+
+def dense_graph(rows):
+    graph = affinity_rows(rows, 5, reread=True)
+    return graph.map_blocks(csr_array.toarray, dtype=float, meta=np.empty((0, 0)))
+
+
+HELD = {
+    "graph": dense_graph,
+    "lists": lambda rows: propagation._lists_by_blocks(rows, rows[::-1], 5),
+    "product": lambda rows: RowBlocks.of(rows) @ np.eye(rows.shape[1]),
+}
+"""What is made of rows by tasks, or by a loop, that read blocks by themselves."""
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_a_cluster_holds_is_read_like_any_other_array(processes, kind):
+    """The tasks had no reference to it, so that the workers forgot it, or the task did not find it."""
+    from distributed import Client
+
+    rows = da.from_array(np.random.default_rng(0).standard_normal((60, 8)), chunks=(20, -1))
+    expected = compute(HELD[kind](rows))
+    with Client(processes) as client:
+        for _ in range(3):
+            assert np.array_equal(compute(HELD[kind](rows.persist())), expected)
+        # No task has asked the cluster for a block: what it reads are its arguments.
+        assert set(processes.scheduler.clients) <= {client.id, "fire-and-forget"}
+
+
+def test_delayed_blocks_refer_to_what_a_cluster_holds(processes):
+    from distributed import Client, futures_of
+
+    with Client(processes):
+        held = da.ones((6, 2), chunks=(3, -1)).persist()
+        assert held_by_cluster(held)
+        assert held_by_cluster(held + 1)
+        assert not held_by_cluster(da.ones((6, 2), chunks=(3, -1)))
+        for made in (held, held + 1):
+            assert all(futures_of(block) for block in delayed_blocks(made).ravel())
+    assert not held_by_cluster(da.ones(3))
 
 
 # --- one thread ------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from distembed.execution import BlockFunction, compute, delayed, map_blocks, whole
+from distembed.execution import BlockFunction, compute, delayed, delayed_blocks, map_blocks, whole
 from distembed.linalg import operators
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.csr import canonical_csr
@@ -134,7 +134,7 @@ def take_rows(matrix: Array, indices: NDArray[np.int64]) -> csr_array:
     owner = np.searchsorted(edges, indices[order], side="right") - 1
     take = delayed(_take)
     parts = [
-        take(matrix.blocks[int(b), 0].to_delayed().item(), indices[order][owner == b] - edges[b])
+        take(delayed_blocks(matrix.blocks[int(b), 0]).item(), indices[order][owner == b] - edges[b])
         for b in np.unique(owner)
     ]
     found = vstack(compute(parts), format="csr")

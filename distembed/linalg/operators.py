@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, delayed, map_blocks, sent, whole
+from distembed.execution import blockwise, delayed, delayed_blocks, map_blocks, sent, whole
 from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
@@ -144,7 +144,7 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
     bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
     split = delayed(blocks.split_columns, pure=True, nout=len(sizes))
     stack = delayed(blocks.stack_columns, pure=True)
-    pieces = [split(block, bounds) for block in matrix.to_delayed().ravel()]
+    pieces = [split(block, bounds) for block in delayed_blocks(matrix).ravel()]
     meta = empty_csr(matrix.dtype)
     parts = [
         da.from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta)

@@ -19,6 +19,8 @@ from distembed.execution import (
     Checkpoint,
     compute,
     delayed,
+    delayed_blocks,
+    held_by_cluster,
     map_blocks,
     one_blas_thread,
     persist,
@@ -230,7 +232,7 @@ def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
     assert isinstance(right, da.Array)
     total = np.zeros((left.shape[1], right.shape[1]))
     product = delayed(blocks.linked_product, pure=True)
-    columns, rows = (list(zip(_bounds(X), X.to_delayed().ravel(), strict=True)) for X in (left, right))
+    columns, rows = (list(zip(_bounds(X), delayed_blocks(X).ravel(), strict=True)) for X in (left, right))
     for (first, stop), Y in rows:
         strip = links[first:stop]
         parts = [product(X, Y, strip[:, begin:end]) for (begin, end), X in columns if strip[:, begin:end].nnz]
@@ -244,7 +246,7 @@ def _row_blocks(rows: Rows) -> Iterator[tuple[int, Float64s]]:
     if isinstance(rows, np.ndarray):
         yield 0, rows
         return
-    for (first, _), part in zip(_bounds(rows), rows.to_delayed().ravel(), strict=True):
+    for (first, _), part in zip(_bounds(rows), delayed_blocks(rows).ravel(), strict=True):
         yield first, compute(part)
 
 
@@ -285,8 +287,9 @@ def _cross_lists(first: Rows, second: Rows, name: str, checkpoint: Checkpoint) -
 def _lists_by_blocks(rows: da.Array, columns: da.Array, k: int) -> da.Array:
     marks = np.zeros(rows.shape[0], np.int64), np.ones(columns.shape[0], np.int64)
     # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
-    products = Products(single=True, reread=True)
-    sides = single_tasks(rows), single_tasks(columns)
+    held = held_by_cluster(rows) or held_by_cluster(columns)
+    products = Products(single=True, reread=not held)
+    sides = (rows, columns) if held else (single_tasks(rows), single_tasks(columns))
     return search_lists(sides[0], marks[0], sides[1], marks[1], k=k, products=products)
 
 

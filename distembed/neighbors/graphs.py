@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
-from distembed.execution import Checkpoint, compute, map_blocks, persist
+from distembed.execution import (
+    Checkpoint,
+    blockwise,
+    compute,
+    delayed_blocks,
+    held_by_cluster,
+    map_blocks,
+    persist,
+    readers,
+)
 from distembed.libraries import da, sp
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.linalg.operators import empty_csr
@@ -81,7 +90,7 @@ def neighbor_affinity(
     """
     options: dict[str, Any] = {"affinity": affinity, "symmetry": symmetry, "metric": metric}
     rows = affinity_rows(X, n_neighbors, **options, block_memory=block_memory, checkpoint=checkpoint)
-    graph = sp.csr_array(sp.vstack(compute(rows.to_delayed().ravel().tolist()), format="csr"))
+    graph = sp.csr_array(sp.vstack(compute(delayed_blocks(rows).ravel().tolist()), format="csr"))
     graph.sort_indices()
     return graph
 
@@ -100,7 +109,7 @@ def affinity_rows(
     """Return the result of `neighbor_affinity` as a lazy Dask array of CSR row blocks, in those of the search.
 
     The neighbor lists are kept by the checkpoint. Each block of the graph reads all of them, one block after the
-    other, for the rows that list its own.
+    other, for the rows that list its own; of lists in the memory of a cluster its task is given all at once.
 
     Parameters
     ----------
@@ -114,22 +123,21 @@ def affinity_rows(
     )
     how = _weighing(near.lists, affinity, metric)
     bounds = list(pairwise(np.cumsum([0, *near.lists.chunks[0]]).tolist()))
-    parts = tuple(near.lists.to_delayed().ravel())
-    step = partial(
-        _symmetric_block, parts, bounds, how, symmetry == "mutual", np.flatnonzero(kept), kept.size
-    )
     ends = _spread_bounds(bounds, kept)
+    options = how, symmetry == "mutual", np.flatnonzero(kept), kept.size
+    step = partial(_symmetric_block, bounds, ends, *options)
     numbers = da.from_array(np.arange(len(bounds))[:, None], chunks=1)
-    chunks = (tuple(stop - first for first, stop in ends), (kept.size,))
-    return map_blocks(
-        partial(step, ends), numbers, chunks=chunks, dtype=np.float64, meta=empty_csr(np.float64)
-    )
+    shape = {"i": tuple(stop - first for first, stop in ends), "j": kept.size}
+    form: dict[str, Any] = {"adjust_chunks": shape, "dtype": np.float64, "meta": empty_csr(np.float64)}
+    if held_by_cluster(near.lists):
+        return blockwise(step, "ij", numbers, "ij", near.lists, "klm", concatenate=False, **form)
+    return blockwise(partial(step, lists=readers(near.lists)), "ij", numbers, "ij", **form)
 
 
 def _weighing(lists: da.Array, affinity: Affinity, metric: Metric) -> graph_blocks.Weighing:
     """Return how edges are weighed, from a pass over the neighbor lists."""
     scales, total = [np.zeros(0)], 0.0
-    for part in lists.to_delayed().ravel() if affinity in {"gaussian", "local"} else []:
+    for part in delayed_blocks(lists).ravel() if affinity in {"gaussian", "local"} else []:
         squares = graph_blocks.edge_squares(compute(part), metric)
         scales.append(np.sqrt(squares[:, min(LOCAL_NEIGHBOR, squares.shape[1]) - 1]))
         total += float(squares.sum())
@@ -144,22 +152,23 @@ def _spread_bounds(bounds: list[tuple[int, int]], kept: NDArray[np.bool_]) -> li
 
 
 def _symmetric_block(
-    parts: Sequence[Any],
     bounds: Sequence[tuple[int, int]],
+    ends: Sequence[tuple[int, int]],
     how: graph_blocks.Weighing,
     mutual: bool,
     places: NDArray[np.int64],
     n_rows: int,
-    ends: Sequence[tuple[int, int]],
     number: Any,
+    lists: Sequence[Any],
 ) -> sp.csr_array:
+    """Return a row block of the graph; `lists` has what reads each block of the neighbor lists, or [[the block]]."""
     at = int(number[0, 0])
 
     def edges(block: int) -> graph_blocks.Edges:
-        lists = compute(parts[block], scheduler="synchronous")
-        return graph_blocks.listed_edges(lists, bounds[block][0], how, len(places))
+        part = lists[block]() if callable(lists[block]) else lists[block][0][0]
+        return graph_blocks.listed_edges(part, bounds[block][0], how, len(places))
 
-    others = (edges(block) for block in range(len(parts)))
+    others = (edges(block) for block in range(len(lists)))
     graph = graph_blocks.symmetric_rows(edges(at), others, bounds[at], mutual=mutual)
     if len(places) == n_rows:
         return graph

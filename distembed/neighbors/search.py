@@ -19,6 +19,8 @@ from distembed.execution import (
     blockwise,
     compute,
     delayed,
+    delayed_blocks,
+    held_by_cluster,
     map_blocks,
     one_blas_thread,
     persist,
@@ -133,7 +135,7 @@ def nearest_neighbors(
         The memory of one task in bytes.
     checkpoint : keeps the result under "neighbors", and before it the "neighbor-candidates" of sparse rows
     reread : each task reads its blocks of dense rows again, so that memory never holds all rows: for a Dask array
-        that is cheap to read
+        that is cheap to read, and not in the memory of a cluster already
 
     Raises
     ------
@@ -143,7 +145,7 @@ def nearest_neighbors(
     rows = domain_rows(X, metric=row_metric(metric), block_memory=block_memory)
     single = metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
     options: dict[str, Any] = {"block_memory": block_memory, "checkpoint": checkpoint, "single": single}
-    if reread and not sp.issparse(rows._meta):
+    if reread and not sp.issparse(rows._meta) and not held_by_cluster(rows):
         rows, options = single_tasks(rows), {**options, "reread": True}
     kept = None if metric == "inner_product" else as_euclidean(distances, metric)
     return nearest_rows(rows, k, metric=metric, distances=kept, **options)
@@ -389,8 +391,8 @@ def _search_pairs(
     tile, merge = delayed(blocks.nearest_in_both, pure=True), delayed(_with_found, pure=True)
     bounds = list(pairwise(np.cumsum((0, *rows.chunks[0]))))
     marks = [[delayed(each[a:b], pure=True) for each in (ids, groups, limits)] for a, b in bounds]
-    pieces = list(rows.to_delayed().ravel())
-    lists = list(own.to_delayed().ravel())
+    pieces = list(delayed_blocks(rows).ravel())
+    lists = list(delayed_blocks(own).ravel())
     for i, j in combinations(range(len(pieces)), 2):
         (row_ids, row_groups, near), (column_ids, column_groups, column_near) = marks[i], marks[j]
         found = tile(
@@ -547,7 +549,7 @@ def _pieces(rows: da.Array, groups: blocks.Int64s) -> list[tuple[Any, Any, int]]
     """Return each row block with its groups and the number of its first row."""
     starts = np.cumsum((0, *rows.chunks[0]))
     marks = [delayed(groups[a:b], pure=True) for a, b in pairwise(starts)]
-    return list(zip(rows.to_delayed().ravel(), marks, map(int, starts), strict=False))
+    return list(zip(delayed_blocks(rows).ravel(), marks, map(int, starts), strict=False))
 
 
 def _merged(parts: list[Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import compute, map_blocks, whole
+from distembed.execution import compute, delayed_blocks, map_blocks, readers, whole
 from distembed.libraries import da, sp
 from distembed.linalg.chunks import balanced_chunks
 from distembed.linalg.operators import empty_csr, transpose_row_blocks
@@ -111,7 +111,7 @@ def parts(graph: da.Array) -> NDArray[np.int32]:
     """Return the connected component of each vertex, (n,), numbered from 0 by their smallest vertices."""
     parents = np.arange(graph.shape[0])
     firsts = np.cumsum((0, *graph.chunks[0]))
-    for first, part in zip(firsts, graph.to_delayed().ravel(), strict=False):
+    for first, part in zip(firsts, delayed_blocks(graph).ravel(), strict=False):
         block = compute(part)
         index = block.indptr.astype(np.int64), block.indices.astype(np.int64)
         blocks.join_parts(parents, *index, int(first))
@@ -125,16 +125,16 @@ class RowBlocks:
     Attributes
     ----------
     shape : rows and columns
-    parts : what computes each block
+    readers : what computes each block
     """
 
     shape: tuple[int, ...]
-    parts: tuple[Any, ...]
+    readers: tuple[Callable[[], Any], ...]
 
     @classmethod
     def of(cls, rows: da.Array) -> RowBlocks:
         """Return the row blocks of a Dask array with CSR chunks."""
-        return cls(rows.shape, tuple(rows.to_delayed().ravel()))
+        return cls(rows.shape, tuple(readers(rows)))
 
     def __matmul__(self, vectors: Float64s) -> Float64s:
         """Return the product with vectors (m × b), (n × b)."""
@@ -152,7 +152,7 @@ class RowBlocks:
 
     def _blocks(self) -> Iterator[tuple[int, sp.csr_array]]:
         first = 0
-        for part in self.parts:
-            block = compute(part, scheduler="synchronous")
+        for read in self.readers:
+            block = read()
             yield first, block
             first += block.shape[0]

@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from distembed.execution import Checkpoint, compute
+from distembed.execution import Checkpoint, compute, delayed_blocks
 from distembed.libraries import da, sp
 from distembed.pipeline.export.tables import MakeTable
 from distembed.pipeline.plan import Plan, StagePlan
@@ -186,5 +186,5 @@ def stored_sparse(workspace: Workspace, name: str) -> sp.csr_array:
 
 def whole_sparse(array: da.Array) -> sp.csr_array:
     """Return an array of CSR chunks, in memory."""
-    blocks = compute(array.to_delayed().ravel().tolist())
+    blocks = compute(delayed_blocks(array).ravel().tolist())
     return sp.csr_array(sp.vstack(blocks, format="csr"))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from distembed.execution import blockwise, compute, delayed, map_blocks, whole
+from distembed.execution import blockwise, compute, delayed, delayed_blocks, map_blocks, whole
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix
 
@@ -183,7 +183,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     choose, stack = delayed(chosen_pairs, pure=True), delayed(stacked_rows, pure=True)
     pieces = [
         choose(block, words, int(edge))
-        for block, edge in zip(matrix.to_delayed().ravel(), edges[:-1], strict=True)
+        for block, edge in zip(delayed_blocks(matrix).ravel(), edges[:-1], strict=True)
     ]
     blocks = [
         da.from_delayed(

@@ -25,8 +25,15 @@ SYSTEMS: dict[str, tuple[Callable[[pytest.TempPathFactory], Path], tuple[str, ..
 """The job of each system, what is set so that each kind of block is computed once, and stages that have to be there."""
 
 
+# Each of the others takes up to twenty-five seconds of processor time. Their estimators are compared in
+# tests/test_execution.py, and a job of topics runs on a cluster in test_walk_topics.py.
+SLOW = {"topics", "transfer", "wordspaces"}
+
+
 @pytest.mark.cluster
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    "system", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SYSTEMS]
+)
 def test_worker_processes_do_not_change_a_bit(
     system: str, cluster: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from distembed.corpus.concordance import Pair, Passage, find_passages
 from distembed.display import plural
 from distembed.evaluation.contexts import ContextTerm, SimilarityExplanation, explain_similarity
-from distembed.execution import compute
+from distembed.execution import compute, delayed_blocks
 from distembed.pipeline.context import read_vectors, whole_sparse
 from distembed.pipeline.corpus.stages import tokens_of
 from distembed.pipeline.explain.record import Asked, Explanation, Passages, TermTable
@@ -149,7 +149,7 @@ class WordCounts(NamedTuple):
         if (rows < 0).any() or self._shared(whole_sparse(self.pairs[np.unique(rows)])):
             return []
         if not self.two_sided:
-            columns = [sp.csr_array(compute(block))[:, rows] for block in self.pairs.to_delayed().ravel()]
+            columns = [sp.csr_array(compute(block))[:, rows] for block in delayed_blocks(self.pairs).ravel()]
             left = sp.csr_array(sp.vstack(columns).T)
             right = whole_sparse(self.pairs[np.unique(rows)])
             if self._shared(left + right[[0, 1] if rows[0] < rows[1] else [1, 0]]):

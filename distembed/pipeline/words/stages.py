@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distembed.execution import compute
+from distembed.execution import compute, delayed_blocks
 from distembed.libraries import da, sp
 from distembed.pipeline.context import Context, read_vectors
 from distembed.pipeline.corpus.stages import count_values
@@ -163,7 +163,7 @@ def read_space(workspace: Workspace, name: str, tested: Iterable[str] | None) ->
         return SparseSpace(words, held, is_whole=True) if sp.issparse(held) else WordVectors(words, held)
     wanted = {word.lower() for word in tested}
     rows = np.array([row for row, word in enumerate(words) if word.lower() in wanted], dtype=np.int64)
-    blocks = space[rows].to_delayed().ravel() if rows.size else []
+    blocks = delayed_blocks(space[rows]).ravel().tolist() if rows.size else []
     parts = [compute(block) for block in blocks]
     matrix = sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, space.shape[1]))
     return SparseSpace([words[row] for row in rows], matrix)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.execution import Checkpoint, compute, counted_from, heard_by, map_blocks, persist, prefixed
+from distembed.execution import (
+    Checkpoint,
+    compute,
+    counted_from,
+    delayed_blocks,
+    heard_by,
+    map_blocks,
+    persist,
+    prefixed,
+)
 from distembed.factorization.consensus_blocks import Agreement, central_start, label_agreement, mean_agreement
 from distembed.libraries import da, pa, sp
 from distembed.pipeline.context import Context
@@ -59,7 +68,7 @@ def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
     size = PAIR_BYTES * n_nonzero
     if size <= ctx.job.resources.block_memory:
-        return sp.csr_array(sp.vstack(compute(array.to_delayed().ravel().tolist()), format="csr"))
+        return sp.csr_array(sp.vstack(compute(delayed_blocks(array).ravel().tolist()), format="csr"))
     return array.persist() if size <= ctx.job.resources.memory_limit // 4 else array
 
 
