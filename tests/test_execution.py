@@ -208,7 +208,7 @@ def processes():
 
     with (
         forked_workers(),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
     ):
         yield cluster
 

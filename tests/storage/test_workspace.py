@@ -564,7 +564,7 @@ def test_distributed_and_threads_write_the_same(tmp_path: Path) -> None:
         digests.append(workspace.digest())
     with (
         forked_workers(),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster),
         Workspace.create(tmp_path / "cluster", owner="test") as workspace,
     ):
