@@ -249,7 +249,7 @@ def held_by_cluster(array: da.Array) -> bool:
 
     A task can read such a block only as one of its arguments: the graph has a reference to it, and not its values.
     """
-    if _cluster() is None:
+    if client_in_force() is None:
         return False
     from distributed import futures_of  # noqa: PLC0415
 
@@ -320,7 +320,7 @@ def sent(value: Any) -> Any:
     # a Delayed answers any attribute with another one
     if isinstance(value, da.Array | Delayed | type) or _n_bytes(value) <= LARGEST_LITERAL:
         return value
-    cluster = _cluster()
+    cluster = client_in_force()
     if cluster is None:
         return value
     # Under the hash of its content, a value that is sent again while the first is released would be lost.
@@ -333,7 +333,7 @@ def _n_bytes(value: Any) -> int:
     return int(getattr(value, "nbytes", 0))
 
 
-def _cluster() -> Any:
+def client_in_force() -> Any:
     """Return the client of the distributed scheduler in force, None where there is none."""
     if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
         return None

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +39,7 @@ from distembed.execution import compute, delayed
 from distembed.files import failures_told, is_store_failure
 from distembed.options import PositiveInt
 from distembed.parquet import parquet_file
+from distembed.scratch import Scratch
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
@@ -142,7 +142,8 @@ class Corpus:
         ----------
         folder : str or Path, optional
             Where the token files are written: a path or an fsspec URL that all workers can reach. By default
-            a temporary folder, which is removed when neither the corpus nor its tokens are in use any more.
+            a temporary folder, which is removed when neither the corpus nor its tokens are in use any more and no
+            client of a cluster waits for any result.
 
         Returns
         -------
@@ -175,8 +176,8 @@ def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
     """Run one task per partition, and return the partitions that hold tokens or documents."""
     temporary = None
     if folder is None:
-        temporary = tempfile.TemporaryDirectory(prefix="distembed-", dir=corpus.scratch)
-        folder = temporary.name
+        temporary = Scratch("distembed-", corpus.scratch)
+        folder = temporary.url
     task = delayed(tokenize_partition, pure=False)
     targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.partitions))]
     # One collection: Dask's cull is quadratic in the number of collections.

@@ -8,9 +8,6 @@ the three.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Sequence
 from typing import Literal
 
@@ -29,21 +26,7 @@ from distembed.counting.partition_rows import tokens_of
 from distembed.execution import compute, delayed
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt
-
-
-class _Scratch:
-    """A folder that is removed when the last graph that reads it is gone; copies sent to workers do not own it."""
-
-    def __init__(self, folder: str | None) -> None:
-        self.url = folder or tempfile.mkdtemp(prefix="distembed-counting-")
-        if folder is None:
-            weakref.finalize(self, shutil.rmtree, self.url, ignore_errors=True)
-
-    def __reduce__(self) -> tuple[type[_Scratch], tuple[str]]:
-        return _Scratch, (self.url,)
-
-    def __dask_tokenize__(self) -> str:
-        return self.url
+from distembed.scratch import Scratch
 
 
 def count_cooccurrences(
@@ -94,7 +77,8 @@ def count_cooccurrences(
         Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
     scratch : str, optional
         Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
-        folder, removed when the returned array and all arrays computed from it are gone.
+        folder, removed when the returned array and all arrays computed from it are gone and no client of a cluster
+        waits for any result.
 
     Returns
     -------
@@ -134,8 +118,9 @@ def count_cooccurrences(
         vocabulary.counts, window=window, direction=direction, block_memory=block_memory
     )
     tokens = tokens_of(docs)
-    folder = _Scratch(scratch)
-    partials = _count_partitions(tokens, vocabulary, options, row_blocks, folder.url)
+    folder = scratch or Scratch("distembed-counting-")
+    url = folder if isinstance(folder, str) else folder.url
+    partials = _count_partitions(tokens, vocabulary, options, row_blocks, url)
     return merge_partials(partials, row_blocks, block_memory=block_memory, keep_alive=folder)
 
 

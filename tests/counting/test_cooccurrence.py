@@ -22,7 +22,6 @@ from distembed.counting import (
     CooccurrenceOptions,
     DamagedRunsError,
     blocks,
-    cooccurrence,
     cooccurrence_row_blocks,
     count_cooccurrences,
     count_document_terms,
@@ -217,7 +216,7 @@ def test_same_bits_under_threads_and_processes(tmp_path, process_pool):
 
 
 def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
-    monkeypatch.setattr(cooccurrence.tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     prefixes = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     counts = count_cooccurrences(prefixes, vocabulary_of(WORDS))

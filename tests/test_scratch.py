@@ -1,0 +1,82 @@
+"""Temporary folders last as long as anything reads what is in them, also on a cluster."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, Event
+
+import distembed as de
+from distembed.demos import titles
+from distembed.execution import compute
+from distembed.scratch import Scratch
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """A cluster that does one thing at a time."""
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
+        yield client
+
+
+def counts_of(scratch: Path, what: str) -> object:
+    corpus = de.read_corpus(titles(), scratch=scratch)
+    vocabulary = de.build_vocabulary(corpus, min_count=2, stop_words="english")
+    if what == "documents":
+        return de.count_document_terms(corpus, vocabulary)
+    return de.ppmi(de.count_cooccurrences(corpus, vocabulary, window=3))
+
+
+def test_a_folder_goes_with_the_last_that_refers_to_it(tmp_path: Path) -> None:
+    scratch = Scratch("a-", tmp_path)
+    folder, copy = Path(scratch.url), pickle.loads(pickle.dumps(scratch))
+    assert folder.parent == tmp_path
+    assert copy == scratch.url
+    del copy
+    assert folder.is_dir()
+    del scratch
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("what", ["documents", "pairs"])
+def test_what_is_persisted_is_computed_though_its_graph_is_gone(
+    what: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token files and the partial counts were removed before the workers had read them."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    lazy = counts_of(tmp_path, what)
+    expected = compute(lazy).toarray()
+    begin = Event()
+    busy = client.submit(begin.wait)
+    held = lazy.persist()
+    del lazy
+    gc.collect()
+    assert any(tmp_path.iterdir())
+    begin.set()
+    assert np.array_equal(compute(held).toarray(), expected)
+    assert busy.result()
+    Scratch("another-", tmp_path)  # it goes at once, and nobody waits any more
+    assert not any(tmp_path.iterdir())
+
+
+def test_nothing_is_left_when_the_process_ends(tmp_path: Path) -> None:
+    program = (
+        "import time\nfrom distributed import Client\nfrom distembed.scratch import Scratch\n"
+        "client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=':0')\n"
+        "waiting = client.submit(time.sleep, 1)\n"
+        f"scratch = Scratch('a-', {str(tmp_path)!r})\n"
+        "url = scratch.url\ndel scratch\nimport os\nprint(os.path.isdir(url))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert done.stdout == "True\n", done.stderr
+    assert not any(tmp_path.iterdir())
