@@ -33,6 +33,7 @@ import dask
 import numpy as np
 from dask.base import get_scheduler, normalize_token
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -264,6 +265,22 @@ def delayed_blocks(array: da.Array) -> NDArray[Any]:
     """
     blocks: NDArray[Any] = array.to_delayed(optimize_graph=not held_by_cluster(array))
     return blocks
+
+
+def holding(made: da.Array, source: da.Array) -> da.Array:
+    """Return an array with references to what a cluster holds of another, of whose `delayed_blocks` it is made.
+
+    Dask (2026.8) leaves them out of the graph of a call of a `delayed` function, too, as it once did in `from_delayed`
+    (dask/distributed#9050).
+    """
+    if not held_by_cluster(source):
+        return made
+    from distributed import futures_of  # noqa: PLC0415
+
+    name = f"held-by-{made.name}"
+    references = MaterializedLayer({future.key: future for future in futures_of(source)})
+    graph = HighLevelGraph({**made.dask.layers, name: references}, {**made.dask.dependencies, name: set()})
+    return da.Array(graph, made.name, made.chunks, meta=made._meta)
 
 
 def readers(array: da.Array) -> list[Callable[[], Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import pickle
@@ -51,10 +52,11 @@ from distembed.execution import (
 )
 from distembed.factorization.row_lifts import each
 from distembed.linalg.eigen import dense_eigenpairs
-from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix
+from distembed.linalg.operators import SparsePlusLowRank, row_blocks, times_matrix, transpose_row_blocks
 from distembed.manifold import propagation
 from distembed.neighbors.graphs import affinity_rows
 from distembed.neighbors.stored_graphs import RowBlocks
+from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import ppmi
 from tests.conftest import forked_workers
 
@@ -273,14 +275,28 @@ def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
 
 
 def dense_graph(rows):
-    graph = affinity_rows(rows, 5, reread=True)
-    return graph.map_blocks(csr_array.toarray, dtype=float, meta=np.empty((0, 0)))
+    return in_memory(affinity_rows(rows, 5, reread=True))
+
+
+def in_memory(sparse):
+    gc.collect()
+    return compute(sparse).toarray()
+
+
+def csr_blocks(rows):
+    """Return row blocks that nobody but the result refers to."""
+    made = rows.map_blocks(csr_array, meta=csr_array((0, 0)))
+    return made.persist() if held_by_cluster(rows) else made
 
 
 HELD = {
     "graph": dense_graph,
     "lists": lambda rows: propagation._lists_by_blocks(rows, rows[::-1], 5),
     "product": lambda rows: RowBlocks.of(rows) @ np.eye(rows.shape[1]),
+    "transpose": lambda rows: in_memory(transpose_row_blocks(csr_blocks(rows))),
+    "pairs of words": lambda rows: in_memory(
+        select_pairs(csr_blocks(rows[:, :1] * np.arange(60.0)), np.arange(40))
+    ),
 }
 """What is made of rows by tasks, or by a loop, that read blocks by themselves."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.execution import blockwise, delayed, delayed_blocks, map_blocks, sent, whole
+from distembed.execution import blockwise, delayed, delayed_blocks, holding, map_blocks, sent, whole
 from distembed.libraries import da
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
@@ -150,7 +150,7 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
         da.from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta)
         for j, size in enumerate(sizes)
     ]
-    return da.concatenate(parts) if len(parts) > 1 else parts[0]
+    return holding(da.concatenate(parts) if len(parts) > 1 else parts[0], matrix)
 
 
 @dataclass(frozen=True)

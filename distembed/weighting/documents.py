@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from distembed.execution import blockwise, compute, delayed, delayed_blocks, map_blocks, whole
+from distembed.execution import blockwise, compute, delayed, delayed_blocks, holding, map_blocks, whole
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix
 
@@ -192,7 +192,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
         )
         for first, last in pairwise(bounds)
     ]  # fmt: skip
-    return da.concatenate(blocks)
+    return holding(da.concatenate(blocks), matrix)
 
 
 def inverse_document_frequencies(
