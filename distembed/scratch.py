@@ -12,10 +12,10 @@ from distembed.execution import client_in_force
 
 
 class Scratch:
-    """A temporary folder that is removed when no graph refers to it any more, and no task may read it.
+    """A temporary folder that is removed once no graph refers to it and no task can still need it.
 
-    A cluster computes a persisted array when this process has its graph no more: a folder stays while the client waits
-    for any result, at most to the end of the process. What is sent to workers is the folder's path.
+    A cluster may compute a persisted array after this process has dropped its graph. The folder is therefore kept while
+    the client waits for any result, at the longest until the process ends. Workers receive the path of the folder only.
 
     Attributes
     ----------

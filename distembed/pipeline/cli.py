@@ -46,8 +46,8 @@ def end_on_signals() -> None:
 
     Python drops an interrupt that is raised in a callback of C code, such as that of Dask's scheduler at each
     collection of garbage: it is raised again a moment later. Of 24 runs on worker processes that were sent Ctrl-C as
-    they began, three went on to their end. What an interrupt leaves half made, such as a future of Dask without its
-    attributes, fails when it is deleted: that is not told.
+    they began, three went on to their end. An object that an interrupt leaves incomplete, such as a future of Dask
+    without its attributes, raises an error when it is deleted: after an interrupt these errors are not reported.
     """
     told_otherwise = sys.unraisablehook
     stopped = False

@@ -25,7 +25,7 @@ SYSTEMS: dict[str, tuple[Callable[[pytest.TempPathFactory], Path], tuple[str, ..
 """The job of each system, what is set so that each kind of block is computed once, and stages that have to be there."""
 
 
-# Each of the others takes up to twenty-five seconds of processor time. Their estimators are compared in
+# Each of these takes up to twenty-five seconds of processor time. Their estimators are compared in
 # tests/test_execution.py, and a job of topics runs on a cluster in test_walk_topics.py.
 SLOW = {"topics", "transfer", "wordspaces"}
 
