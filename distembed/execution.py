@@ -24,6 +24,7 @@ import functools
 import gc
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -327,9 +328,10 @@ def whole(array: Any) -> da.Array:
 
 
 def sent(value: Any) -> Any:
-    """Return a large value as one that all workers of the cluster in force hold already, any other as it is.
+    """Return a large value as the result of a task of the cluster in force, any other value as it is.
 
-    A graph that holds such a value would be as large, and would go through the scheduler.
+    Every graph that held such a value would be as large. The scheduler keeps the task, so that the death of the workers
+    that hold its result costs a transfer; what a client scatters would be lost with them.
 
     Parameters
     ----------
@@ -342,8 +344,13 @@ def sent(value: Any) -> Any:
     cluster = client_in_force()
     if cluster is None:
         return value
-    # Under the hash of its content, a value that is sent again while the first is released would be lost.
-    return dask.delayed(cluster.scatter(value, broadcast=True, hash=False))
+    with warnings.catch_warnings():  # of a value that is sent once, in place of every graph that needs it
+        warnings.filterwarnings("ignore", "Sending large graph")
+        return dask.delayed(cluster.submit(_itself, value, pure=False))
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _n_bytes(value: Any) -> int:

@@ -6,6 +6,7 @@ import gc
 import hashlib
 import os
 import pickle
+import signal
 import sys
 import threading
 import warnings
@@ -539,6 +540,19 @@ def test_a_large_value_that_is_sent_again_is_another_one_to_the_cluster(processe
     with Client(processes):
         keys = [next(iter(sent(vector).__dask_graph__().values())).key for _ in range(2)]
     assert keys[0] != keys[1]
+
+
+def test_a_large_value_outlives_the_workers_that_hold_it(processes):
+    """What a client scatters is lost with its last holder, and Dask lets one holder keep it."""
+    from distributed import Client, wait
+
+    vector = np.arange(N_LARGE)
+    with Client(processes) as client:
+        shared = whole(vector).persist()
+        wait(shared)
+        for pid in client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+        assert compute(shared.sum()) == vector.sum()
 
 
 def test_without_a_cluster_a_large_value_stays_where_it_is():

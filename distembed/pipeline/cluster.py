@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from multiprocessing import forkserver
 from typing import Any
 
@@ -26,12 +27,16 @@ from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from fsspec.config import conf
 
+from distembed.display import plural
 from distembed.execution import one_blas_thread
 from distembed.pipeline.provenance import of_this_process, other_code
 from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.tls import TLS
 from distembed.storage.tasks import KilledBlockError
+
+PACKAGE = "distembed"
+"""What every process of a cluster has to import."""
 
 WORKER_SECONDS = 120
 
@@ -201,6 +206,7 @@ def _with_workers(client: Client) -> Client:
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        _require_package(client)
         client.register_plugin(OneBlasThread())
         if conf:
             client.register_plugin(StorageOptions())
@@ -209,9 +215,21 @@ def _with_workers(client: Client) -> Client:
             f"no worker joined {address} within {WORKER_SECONDS} s; "
             f"start some with: dask worker {address} --nthreads 1"
         ) from None
-    except ModuleNotFoundError as error:
-        raise ConnectionError(f"a worker cannot import {error.name}; install distembed there too") from None
     return client
+
+
+def _require_package(client: Client) -> None:
+    """Refuse a cluster of which the scheduler or a worker cannot import distembed, which no task could say."""
+    found = {
+        f"the Dask scheduler at {client.scheduler.address}": client.run_on_scheduler(find_spec, PACKAGE),
+        **{f"worker {address}": spec for address, spec in client.run(find_spec, PACKAGE).items()},
+    }
+    for place, spec in found.items():
+        if spec is None:
+            raise ConnectionError(
+                f"{place} cannot import {PACKAGE}: install the version of this process there, or start the process "
+                "with the Python that has it, and give the same command again"
+            )
 
 
 def _require_same_code(resources: ExitStack, client: Client) -> None:
@@ -245,7 +263,7 @@ def _refused(address: str, other: str) -> str:
 
 @contextmanager
 def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Report the workers that stop responding, and turn Dask's error when its processes die into one sentence.
+    """Report the workers that are gone or stop responding, and turn Dask's errors into one sentence.
 
     Raises
     ------
@@ -255,7 +273,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         If a block, or another task of the stage, killed one worker after the other.
     """
     stop = threading.Event()
-    threading.Thread(target=_name_silent_workers, args=(client, note, stop), daemon=True).start()
+    threading.Thread(target=_name_lost_workers, args=(client, note, stop), daemon=True).start()
     address = client.scheduler.address
     try:
         yield
@@ -289,14 +307,17 @@ def _killed(stage: str, block: str, error: KilledWorker) -> str:
     )
 
 
-def _name_silent_workers(client: Client, note: Callable[[str], None], stop: threading.Event) -> None:
-    """Note once each worker whose last heartbeat stays the same for `SILENT_SECONDS` of this process's clock."""
+def _name_lost_workers(client: Client, note: Callable[[str], None], stop: threading.Event) -> None:
+    """Note once each worker that is gone, or whose last heartbeat stays the same for `SILENT_SECONDS` of our clock."""
     seen: dict[str, tuple[float, float]] = {}
     named: set[str] = set()
-    while not stop.wait(WATCH_SECONDS):
+    while True:
         with suppress(Exception):  # a scheduler that does not answer is told by the stage's own tasks
             workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
             now = time.monotonic()
+            for address in seen.keys() - workers.keys():
+                del seen[address]
+                note(_gone(address, len(workers), client.scheduler.address))
             for address, worker in workers.items():
                 if address not in seen or seen[address][0] != worker["last_seen"]:
                     seen[address] = (worker["last_seen"], now)
@@ -304,6 +325,19 @@ def _name_silent_workers(client: Client, note: Callable[[str], None], stop: thre
                 elif address not in named and now - seen[address][1] >= SILENT_SECONDS:
                     named.add(address)
                     note(_silent(address, worker, now - seen[address][1]))
+        if stop.wait(WATCH_SECONDS):
+            return
+
+
+def _gone(address: str, n_left: int, scheduler: str) -> str:
+    if n_left:
+        return (
+            f"worker {address} is gone: the scheduler gives its tasks to the {plural(n_left, 'worker')} left"
+        )
+    return (
+        f"worker {address} is gone, and no worker is left: the run waits for one; start it with: "
+        f"dask worker {scheduler} --nthreads 1"
+    )
 
 
 def _silent(address: str, worker: dict[str, Any], seconds: float) -> str:

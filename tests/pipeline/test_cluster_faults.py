@@ -92,7 +92,30 @@ def test_a_silent_worker_is_named_and_its_blocks_go_elsewhere(
 
 
 @pytest.mark.cluster
-def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+def test_a_cluster_without_the_package_is_refused_in_one_sentence(
+    cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distembed.pipeline.cluster.PACKAGE", "distembed_of_nobody")
+    with (
+        Workers(scheduler=cluster) as crew,
+        pytest.raises(
+            ConnectionError, match=r"scheduler at tcp://\S+ cannot import distembed_of_nobody: install"
+        ),
+    ):
+        crew.start()
+
+
+def test_the_loss_of_the_last_worker_names_the_command_that_starts_one() -> None:
+    assert cluster._gone("tcp://a", 2, "tcp://s").endswith("gives its tasks to the 2 workers left")
+    assert cluster._gone("tcp://a", 0, "tcp://s").endswith("start it with: dask worker tcp://s --nthreads 1")
+
+
+@pytest.mark.cluster
+def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.1)
+    notes: list[str] = []
     finished: list[int] = []
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),  # each death takes as long as a start
@@ -100,13 +123,18 @@ def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(tmp_path
     ):
         with pytest.raises(KilledBlockError) as raised:
             store_numbers(
-                tmp_path / "w", crew, kill_the_worker_of_3, progress=lambda done, _: finished.append(done)
+                tmp_path / "w",
+                crew,
+                kill_the_worker_of_3,
+                note=notes.append,
+                progress=lambda done, _: finished.append(done),
             )
         message = str(raised.value)
         for part in ("stage numbers", "memory limit of 1.0 GiB", "block_memory"):
             assert part in message
         # A block that waited behind it on each worker that died is as suspect to Dask, and may be named first.
         assert re.search(r"block \d+ of parts was on each of", message)
+    assert any(re.match(r"worker tcp://\S+ is gone", note) for note in notes), notes
     again: list[int] = []
     with Workers(n_workers=2) as crew:
         numbers = store_numbers(
