@@ -22,7 +22,6 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, Worker, WorkerPlugin
-from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 from fsspec.config import conf
@@ -281,7 +280,7 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         raise KilledBlockError(_killed(stage, error.block, error.killed), error.killed) from None
     except KilledWorker as error:
         raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
-    except (CancelledError, CommClosedError, RuntimeError) as error:
+    except (CancelledError, OSError, RuntimeError) as error:
         if client.status == "running" and isinstance(error, CancelledError):
             raise ConnectionError(
                 f"stage {stage}: all workers that held an array of this process are gone; give the same command "

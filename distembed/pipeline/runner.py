@@ -132,7 +132,7 @@ def run_job(
         for line in check_inputs(job, found):
             reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
-        ran = [standing.spec.name for standing in found if _run_stage(standing, run)]
+        ran = [standing.spec.name for standing in found if _run_watched(standing, run)]
         reporter.close()
         text = _closing_text(run, system, until=until)
     if not ran:
@@ -221,6 +221,12 @@ def _note_other_versions(run: Run, made_with: Mapping[str, str]) -> None:
 # --- the stages ----------------------------------------------------------------------------------------------
 
 
+def _run_watched(standing: Standing, run: Run) -> bool:
+    """Run a stage as `_run_stage` does; a cluster that fails, at any moment of it, is told in one sentence."""
+    with run.crew.watched(standing.spec.name, run.reporter.note):
+        return _run_stage(standing, run)
+
+
 def _run_stage(standing: Standing, run: Run) -> bool:
     """Run a stage unless it is complete; return whether it ran."""
     spec, workspace, reporter = standing.spec, run.workspace, run.reporter
@@ -236,11 +242,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         plan.check({spec.name})  # by what earlier stages have counted
         run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
     context = Context(run.job, workspace, stage, reporter, run.crew)
-    with (
-        run.crew.watched(spec.name, reporter.note),
-        Meter(run.crew) as meter,
-        heard_by(_rounds_of(spec, run)),
-    ):
+    with Meter(run.crew) as meter, heard_by(_rounds_of(spec, run)):
         _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()

@@ -179,7 +179,8 @@ class Workers:
         """Return the bytes that each worker process of a cluster may use, by its address; none for threads."""
         if self.client is None:
             return {}
-        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        # A scheduler that is gone names none, and whatever it is asked next tells so.
+        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1).get("workers", {})
         return {
             address: int(worker["memory_limit"] or self.memory_limit) for address, worker in workers.items()
         }

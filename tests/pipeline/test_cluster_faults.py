@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from multiprocessing import forkserver
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -163,6 +164,19 @@ def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_
     done = distembed("run", str(job), "--workspace", str(copy))
     assert done.returncode == 0, done.stderr
     assert digest(job, copy) == finished[1]
+
+
+def test_a_scheduler_that_is_gone_names_no_worker() -> None:
+    """`KeyError: workers` ended a run whose scheduler died just before a stage."""
+    crew = Workers(client=SimpleNamespace(scheduler_info=lambda **_: {}))
+    assert crew.memory_limits() == {}
+
+
+def test_a_lost_connection_is_one_sentence_wherever_it_is_met() -> None:
+    gone = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://s"), status="closed")
+    told = pytest.raises(ConnectionError, match="stage core: the Dask scheduler at tcp://s is gone")
+    with told, cluster.watched(gone, "core", print):
+        raise OSError("Timed out trying to connect to tcp://s")
 
 
 def test_what_loses_its_connection_logs_no_traceback() -> None:
