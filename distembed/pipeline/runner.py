@@ -134,7 +134,8 @@ def run_job(
         _check_losses(run, (lambda _: True) if replace else ask)
         ran = [standing.spec.name for standing in found if _run_watched(standing, run)]
         reporter.close()
-        text = _closing_text(run, system, until=until)
+        with crew.watched("report", reporter.note):
+            text = _closing_text(run, system, until=until)
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
