@@ -58,6 +58,8 @@ ROW_GROUP_IDS = 1 << 20
 DOCUMENTS_HELD = 1 << 14
 # Three quarters of the scanner's table of 2^20 words, which so has room for the words of another batch.
 DICTIONARY_WORDS = 3 << 18
+# Documents and words of a partition have numbers of four bytes.
+LARGEST_ID = 2**31 - 1
 KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
@@ -166,6 +168,10 @@ def tokenize_partition(
         for batch in read_batches(partition, progress):
             n_bytes_text += int((batch.stops - batch.starts).sum())
             rows.add(batch, words)
+            if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:
+                raise CorpusError(
+                    f"{partition.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
+                )
         n_words = rows.finish(words)
         skipped.finish()
     short, long, replaced = words.skipped()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus.partitions import MAX_ROW_IDS, TOKENS_SCHEMA, PartitionFiles, Tokens
+from distembed.corpus.partitions import DICTIONARY_WORDS, MAX_ROW_IDS, TOKENS_SCHEMA, PartitionFiles, Tokens
 from distembed.corpus.streams import CorpusError
 
 Mask = NDArray[np.bool_]
@@ -122,8 +122,8 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
                 counts += np.bincount(ids[ids >= 0], minlength=len(counts))
                 seen.append(_pairs(document, ids))
         columns = _counted(words, counts, seen)
-        if words.num_rows:
-            files.write("words", columns)
+        for first in range(0, words.num_rows, DICTIONARY_WORDS):
+            files.write("words", [column.slice(first, DICTIONARY_WORDS) for column in columns])
         if documents.num_rows:
             files.write("documents", [column.combine_chunks() for column in documents.columns])
     return {"n_documents": documents.num_rows, "n_tokens": int(counts.sum())}

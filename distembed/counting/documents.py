@@ -84,7 +84,8 @@ def count_document_block(
     for rows in token_rows(block.partition, block_memory // 64, storage_options):
         counter.add(rows)
     counts = counter.result()
-    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr.astype(np.int32))
+    # SciPy gives the places four bytes where they fit.
+    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr)
     return csr_array(arrays, shape=(block.last - block.first, len(vocabulary)))
 
 

@@ -125,6 +125,11 @@ def merge_row_block(
 def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
     """Return sums in units of 1 / denominator as counts; of fractions, quotients in float64 are rounded one by one."""
     if denominator == 1:
+        if values.dtype.itemsize > kind.itemsize and values.max(initial=0) > _LARGEST_INT32:
+            raise OverflowError(
+                f"a count is {values.max()}, above the largest that the partial counts say they hold: delete them "
+                "and count again."
+            )
         return values.astype(kind)
     counts = np.empty(len(values), kind)
     return np.divide(values, denominator, out=counts, dtype=np.float64, casting="same_kind")

@@ -43,8 +43,9 @@ def partition_lookup(
             table = file.read_row_group(group, columns=["word", "count"], use_threads=False)
             found = vocabulary.index(table["word"])
             rows.append(found)
-            # A partition with very many words lists a word more than once, but never twice in one row group.
-            counts[found[found >= 0]] += table["count"].to_numpy()[found >= 0]
+            known = found >= 0
+            # A partition with very many words lists some of them more than once, of which `counts[rows] +=` adds one.
+            np.add.at(counts, found[known], table["count"].to_numpy()[known])
     return PartitionLookup(np.concatenate(rows), counts)
 
 

@@ -15,6 +15,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from distembed.execution import compute, map_blocks
+from distembed.linalg.operators import whole_rows
 
 Floats = NDArray[np.float64]
 
@@ -128,6 +129,7 @@ def topic_coherence(
     n_words = counts.shape[0]
     if known.size and known[-1] >= n_words:
         raise ValueError(f"Word id {known[-1]} is not a row of the {n_words} × {counts.shape[1]} counts.")
+    counts = whole_rows(counts) if isinstance(counts, da.Array) else counts
     sums = _row_sums(counts) if totals is None else np.asarray(totals, dtype=np.float64)
     if sums.shape != (n_words,):
         raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")

@@ -41,8 +41,8 @@ def row_blocks(matrix: Any, *, block_memory: int = BLOCK_MEMORY) -> Array:
     """
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     if isinstance(matrix, da.Array):
-        chunks = matrix.rechunk((matrix.chunks[0], -1)) if matrix.numblocks[1] > 1 else matrix
-        return map_blocks(canonical_csr, chunks, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
+        rows = operators.whole_rows(matrix)
+        return map_blocks(canonical_csr, rows, dtype, dtype=dtype, meta=csr_array((0, 0), dtype=dtype))
     whole = canonical_csr(matrix, dtype)
     size = whole.data.nbytes + whole.indices.nbytes
     if size <= block_memory:

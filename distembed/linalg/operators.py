@@ -40,6 +40,11 @@ def empty_csr(dtype: Any = np.float32) -> csr_array:
     return csr_array((0, 0), dtype=dtype)
 
 
+def whole_rows(matrix: da.Array) -> da.Array:
+    """Return a Dask array (n × m) whose blocks hold all columns of their rows."""
+    return matrix.rechunk({1: -1}) if matrix.numblocks[1] > 1 else matrix
+
+
 def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.Array:
     """Return a matrix as a Dask array of CSR row blocks.
 
@@ -58,8 +63,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     Dask array (n, m) with csr_array chunks of all columns
     """
     if isinstance(matrix, da.Array):
-        whole_rows = matrix.rechunk({1: -1}) if matrix.numblocks[1] > 1 else matrix
-        return map_blocks(csr_array, whole_rows, dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
+        return map_blocks(csr_array, whole_rows(matrix), dtype=matrix.dtype, meta=empty_csr(matrix.dtype))
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
     parts = [
@@ -118,7 +122,7 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     """
     return map_blocks(
         blocks.sparse_times_dense,
-        matrix,
+        whole_rows(matrix),
         gathered(vectors),
         chunks=(matrix.chunks[0], (vectors.shape[1],)),
         dtype=vectors.dtype,
@@ -144,7 +148,7 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
     bounds = tuple(int(bound) for bound in np.cumsum([0, *sizes]))
     split = delayed(blocks.split_columns, pure=True, nout=len(sizes))
     stack = delayed(blocks.stack_columns, pure=True)
-    pieces = [split(block, bounds) for block in delayed_blocks(matrix).ravel()]
+    pieces = [split(block, bounds) for block in delayed_blocks(whole_rows(matrix)).ravel()]
     meta = empty_csr(matrix.dtype)
     parts = [
         da.from_delayed(stack([cut[j] for cut in pieces]), (size, n), meta=meta)

@@ -140,7 +140,7 @@ def laplacian_eigenmaps(
     ----------
     Belkin & Niyogi 2003, Laplacian eigenmaps for dimensionality reduction and data representation.
     """
-    degrees = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
+    degrees = degrees_of(graph)
     used = np.flatnonzero(degrees)
     if not 1 <= k < used.size:
         raise ValueError(

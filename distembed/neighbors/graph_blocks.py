@@ -140,7 +140,8 @@ def beside(*blocks: sp.csr_array, scales: tuple[float, ...]) -> sp.csr_array:
 
 def row_sums(block: sp.csr_array) -> Float64s:
     """Return the sum of each row, float64 (rows,)."""
-    return np.asarray(block.sum(axis=1), np.float64).ravel()
+    # SciPy adds float32 in float32.
+    return np.asarray(block.astype(np.float64, copy=False).sum(axis=1)).ravel()
 
 
 def row_sizes(block: sp.csr_array) -> Int64s:

@@ -289,7 +289,7 @@ def degrees_of(adjacency: Any) -> Float64s:
     """Return the sum of each row of a graph, (n,)."""
     if isinstance(adjacency, da.Array):
         return stored_graphs.degrees(adjacency)
-    return np.asarray(adjacency.sum(axis=1), np.float64).ravel()
+    return graph_blocks.row_sums(adjacency)
 
 
 def components(adjacency: Any) -> NDArray[np.int32]:

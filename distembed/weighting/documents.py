@@ -18,7 +18,9 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from distembed.execution import blockwise, compute, delayed, delayed_blocks, holding, map_blocks, whole
 from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
+from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.typing import FloatType, Matrix, Number, SparseMatrix
+from distembed.weighting.counts import checked_counts
 
 Floats = NDArray[np.float64]
 
@@ -27,13 +29,6 @@ FAN_IN = 8
 
 
 # --- one block ---------------------------------------------------------------------------------------------
-
-
-def _checked(block: Any) -> csr_array:
-    counts = canonical_csr(block)
-    if counts.nnz and not (np.isfinite(counts.data).all() and counts.data.min() > 0):
-        raise ValueError("The counts hold a negative, NaN or infinite value; give counts of words.")
-    return counts
 
 
 def _unit_rows(counts: csr_array, values: Floats) -> Floats:
@@ -58,12 +53,12 @@ def weighted_log_entropy(block: Any, weight: Floats, *, dtype: Any) -> csr_array
 
 def column_frequencies(block: Any) -> NDArray[np.int64]:
     """Return the number of rows of the block that contain each word, (1, words)."""
-    return np.bincount(_checked(block).indices, minlength=block.shape[1])[np.newaxis]
+    return np.bincount(canonical_csr(block).indices, minlength=block.shape[1])[np.newaxis]
 
 
 def column_entropy_sums(block: Any) -> Floats:
     """Return (2, words): the sum of tf and of tf log tf over the rows of the block."""
-    counts = _checked(block)
+    counts = canonical_csr(block)
     frequency = counts.data.astype(np.float64)
     logs = frequency * np.log(frequency)
     return np.vstack([np.bincount(counts.indices, value, counts.shape[1]) for value in (frequency, logs)])
@@ -119,7 +114,11 @@ def document_frequencies(counts: Matrix) -> NDArray[np.int64]:
     >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
     [3, 1]
     """
-    return _column_sums(column_frequencies, _lifted(counts), 1, np.int64)[0]
+    return _frequencies(_checked(counts))
+
+
+def _frequencies(matrix: Any) -> NDArray[np.int64]:
+    return _column_sums(column_frequencies, matrix, 1, np.int64)[0]
 
 
 def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
@@ -147,7 +146,7 @@ def select_words(counts: Any, columns: NDArray[np.int64]) -> Any:
     if not isinstance(matrix, da.Array):
         return chosen_columns(matrix, columns)
     chunks = (matrix.chunks[0], (len(columns),))
-    meta = _empty(matrix.dtype)
+    meta = empty_csr(matrix.dtype)
     return map_blocks(
         chosen_columns, matrix, _one_block(columns), chunks=chunks, dtype=matrix.dtype, meta=meta
     )
@@ -188,7 +187,7 @@ def select_pairs(counts: Any, words: NDArray[np.int64]) -> Any:
     blocks = [
         da.from_delayed(
             stack(pieces, words, np.arange(first, last)), (int(last - first), len(words)), matrix.dtype,
-            meta=_empty(matrix.dtype),
+            meta=empty_csr(matrix.dtype),
         )
         for first, last in pairwise(bounds)
     ]  # fmt: skip
@@ -292,7 +291,8 @@ def tf_idf(
     Raises
     ------
     ValueError
-        If a count is negative, NaN or infinite, or `frequencies` has another number of words.
+        If a count is negative, NaN or infinite (a block of a Dask array is checked when it is computed), or
+        `frequencies` has another number of words or a number that is not between 0 and `n_documents`.
 
     Examples
     --------
@@ -307,13 +307,18 @@ def tf_idf(
     >>> np.allclose(de.tf_idf(counts).toarray(), TfidfTransformer().fit_transform(counts).toarray())
     True
     """
-    matrix = _lifted(counts)
+    matrix = _checked(counts)
     if frequencies is None:
-        frequencies, n_documents = document_frequencies(matrix), matrix.shape[0]
+        frequencies, n_documents = _frequencies(matrix), matrix.shape[0]
     if len(frequencies) != matrix.shape[1] or n_documents is None:
         raise ValueError(
             f"{len(frequencies)} frequencies of {n_documents} documents were given for {matrix.shape[1]} "
             "words; give one for each word, and n_documents with them."
+        )
+    if not np.all((np.asarray(frequencies) >= 0) & (np.asarray(frequencies) <= n_documents)):
+        raise ValueError(
+            f"The frequencies hold numbers that are not between 0 and n_documents, which is {n_documents}; give the "
+            "number of these documents that hold each word."
         )
     idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
     weigh = partial(weighted_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
@@ -325,6 +330,11 @@ def entropy_weights(counts: Matrix) -> Floats:
 
     A word in no document has weight 0; with a single document every word has weight 1.
 
+    Raises
+    ------
+    ValueError
+        If a count is negative, NaN or infinite.
+
     Examples
     --------
     >>> import numpy as np
@@ -332,7 +342,11 @@ def entropy_weights(counts: Matrix) -> Floats:
     >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
     [0.0, 1.0]
     """
-    matrix = _lifted(counts)
+    matrix = _checked(counts)
+    return _entropy_weights(matrix)
+
+
+def _entropy_weights(matrix: Any) -> Floats:
     total, log_total = _column_sums(column_entropy_sums, matrix, 2, np.float64)
     entropy = np.log(np.maximum(total, 1e-300)) - log_total / np.where(total > 0, total, 1.0)
     scale = np.log(matrix.shape[0]) or 1.0
@@ -354,7 +368,8 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
     Raises
     ------
     ValueError
-        If a count is negative, NaN or infinite.
+        If a count is negative, NaN or infinite (a block of a Dask array is checked when it is computed), or `weights`
+        are not a finite number for each word.
 
     Examples
     --------
@@ -366,8 +381,13 @@ def log_entropy(counts: Any, *, weights: Floats | None = None, dtype: Any = np.f
      [0.   0.  ]
      [0.   1.39]]
     """
-    matrix = _lifted(counts)
-    weight = entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
+    matrix = _checked(counts)
+    weight = _entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
+    if weight.shape != (matrix.shape[1],) or not np.isfinite(weight).all():
+        raise ValueError(
+            f"weights have shape {weight.shape} for {matrix.shape[1]} words, or hold NaN or infinity; give the result "
+            "of entropy_weights, a finite number for each word."
+        )
     return _each_block(partial(weighted_log_entropy, dtype=dtype), matrix, weight, dtype)
 
 
@@ -375,7 +395,7 @@ def _each_block(function: Callable[..., csr_array], matrix: Any, weight: Floats,
     if not isinstance(matrix, da.Array):
         return function(matrix, weight)
     return map_blocks(
-        _unwrapped, matrix, _one_block(weight), function=function, dtype=dtype, meta=_empty(dtype)
+        _unwrapped, matrix, _one_block(weight), function=function, dtype=dtype, meta=empty_csr(dtype)
     )
 
 
@@ -408,12 +428,14 @@ def _as_layer(block: Any, function: Callable[[Any], NDArray[Any]]) -> NDArray[An
 def _lifted(counts: Matrix) -> csr_array | da.Array:
     """Return counts as `csr_array` or as a Dask array of row blocks."""
     if isinstance(counts, da.Array) and counts.ndim == 2:
-        return counts.rechunk((counts.chunks[0], -1)) if counts.numblocks[1] > 1 else counts
+        return whole_rows(counts)
     if (issparse(counts) or isinstance(counts, np.ndarray)) and counts.ndim == 2:
         return canonical_csr(counts)
     kind = type(counts).__name__
     raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
 
 
-def _empty(dtype: Any) -> csr_array:
-    return csr_array((0, 0), dtype=dtype)
+def _checked(counts: Matrix) -> csr_array | da.Array:
+    """Return counts as `_lifted` does, all of them finite and not negative."""
+    checked: csr_array | da.Array = checked_counts(_lifted(counts))
+    return checked

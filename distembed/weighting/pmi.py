@@ -1,8 +1,8 @@
 """Counts to association: PMI, PPMI and the cut-off of PSDVec's weights.
 
-Counts are a Dask array of row blocks (csr_array or NumPy chunks, all columns in each), a SciPy sparse matrix
-or a NumPy array; row = left word, column = right word. What comes back is of the same kind; from a Dask array
-it is lazy. A pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in PPMI for 0.
+Counts are a Dask array (csr_array or NumPy chunks), a SciPy sparse matrix or a NumPy array; row = left word,
+column = right word. What comes back is of the same kind; from a Dask array it is lazy, in blocks of whole rows. A
+pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf), in PPMI for 0.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from scipy.sparse import csr_array
 
 from distembed.execution import blockwise, compute, map_blocks, whole
 from distembed.linalg.csr import canonical_csr
+from distembed.linalg.operators import empty_csr, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
 from distembed.weighting import blocks
+from distembed.weighting.counts import checked_counts
 
 Floats = NDArray[np.floating]
 CutoffRule = Literal["halving", "exact_quantile", "none"] | PositiveFloat | None
@@ -87,11 +89,10 @@ def marginals(counts: MatrixLike) -> Marginals:
     >>> rows.tolist(), columns.tolist()
     ([3.0, 1.0], [1.0, 3.0])
     """
-    if not isinstance(counts, da.Array):
-        block = blocks.check_counts(canonical_csr(counts))
-        return Marginals(blocks.row_sums(block), blocks.column_sums(block))
-    rows, columns = compute((_lazy_row_sums(_checked(counts)), _lazy_column_sums(_checked(counts))))
-    return Marginals(rows, columns)
+    checked = checked_counts(counts)
+    if not isinstance(checked, da.Array):
+        return Marginals(blocks.row_sums(checked), blocks.column_sums(checked))
+    return Marginals(*compute((_lazy_row_sums(checked), _lazy_column_sums(checked))))
 
 
 @overload
@@ -142,7 +143,8 @@ def pmi(
     Raises
     ------
     ValueError
-        If `negative_samples` is not above zero.
+        If `negative_samples` is not above zero, or a count is negative, NaN or infinite; a block of a Dask array is
+        checked when it is computed.
 
     Examples
     --------
@@ -159,15 +161,15 @@ def pmi(
     if not negative_samples > 0:
         raise ValueError(f"negative_samples is {negative_samples}; give a number above 0 (1: no shift)")
     options = {"shift": float(np.log(negative_samples)), "positive": positive}
-    if isinstance(counts, da.Array):
-        rows = _lazy_row_sums(counts) if row_totals is None else row_totals
-        columns = _lazy_column_sums(counts) if column_totals is None else column_totals
+    checked = checked_counts(counts)
+    if isinstance(checked, da.Array):
+        rows = _lazy_row_sums(checked) if row_totals is None else row_totals
+        columns = _lazy_column_sums(checked) if column_totals is None else column_totals
         distribution = _lazy_distribution(columns, context_smoothing)
-        return _lift(blocks.pmi, counts, rows, distribution, options)
-    block = canonical_csr(counts)
-    rows = blocks.row_sums(block) if row_totals is None else np.asarray(row_totals, float)
-    columns = blocks.column_sums(block) if column_totals is None else np.asarray(column_totals, float)
-    result = blocks.pmi(block, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
+        return _lift(blocks.pmi, checked, rows, distribution, options)
+    rows = blocks.row_sums(checked) if row_totals is None else np.asarray(row_totals, float)
+    columns = blocks.column_sums(checked) if column_totals is None else np.asarray(column_totals, float)
+    result = blocks.pmi(checked, rows, _context_distribution(columns, context_smoothing), **options)  # type: ignore[arg-type]
     return blocks.as_same_kind(result, counts)
 
 
@@ -204,7 +206,8 @@ def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_ar
     Raises
     ------
     ValueError
-        If `negative_samples` is not above zero, or a count is negative, NaN or infinite.
+        If `negative_samples` is not above zero, or a count is negative, NaN or infinite; a block of a Dask array is
+        checked when it is computed.
 
     Examples
     --------
@@ -227,7 +230,7 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
 
     Parameters
     ----------
-    counts : Dask array (n, n) of row blocks
+    counts : Dask array (n, n)
         The counts, row = left word; n_i are their row sums.
     word_counts : (n,) array
         The occurrences of the words; u_j are their shares.
@@ -237,6 +240,11 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     Returns
     -------
     SmoothedPMI
+
+    Raises
+    ------
+    ValueError
+        If a count is negative, NaN or infinite: when the block that holds it is computed.
 
     Examples
     --------
@@ -254,7 +262,8 @@ def smoothed_pmi(counts: da.Array, word_counts: VectorLike, *, smoothing: float 
     2.03
     """
     shares = np.asarray(word_counts, float) / np.sum(np.asarray(word_counts), dtype=float)
-    excess = _lift(blocks.smoothed_excess, counts, _lazy_row_sums(counts), shares, {"smoothing": smoothing})
+    checked = checked_counts(counts)
+    excess = _lift(blocks.smoothed_excess, checked, _lazy_row_sums(checked), shares, {"smoothing": smoothing})
     return SmoothedPMI(float(np.log(smoothing)), excess)
 
 
@@ -333,7 +342,8 @@ def _per_block(counts: da.Array, function: Any, width: int, dtype: Any, **option
     """Return one row of `width` numbers for each row block."""
     chunks = ((1,) * counts.numblocks[0], (width,))
     meta = np.empty((0, 0), dtype)
-    return map_blocks(_as_row, counts, function=function, chunks=chunks, dtype=dtype, meta=meta, **options)
+    rows = whole_rows(counts)
+    return map_blocks(_as_row, rows, function=function, chunks=chunks, dtype=dtype, meta=meta, **options)
 
 
 def _as_row(block: Any, *, function: Any, **options: Any) -> NDArray[Any]:
@@ -350,15 +360,6 @@ def _block_corner(block: Any) -> float:
 
 def _block_largest(block: Any, *, size: int) -> Floats:
     return blocks.largest_values(canonical_csr(block).data, size)
-
-
-def _checked(counts: da.Array) -> da.Array:
-    return map_blocks(_check_block, counts, dtype=counts.dtype, meta=_empty())
-
-
-def _check_block(block: Any, block_info: Any = None) -> csr_array:
-    first_row = block_info[0]["array-location"][0][0] if block_info else 0
-    return blocks.check_counts(canonical_csr(block), first_row)
 
 
 def _lazy_row_sums(counts: da.Array) -> da.Array:
@@ -390,9 +391,5 @@ def _lift(function: Any, counts: da.Array, rows: Any, columns: Any, options: dic
     column_array = columns if isinstance(columns, da.Array) else whole(np.asarray(columns, float))
     return blockwise(
         function, "ij", counts, "ij", row_array, "i", column_array.rechunk(-1), "j",
-        dtype=np.float32, meta=_empty(), align_arrays=False, **options,
+        dtype=np.float32, meta=empty_csr(), align_arrays=False, **options,
     )  # fmt: skip
-
-
-def _empty() -> csr_array:
-    return csr_array((0, 0), dtype=np.float32)

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, hstack
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from distembed.execution import map_blocks
+from distembed.linalg.operators import whole_rows
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
 
 Float64s = NDArray[np.float64]
@@ -51,6 +52,7 @@ def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
             f"the halves have shapes {following.shape} and {preceding.shape} in row chunks "
             f"{following.chunks[0]} and {preceding.chunks[0]}; give counts and their transpose"
         )
+    following, preceding = whole_rows(following), whole_rows(preceding)
     dtype = np.result_type(following.dtype, preceding.dtype)
     chunks = (following.chunks[0], (following.shape[1] + preceding.shape[1],))
     return map_blocks(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus import CorpusError, Tokens
+from distembed.corpus import CorpusError, Tokens, partitions
 from distembed.corpus import selection as module
 from distembed.corpus.selection import choose_documents, document_digests, select_documents
+from distembed.counting import CooccurrenceOptions, count_partition
 from distembed.counting.documents import count_document_terms
 
 RECORDS = [
@@ -70,6 +73,29 @@ def test_what_stays_counts_as_if_the_others_had_never_been(tmp_path: Path) -> No
     assert (
         chosen.documents(chosen.partitions[0]).to_pylist() == alone.documents(alone.partitions[0]).to_pylist()
     )
+
+
+def test_what_stays_of_a_part_with_several_dictionaries_has_whole_counts(tmp_path, monkeypatch) -> None:
+    """A word has an id in each dictionary of its part; the bound of a count is that of all of them together."""
+    monkeypatch.setattr(partitions, "DICTIONARY_WORDS", 2)
+    monkeypatch.setattr(module, "DICTIONARY_WORDS", 30)
+    records = [{"text": f"one two {letter}", "kind": "a"} for letter in ascii_lowercase[:25]]
+    (tmp_path / "0.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    docs = de.read_corpus(str(tmp_path / "0.jsonl"), label_field="kind")
+    part = replace(docs.partitions[0], piece_bytes=200)
+    partitions.tokenize_partition(part, docs.tokenizer, str(tmp_path / "part"))
+    chosen = selected(Tokens((str(tmp_path / "part"),)), tmp_path, labels=["a"])
+    vocabulary = de.build_vocabulary(chosen, min_count=2)
+    assert chosen.words(chosen.partitions[0])["word"].to_pylist().count("one") > 2
+    [prefix] = chosen.partitions
+    partial = count_partition(
+        prefix, vocabulary, CooccurrenceOptions(window=1), (0, 2), str(tmp_path / "counts")
+    )
+    assert partial.n_tokens == 50
+    assert partial.largest_cell == 2 * 25
+    with partitions.open_partition(prefix, "words") as file:
+        groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    assert max(groups) <= 30, "a reader holds one row group at a time"
 
 
 def test_a_part_of_which_nothing_stays(tmp_path: Path) -> None:

@@ -111,6 +111,18 @@ def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypa
         assert abs(counted[0] - counted[1]).sum() == 0
 
 
+@pytest.mark.parametrize(("largest", "fits"), [(4, True), (3, False)])
+def test_a_task_with_more_documents_than_numbers_is_refused(tmp_path, monkeypatch, largest, fits):
+    (tmp_path / "a.txt").write_text("a\na\na\na\n")
+    docs = read_corpus(tmp_path / "a.txt")
+    monkeypatch.setattr(partitions, "LARGEST_ID", largest)
+    if fits:
+        assert docs.tokenize().n_documents == 4
+        return
+    with pytest.raises(CorpusError, match=r"a\.txt has over 3 documents or distinct words in one task"):
+        docs.tokenize()
+
+
 def tokens_of_line(text):
     return text.split()
 

@@ -396,12 +396,13 @@ def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, we
         partial(2**61)
 
 
-def test_a_word_that_a_part_lists_twice_has_the_sum_of_its_counts(tmp_path):
-    """As a part with very many words may, in another row group."""
+@pytest.mark.parametrize("row_group_size", [1, 2])
+def test_a_word_that_a_part_lists_twice_has_the_sum_of_its_counts(tmp_path, row_group_size):
+    """As a part with very many words may, in another row group or, after a selection of documents, in the same."""
     partition = {"documents": [0], "rows": [[0, 1]], "words": ["the", "the"], "lengths": [2]}
     write_tables(f"{tmp_path}/p", **partition, counts=[3, 4])
     words = tmp_path / "p.words.parquet"
-    pq.write_table(pq.read_table(words), words, row_group_size=1)
+    pq.write_table(pq.read_table(words), words, row_group_size=row_group_size)
     lookup = partition_rows.partition_lookup(f"{tmp_path}/p", vocabulary_of(WORDS))
     assert lookup.rows.tolist() == [0, 0]
     assert lookup.counts.tolist() == [7, 0, 0, 0, 0]
@@ -414,6 +415,20 @@ def test_counts_that_could_overflow_are_refused():
     assert merging.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
     with pytest.raises(OverflowError, match="A count over all partitions"):
         merging.count_type([partial, partial])
+
+
+def test_a_count_above_what_the_parts_say_is_an_error_and_does_not_wrap(tmp_path):
+    """The bound in a record of partial counts may be too low, where another version wrote it."""
+    partial = partial_counts.PartialCounts(f"{tmp_path}/c", 1, 2**31 - 1, 9, 1)
+
+    def merged(largest):
+        with RunWriter(partial.url, 1) as writer:
+            writer.append(0, Run(np.array([0, 1]), np.array([0], np.int32), np.array([largest])))
+        return merge_row_block([partial], (0, 1), 0).toarray().tolist()
+
+    assert merged(2**31 - 1) == [[2**31 - 1]]
+    with pytest.raises(OverflowError, match="a count is 2147483648, above the largest"):
+        merged(2**31)
 
 
 def test_counts_of_the_authors_program(shared, tmp_path):

@@ -37,6 +37,13 @@ def equal(stored: da.Array, whole: sp.csr_array) -> bool:
     return (sp.csr_array(stored.compute()) != whole).nnz == 0
 
 
+def test_degrees_of_float32_are_added_in_float64() -> None:
+    weights = (1 / np.arange(1, 10_001)).astype(np.float32)
+    graph = sp.csr_array(weights[None])
+    for each in (graph, row_blocks(graph)):
+        np.testing.assert_allclose(degrees_of(each), weights.sum(dtype=np.float64), rtol=1e-13)
+
+
 def test_the_joint_graph_and_what_it_gives_are_those_in_memory(joint: tuple[sp.csr_array, da.Array]) -> None:
     whole, stored = joint
     assert equal(stored, whole)

@@ -120,18 +120,35 @@ def test_entropy_weights_at_their_ends():
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
-@pytest.mark.parametrize("weigh", [documents.tf_idf, documents.log_entropy])
+@pytest.mark.parametrize(
+    "weigh",
+    [
+        documents.document_frequencies,
+        documents.entropy_weights,
+        documents.tf_idf,
+        documents.log_entropy,
+        lambda counts: documents.tf_idf(counts, frequencies=np.ones(9), n_documents=12),
+        lambda counts: documents.log_entropy(counts, weights=np.ones(9)),
+    ],
+)
 def test_bad_counts_are_refused(weigh, bad):
-    counts = example().astype(np.float64)
-    counts.data[2] = bad
+    counts = example().toarray().astype(np.float64)
+    counts[7, 4] = bad
+    counts = csr_array(counts)
     for matrix in (counts, lazy(counts, CHUNKS["ragged"])):
-        with pytest.raises(ValueError, match="negative, NaN or infinite"):
-            weigh(matrix)
+        with pytest.raises(ValueError, match=f"hold {bad} at row 7, column 4"):
+            da.compute(weigh(matrix))
 
 
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="2 frequencies of 12 documents were given for 9 words"):
         documents.tf_idf(example(), frequencies=np.array([1, 2]), n_documents=12)
+    for bad in (np.full(9, 13), np.full(9, -1), np.full(9, np.nan)):
+        with pytest.raises(ValueError, match="not between 0 and n_documents, which is 12"):
+            documents.tf_idf(example(), frequencies=bad, n_documents=12)
+    for bad in (np.ones(8), np.full(9, np.nan)):
+        with pytest.raises(ValueError, match="for 9 words, or hold NaN"):
+            documents.log_entropy(example(), weights=bad)
     with pytest.raises(ValueError, match="Counts are a list"):
         documents.tf_idf([[1, 2]])
 

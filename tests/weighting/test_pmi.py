@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
+from distembed.evaluation.documents import topic_coherence
 from distembed.linalg.csr import without_diagonal
+from distembed.linalg.operators import transpose_row_blocks
 from distembed.weighting import blocks, pmi
+from distembed.weighting.spaces import hal_space
 from tests.references import psdvec as plain
 
 CHUNKINGS = [(30,), (10, 10, 10), (7, 20, 3), (1,) * 30]
@@ -22,8 +27,8 @@ def draw_counts(n=30, m=30, seed=0):
     return rng.poisson(rng.gamma(0.3, 4, (n, m))).astype(np.float32)
 
 
-def lifted(counts, chunks):
-    return da.from_array(counts, chunks=(chunks, -1)).map_blocks(
+def lifted(counts, chunks, columns=-1):
+    return da.from_array(counts, chunks=(chunks, columns)).map_blocks(
         csr_array, meta=csr_array((0, 0), dtype=np.float32)
     )
 
@@ -74,6 +79,42 @@ def test_column_and_row_sums_and_diagonal(counts):
     np.testing.assert_array_equal(without_diagonal(block, 2).toarray(), expected)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_float32_are_added_in_float64(axis):
+    """A column of counts that fall as 1 / rank, as those of a frequent word do: sums in float32 lose five digits."""
+    values = (1e5 / np.arange(1, 100_001)).astype(np.float32)
+    sums = pmi.marginals(csr_array(np.expand_dims(values, 1 - axis)))
+    found = sums.columns if axis == 0 else sums.rows
+    np.testing.assert_allclose(found, values.sum(dtype=np.float64), rtol=1e-13)
+
+
+OF_COUNTS = {
+    "pmi": lambda counts, words: pmi.pmi(counts),
+    "pmi of given totals": lambda counts, words: pmi.pmi(counts, row_totals=words, column_totals=words),
+    "smoothed_pmi": lambda counts, words: pmi.smoothed_pmi(counts, words).excess,
+    "marginals": lambda counts, words: np.vstack(pmi.marginals(counts)),
+    "halving": lambda counts, words: pmi.weight_cutoff(counts, "halving", corner=300.0),
+    "exact_quantile": lambda counts, words: pmi.weight_cutoff(counts, "exact_quantile", corner=300.0),
+    "largest_count": lambda counts, words: pmi.largest_count(counts),
+    "corner_count": lambda counts, words: pmi.corner_count(counts),
+    "hal_space": lambda counts, words: hal_space(counts, counts),
+    "transpose": lambda counts, words: transpose_row_blocks(counts),
+    "coherence": lambda counts, words: np.array(topic_coherence([[1, 2, 25], [3, 4, 20]], counts)),
+}
+
+
+@pytest.mark.parametrize("columns", [15, (1, 29)])
+@pytest.mark.parametrize("function", OF_COUNTS.values(), ids=OF_COUNTS.keys())
+def test_counts_cut_by_columns_mean_what_whole_rows_mean(function, columns):
+    def values(columns):
+        result = function(lifted(counts, (10, 20), columns), counts.sum(0))
+        result = result.compute() if isinstance(result, da.Array) else result
+        return result.toarray() if issparse(result) else result
+
+    counts = draw_counts() + np.diag([300.0] + [0] * 29).astype(np.float32)
+    np.testing.assert_array_equal(values(columns), values(-1))
+
+
 @pytest.mark.parametrize("chunks", [(100,), (50, 50), (31, 68, 1)])
 def test_halved_cutoff_equals_the_plain_rule(chunks):
     counts = draw_counts(100, 100, seed=3) * 100 + 1
@@ -105,12 +146,15 @@ def test_cutoff_without_a_corner_or_counts_is_none():
 
 
 @pytest.mark.parametrize("bad", [np.nan, -3.0, np.inf])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_a_bad_count_is_named_with_its_place(bad, lazy):
+@pytest.mark.parametrize(
+    ("name", "lazy"),
+    [("smoothed_pmi", True), *product(["marginals", "pmi", "pmi of given totals"], [False, True])],
+)
+def test_a_bad_count_is_named_with_its_place(bad, lazy, name):
     counts = draw_counts() + 1
     counts[17, 4] = bad
     with pytest.raises(ValueError, match=rf"hold {bad} at row 17, column 4"):
-        pmi.marginals(lifted(counts, (10, 20)) if lazy else counts)
+        da.compute(OF_COUNTS[name](lifted(counts, (10, 20)) if lazy else counts, np.ones(30)))
 
 
 def test_negative_samples_has_to_be_positive():
