@@ -459,18 +459,21 @@ class TermCounter:
     begins.
     """
 
-    def __init__(self, lookup: NDArray[np.int32], n_words: int, first: int, last: int) -> None:
-        self._lookup, self._first = lookup, first
+    def __init__(self, n_words: int, first: int, last: int) -> None:
+        self._first = first
         self._sums = _row_of_sums(n_words)
         self._sizes = np.zeros(last - first, np.int64)
         self._current = -1
         self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
-    def add(self, rows: TokenRows) -> None:
-        """Count the rows of documents first..last-1; rows of other documents are ignored."""
+    def add(self, rows: TokenRows, lookup: NDArray[np.int32]) -> None:
+        """Count the rows of documents first..last-1; rows of other documents are ignored.
+
+        `lookup` has the row in the vocabulary of each id, -1 for words without one.
+        """
         room = int(rows.offsets[-1] - rows.offsets[0]) + np.count_nonzero(self._sums.total)
         indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
-        state = (self._lookup, self._first, self._current, self._sums, self._sizes)
+        state = (lookup, self._first, self._current, self._sums, self._sizes)
         n, self._current = _count_terms(*rows, *state, indices, values)
         self._pieces.append((indices[:n].copy(), values[:n].copy()))
 

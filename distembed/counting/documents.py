@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
+from distembed.corpus.partitions import open_partition
 from distembed.counting.blocks import TermCounter
-from distembed.counting.partition_rows import partition_lookup, token_rows, tokens_of
+from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens_of
 from distembed.execution import map_blocks
 from distembed.linalg.chunks import BLOCK_MEMORY
 
@@ -79,10 +81,12 @@ def count_document_block(
     >>> count_document_block(document_row_blocks(tokens)[0], vocabulary).shape
     (9, 11)
     """
-    lookup = partition_lookup(block.partition, vocabulary, storage_options).rows
-    counter = TermCounter(lookup, len(vocabulary), block.first, block.last)
-    for rows in token_rows(block.partition, block_memory // 64, storage_options):
-        counter.add(rows)
+    documents = range(block.first, block.last)
+    counter = TermCounter(len(vocabulary), block.first, block.last)
+    with open_partition(block.partition, "words", storage_options) as words:
+        lookup = DictionaryRows(words, vocabulary)
+        for rows in token_rows(block.partition, block_memory // 64, storage_options, documents=documents):
+            counter.add(rows, lookup.of(rows.ids))
     counts = counter.result()
     # SciPy gives the places four bytes where they fit.
     arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr)
@@ -134,23 +138,24 @@ def count_document_terms(
         raise ValueError("There are no documents to count: the corpus is empty.")
     return map_blocks(
         _document_chunk,
+        da.from_array(np.fromiter(row_blocks, object, len(row_blocks))[:, np.newaxis], chunks=1, name=False),
         chunks=(tuple(block.last - block.first for block in row_blocks), (len(vocabulary),)),
         dtype=np.int32,
         meta=csr_array((0, 0), dtype=np.int32),
-        tokens=tokens,  # the graph owns it: token files in a temporary folder live as long as the array
-        row_blocks=tuple(row_blocks),
+        folder=tokens.folder,  # the graph owns it: token files in a temporary folder live as long as the array
+        storage_options=dict(tokens.storage_options),
         vocabulary=vocabulary,
         block_memory=block_memory,
     )
 
 
 def _document_chunk(
+    box: NDArray[np.object_],
     *,
-    tokens: Tokens,
-    row_blocks: tuple[DocumentBlock, ...],
+    folder: Any,  # noqa: ARG001
+    storage_options: dict[str, Any],
     vocabulary: Vocabulary,
     block_memory: int,
-    block_id: tuple[int, int],
 ) -> csr_array:
-    block, reach = row_blocks[block_id[0]], dict(tokens.storage_options)
-    return count_document_block(block, vocabulary, block_memory=block_memory, storage_options=reach)
+    block: DocumentBlock = box.item()
+    return count_document_block(block, vocabulary, block_memory=block_memory, storage_options=storage_options)

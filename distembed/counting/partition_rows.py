@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -49,16 +50,61 @@ def partition_lookup(
     return PartitionLookup(np.concatenate(rows), counts)
 
 
+class DictionaryRows:
+    """The row in the vocabulary of the token ids of a partition, of which only the words that are asked for are read.
+
+    A partition with very many words has several dictionaries, and a document uses the words of one.
+    """
+
+    def __init__(self, words: pq.ParquetFile, vocabulary: Vocabulary) -> None:
+        self._words, self._vocabulary = words, vocabulary
+        sizes = [words.metadata.row_group(group).num_rows for group in range(words.num_row_groups)]
+        self._starts = np.cumsum([0, *sizes])
+        self._is_read = np.zeros(len(sizes), bool)
+        self._rows = np.full(self._starts[-1], -1, np.int32)
+
+    def of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the row of each word of the partition, right for the given ids; -1 for words without one."""
+        first, last = np.min(ids, where=ids >= 0, initial=len(self._rows)), np.max(ids, initial=-1)
+        low, high = np.searchsorted(self._starts, [first, last], side="right") - 1
+        for group in range(low, min(high + 1, len(self._is_read))):
+            if not self._is_read[group]:
+                words = self._words.read_row_group(group, columns=["word"], use_threads=False)["word"]
+                self._rows[self._starts[group] : self._starts[group + 1]] = self._vocabulary.index(words)
+                self._is_read[group] = True
+        return self._rows
+
+
 def token_rows(
-    partition: str, batch_bytes: int, storage_options: dict[str, Any] | None = None
+    partition: str,
+    batch_bytes: int,
+    storage_options: dict[str, Any] | None = None,
+    *,
+    documents: range | None = None,
 ) -> Iterator[TokenRows]:
-    """Yield the token rows of a partition, about `batch_bytes` at a time."""
+    """Yield the token rows of a partition, about `batch_bytes` at a time.
+
+    Of row groups without any of the `documents`, by default all, nothing is yielded.
+    """
     with open_partition(partition, "tokens", storage_options) as table:
-        for group in range(table.num_row_groups):
+        groups = range(table.num_row_groups)
+        for group in groups if documents is None else _groups_of(table, documents):
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)
             for batch in read_batches(table, rows, row_groups=[group], columns=["document", "ids"]):
                 documents, ids = batch.column("document"), batch.column("ids")
                 yield TokenRows(documents.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
+
+
+def _groups_of(table: pq.ParquetFile, documents: range) -> list[int]:
+    """Return the row groups that hold rows of some documents; the numbers of documents rise from group to group."""
+
+    def number(group: int, row: int) -> int:
+        found = table.read_row_group(group, columns=["document"], use_threads=False)["document"]
+        return int(found[row].as_py())
+
+    groups = [group for group in range(table.num_row_groups) if table.metadata.row_group(group).num_rows]
+    first = bisect_left(groups, documents.start, key=lambda group: number(group, -1))
+    return groups[first : bisect_left(groups, documents.stop, lo=first, key=lambda group: number(group, 0))]
 
 
 def _row_batch(group: pq.RowGroupMetaData, batch_bytes: int) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus import Tokens
-from distembed.counting import count_document_terms, document_row_blocks
+from distembed.counting import count_document_block, count_document_terms, document_row_blocks
 from tests.counting.partitions import vocabulary_of, write_partition
 from tests.counting.test_cooccurrence import DOCUMENTS, WORDS, documents
 from tests.references import counting as plain
@@ -33,6 +34,32 @@ def test_blocks_are_parts_cut_at_documents(tmp_path):
     tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     assert [(b.first, b.last) for b in document_row_blocks(tokens)] == [(0, 6)]
     assert [(b.first, b.last) for b in document_row_blocks(tokens, block_memory=32 * 7)][-1] == (5, 6)
+
+
+def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(tmp_path, monkeypatch):
+    """Each block read the whole partition, so that a large compressed file took time quadratic in its size."""
+    prefix = write_partition(f"{tmp_path}/p", [[f"w{i}"] * 3 for i in range(64)])
+    for kind in ("tokens", "words"):
+        path = tmp_path / f"p.{kind}.parquet"
+        pq.write_table(pq.read_table(path), path, row_group_size=1)
+    read: list[int] = []
+
+    class Counted(pq.ParquetFile):
+        def read_row_group(self, group, **options):
+            read.append(group)
+            return super().read_row_group(group, **options)
+
+        def iter_batches(self, size, *, row_groups, **options):
+            read.extend(row_groups)
+            return super().iter_batches(size, row_groups=row_groups, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", Counted)
+    blocks = document_row_blocks(Tokens((prefix,)), block_memory=32 * 6)
+    vocabulary = vocabulary_of([f"w{i}" for i in range(64)])
+    counts = count_document_block(blocks[-1], vocabulary)
+    assert (blocks[-1].first, blocks[-1].last) == (62, 64)
+    np.testing.assert_array_equal(counts.toarray(), 3 * np.eye(64, dtype=int)[62:])
+    assert 4 <= len(read) < 20  # of 128 groups: two of each file, and those that a search of 64 looks at
 
 
 def test_same_under_threads_and_processes(tmp_path, process_pool):
