@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, get_index_dtype
 
 from distembed.corpus import Corpus, Tokens, Vocabulary
 from distembed.corpus.partitions import open_partition
@@ -88,8 +88,8 @@ def count_document_block(
         for rows in token_rows(block.partition, block_memory // 64, storage_options, documents=documents):
             counter.add(rows, lookup.of(rows.ids))
     counts = counter.result()
-    # SciPy gives the places four bytes where they fit.
-    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr)
+    places = get_index_dtype(maxval=int(counts.indptr[-1]))  # four bytes, unless a document is huge
+    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr.astype(places))
     return csr_array(arrays, shape=(block.last - block.first, len(vocabulary)))
 
 

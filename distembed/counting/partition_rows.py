@@ -87,12 +87,12 @@ def token_rows(
     Of row groups without any of the `documents`, by default all, nothing is yielded.
     """
     with open_partition(partition, "tokens", storage_options) as table:
-        groups = range(table.num_row_groups)
-        for group in groups if documents is None else _groups_of(table, documents):
+        groups = range(table.num_row_groups) if documents is None else _groups_of(table, documents)
+        for group in groups:
             rows = _row_batch(table.metadata.row_group(group), batch_bytes)
             for batch in read_batches(table, rows, row_groups=[group], columns=["document", "ids"]):
-                documents, ids = batch.column("document"), batch.column("ids")
-                yield TokenRows(documents.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
+                numbers, ids = batch.column("document"), batch.column("ids")
+                yield TokenRows(numbers.to_numpy(), ids.offsets.to_numpy(), ids.values.to_numpy())
 
 
 def _groups_of(table: pq.ParquetFile, documents: range) -> list[int]:
