@@ -300,18 +300,26 @@ def has_secret(url: str) -> bool:
     return "://" in url and public(url) != url
 
 
-def public(text: str) -> str:
-    """Return a text in which the passwords, signatures and tokens of URLs are not shown.
+def public(text: str, url: str = "") -> str:
+    """Return a text in which the passwords, signatures and tokens of URLs are not shown, nor those of one `url`.
 
     Examples
     --------
     >>> from distembed.urls import public
     >>> public("https://ann:pw@example.org/a.txt?sig=12&page=3")
     'https://…@example.org/a.txt?sig=…&page=3'
+    >>> public("no bucket ann:pw@b", "s3://ann:pw@b/a.txt")
+    'no bucket …@b'
     """
-    if "://" not in text:
-        return text
-    return _PARAMETER.sub(_without_value, _USER.sub(_without_user, text))
+    for secret in _secrets_of(url):
+        text = text.replace(secret, HIDDEN)
+    return _PARAMETER.sub(_without_value, _USER.sub(_without_user, text)) if "://" in text else text
+
+
+def _secrets_of(url: str) -> list[str]:
+    """Return what a URL holds that is not shown."""
+    users = [found[2] for found in _USER.finditer(url) if _without_user(found) != found[0]]
+    return [*users, *(found[2] for found in _PARAMETER.finditer(url) if _without_value(found) != found[0])]
 
 
 def _without_user(found: re.Match[str]) -> str:
