@@ -18,6 +18,8 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
+from distembed.urls import public
+
 PARTIAL = ".partial"
 
 STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
@@ -60,6 +62,7 @@ def failures_told(url: str) -> Iterator[None]:
         reason = (
             (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         )
+        url, reason = public(url), public(reason, url)
         if _is_refusal(error):
             raise RefusedError(
                 f"the object store of {url} refuses access ({reason.rstrip('.')}): check which keys or profile are "

@@ -28,7 +28,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,6 +42,7 @@ from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
 from distembed.parquet import parquet_file
+from distembed.urls import url_to_fs
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "csv": read_delimited,
@@ -196,7 +196,7 @@ class PartitionFiles:
     """The three files of a partition, under temporary names until the `with` block ends without an error."""
 
     def __init__(self, target: str, storage_options: dict[str, Any]):
-        self.filesystem, self.path = fsspec.core.url_to_fs(target, **storage_options)
+        self.filesystem, self.path = url_to_fs(target, **storage_options)
         self.writers: dict[str, pq.ParquetWriter] = {}
         self._open = ExitStack()
 
@@ -489,7 +489,7 @@ def open_partition(
     """Open one of the three files of a partition."""
     url = f"{partition}.{kind}.parquet"
     with failures_told(url):
-        filesystem, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
+        filesystem, path = url_to_fs(url, **(storage_options or {}))
         if not filesystem.exists(path):
             raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
         return parquet_file(filesystem.open(path, "rb"))

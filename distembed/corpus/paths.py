@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from distembed.files import failures_told
+from distembed.urls import url_to_fs
 
 OF_DESKTOPS = frozenset({"Thumbs.db", "desktop.ini"})
 """Files that desktops write into the folders of their users."""
@@ -40,7 +39,7 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
 
 def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
     """Return the URLs of the files that a path, a folder or a glob names, in order."""
-    filesystem, inner = fsspec.core.url_to_fs(path, **dict(options))
+    filesystem, inner = url_to_fs(path, **dict(options))
     if filesystem.isdir(inner):
         files = [name for name in sorted(filesystem.find(inner)) if not is_hidden(name[len(inner) :])]
     elif filesystem.exists(inner):

@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import fsspec
 import numpy as np
 
 from distembed.corpus.delimited import with_columns
@@ -40,6 +39,7 @@ from distembed.files import failures_told, is_store_failure
 from distembed.options import PositiveInt
 from distembed.parquet import parquet_file
 from distembed.scratch import Scratch
+from distembed.urls import url_to_fs
 
 FORMATS = ("mediawiki", "text", "jsonl", "csv", "tsv", "parquet")
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
@@ -408,7 +408,7 @@ def file_partitions(
     with failures_told(url):
         if template.storage_options:  # which may hold what cannot be hashed
             return plan_file(url, template, partition_bytes, encodings=encodings)
-        filesystem, path = fsspec.core.url_to_fs(url)
+        filesystem, path = url_to_fs(url)
         version = repr(sorted(filesystem.info(path).items()))
         return list(_known_partitions(url, template, partition_bytes, encodings, version))
 
@@ -470,7 +470,7 @@ def guess_format(stem: str) -> str:
 
 def file_size(partition: Partition) -> int:
     """Return the bytes of a file as it is stored."""
-    filesystem, path = fsspec.core.url_to_fs(partition.url, **dict(partition.storage_options))
+    filesystem, path = url_to_fs(partition.url, **dict(partition.storage_options))
     return int(filesystem.size(path))
 
 

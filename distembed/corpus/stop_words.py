@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, get_args
 
-import fsspec
-
 from distembed.corpus.encodings import detect_encoding
+from distembed.urls import opened
 
 Language = Literal[
     "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",
@@ -104,7 +103,7 @@ def read_stop_words(path: str | Path) -> frozenset[str]:
     ValueError
         If the file has no word, or a line has several.
     """
-    with fsspec.open(str(path), "rb", compression="infer") as file:
+    with opened(str(path), "rb", compression="infer") as file:
         data = file.read()
     lines = data.decode(detect_encoding(data)).removeprefix("\ufeff").splitlines()
     words = {number: line.strip() for number, line in enumerate(lines, start=1)}

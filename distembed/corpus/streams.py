@@ -15,15 +15,15 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.files import is_store_failure
+from distembed.urls import url_to_fs
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
@@ -119,7 +119,7 @@ class Partition:
     namespaces: tuple[int, ...] | None = (0,)
     redirects: bool = False
     namespace_names: tuple[tuple[int, str], ...] = ()
-    storage_options: tuple[tuple[str, Any], ...] = ()
+    storage_options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
     bad_records: str = "error"
     delimiter: str = ","
     quotes: str = "double"
@@ -206,7 +206,7 @@ class Piece(NamedTuple):
 def open_url(url: str, options: tuple[tuple[str, Any], ...] = ()) -> BinaryIO:
     """Open a local file or an fsspec URL for reading bytes."""
     try:
-        filesystem, path = fsspec.core.url_to_fs(url, **dict(options))
+        filesystem, path = url_to_fs(url, **dict(options))
         return filesystem.open(
             path, "rb", **({} if filesystem.protocol[0] == "file" else {"block_size": 1 << 22})
         )

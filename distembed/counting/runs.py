@@ -20,11 +20,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from distembed.counting.blocks import Run
 from distembed.files import replacing
+from distembed.urls import url_to_fs
 
 _MARK = b"DECOUNT3"
 _INTEGERS = {2: "<u2", 4: "<i4", 8: "<i8"}

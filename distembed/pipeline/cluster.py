@@ -33,6 +33,7 @@ from distembed.pipeline.quantities import format_bytes
 from distembed.pipeline.stores import use_storage_options
 from distembed.pipeline.tls import TLS
 from distembed.storage.tasks import KilledBlockError
+from distembed.urls import PROTOCOLS_VARIABLE
 
 PACKAGE = "distembed"
 """What every process of a cluster has to import."""
@@ -73,10 +74,12 @@ class StorageOptions(WorkerPlugin):
 
     def __init__(self) -> None:
         self._options = {protocol: dict(values) for protocol, values in conf.items()}
+        self._protocols = os.environ.get(PROTOCOLS_VARIABLE, "")
 
     def setup(self, worker: Worker) -> None:  # noqa: ARG002
         """Set the options in the worker's process."""
         use_storage_options(self._options)
+        os.environ[PROTOCOLS_VARIABLE] = self._protocols
 
 
 class LeftToTheRun(WorkerPlugin):

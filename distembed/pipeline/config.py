@@ -13,6 +13,7 @@ from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS, system_named
 from distembed.pipeline.sections import Job, JobError, locate
 from distembed.pipeline.suggestions import suggestion
 from distembed.spelling import did_you_mean, spelled_like
+from distembed.urls import public
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -62,9 +63,17 @@ def _where_jobs_are(path: Path) -> str:
 
 
 def parse_job(
-    text: str, *, name: str, folder: Path, settings: tuple[str, ...] = (), workspace: str | None = None
+    text: str,
+    *,
+    name: str,
+    folder: Path,
+    settings: tuple[str, ...] = (),
+    workspace: str | None = None,
+    recorded: bool = False,
 ) -> Job:
     """Check the text of a job file; `name` is shown in errors, `folder` is where its relative paths begin.
+
+    A job that is `recorded` in a workspace does not say how stores are reached: only its reader does, in `settings`.
 
     Raises
     ------
@@ -75,6 +84,8 @@ def parse_job(
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise JobError(f"{name} is not valid TOML: {error}") from None
+    if recorded and isinstance(resources := tree.get("resources"), dict):
+        resources.pop("storage_options", None)
     for setting in settings:
         _override(tree, setting)
     return checked_job(tree, name=name, folder=folder, workspace=workspace)
@@ -88,7 +99,7 @@ def checked_job(tree: dict[str, Any], *, name: str, folder: Path, workspace: str
     try:
         return model.model_validate(tree, context={"folder": folder.resolve()})
     except ValidationError as error:
-        raise JobError(f"{name}: {_first_fault(error, model, tree)}") from None
+        raise JobError(public(f"{name}: {_first_fault(error, model, tree)}")) from None
 
 
 def _model_of(tree: dict[str, Any], name: str) -> type[Job]:

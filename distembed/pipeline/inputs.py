@@ -20,7 +20,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
@@ -28,6 +27,7 @@ from distembed.files import failures_told
 from distembed.pipeline.sections import Read
 from distembed.storage.schema import WORKSPACE_FILE, new_digest
 from distembed.storage.workspace import Workspace
+from distembed.urls import url_to_fs
 
 DIGESTED_BYTES = 64 << 20
 """Up to so many bytes together, the files of a path are read whole and known by their content."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from distembed.display import plural
 from distembed.pipeline.config import checked_job, load_job
 from distembed.pipeline.export.job import export_job
+from distembed.pipeline.opening import reached
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.runner import REPORT
 from distembed.pipeline.runner import run_job as run_stages
@@ -21,6 +22,7 @@ from distembed.pipeline.sections import Job
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import OutputRecord
 from distembed.storage.workspace import Workspace
+from distembed.urls import any_protocol
 
 T = TypeVar("T")
 
@@ -132,7 +134,7 @@ def run_job(
     until : str, optional
         The last stage to run.
     allow_code : bool
-        Let the job call the Python functions that it names.
+        Let the job call the Python functions that it names, and open URLs of any protocol.
     replace : bool
         Compute again what changed, also where that was more than a minute of work.
     **sections : mappings
@@ -174,14 +176,15 @@ def run_job(
     >>> de.run_job(job, workspace="runs/titles").ran  # all of it is done
     ()
     """
-    checked = _checked(job, sections, None if workspace is None else str(workspace))
-    resources = checked.resources
-    crew = workers or Workers(
-        scheduler=scheduler, n_workers=resources.workers, memory_limit=resources.memory_limit
-    )
-    done = run_stages(
-        checked, workers=crew, reporter=reporter, until=until, allow_code=allow_code, replace=replace
-    )
+    with any_protocol(allowed=allow_code):
+        checked = reached(_checked(job, sections, None if workspace is None else str(workspace)))
+        resources = checked.resources
+        crew = workers or Workers(
+            scheduler=scheduler, n_workers=resources.workers, memory_limit=resources.memory_limit
+        )
+        done = run_stages(
+            checked, workers=crew, reporter=reporter, until=until, allow_code=allow_code, replace=replace
+        )
     return FinishedJob(checked, Workspace.open(checked.job.workspace), done.ran, done.skipped, done.text)
 
 

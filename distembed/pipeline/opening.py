@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distembed.pipeline.config import load_job, parse_job
 from distembed.pipeline.context import read_vectors
-from distembed.pipeline.sections import Job
+from distembed.pipeline.inputs import inputs_of
+from distembed.pipeline.sections import Job, JobError
 from distembed.pipeline.stores import use_storage_options
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
+from distembed.urls import ANONYMOUS, ENDPOINTS_VARIABLE, LOCAL, protocol_of, unconfirmed_endpoints
 
 if TYPE_CHECKING:
     from distembed.vectors import WordVectors
@@ -18,17 +21,22 @@ if TYPE_CHECKING:
 JOB_FILE = "job.toml"
 
 
-def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
+def open_job(
+    source: str, *, settings: tuple[str, ...] = (), workspace: str | None = None, to_run: bool = False
+) -> Job:
     """Return the job in a job file, or the one that a workspace records.
+
+    What a workspace records may be a stranger's: none of its options for stores is used. Of a job that is not `to_run`,
+    no input is opened; of one that is, only those on this machine and by the protocol of the workspace's own URL.
 
     Raises
     ------
     JobError, FileNotFoundError
-        As `load_job`; a workspace may also hold no job.
+        As `load_job`; a workspace may also hold no job, or one that is to run and reads what its reader did not name.
     """
     if not Workspace.exists(source):
         _refuse_folder(source)
-        return reached(load_job(source, settings=settings, workspace=workspace))
+        return reached(load_job(source, settings=settings, workspace=workspace), settings)
     place = Workspace.open(source)
     text = place.read_file(JOB_FILE)
     if text is None:
@@ -39,14 +47,77 @@ def open_job(source: str, *, settings: tuple[str, ...] = (), workspace: str | No
         folder=Path(),
         settings=settings,
         workspace=workspace or place.url,
+        recorded=True,
     )
-    return reached(job)
+    if to_run:
+        _refuse_other_protocols(job, place, settings)
+    return reached(job if to_run else job.as_recorded(), settings)
 
 
-def reached(job: Job) -> Job:
-    """Return a job after its object stores can be reached."""
+def _refuse_other_protocols(job: Job, place: Workspace, settings: tuple[str, ...]) -> None:
+    """Refuse to run the job of a workspace that reads by a protocol which its reader has not typed."""
+    typed = {*LOCAL, protocol_of(place.url), *(protocol_of(value) for value in _typed(settings))}
+    for path in inputs_of(job):
+        if protocol_of(path) not in typed:
+            raise JobError(
+                f"the job that the workspace {place.url} records reads {path}, and a workspace may be a stranger's: "
+                f"if you know the job, name it: its own file, or {place.path(JOB_FILE)}"
+            )
+
+
+def _typed(settings: tuple[str, ...]) -> list[str]:
+    """Return the values of settings of the command line, without their quotes and brackets."""
+    return [setting.partition("=")[2].strip("[]\"' ") for setting in settings]
+
+
+def reached(job: Job, settings: tuple[str, ...] = ()) -> Job:
+    """Return a job after its object stores can be reached; `settings` are those that the user has typed.
+
+    Raises
+    ------
+    JobError
+        The job names a host that would be shown the user's keys, and the user has not confirmed it.
+    """
+    for protocol, options in job.resources.storage_options.items():
+        for name, host in unconfirmed_endpoints(protocol, options):
+            if host not in _typed(settings):
+                raise JobError(_unconfirmed(protocol, name, host))
     use_storage_options(job.resources.storage_options)
     return job
+
+
+def _unconfirmed(protocol: str, name: str, host: str) -> str:
+    anonymous = ANONYMOUS.get(protocol)
+    public_store = (
+        f"; for a public store, which needs none, add {protocol}.{anonymous[0]} = {json.dumps(anonymous[1])}"
+        if anonymous
+        else ""
+    )
+    return (
+        f"resources.storage_options.{name} = {host!r} would be sent your keys for {protocol}://: if you trust it, set "
+        f"{ENDPOINTS_VARIABLE}={host} and give the command again{public_store}"
+    )
+
+
+def phrases_file_of(job: Job) -> str | None:
+    """Return the file of names that the tokenizer of a job joins, None without one."""
+    return getattr(getattr(job, "corpus", None), "phrases_file", None)
+
+
+def refuse_recorded(job: Job, key: str, path: str | None) -> None:
+    """Refuse to open an input of a job that was found in a workspace.
+
+    Raises
+    ------
+    JobError
+        The job was found there, and has such an input.
+    """
+    if job.is_recorded and path:
+        place = f"{job.job.workspace}/{JOB_FILE}"
+        raise JobError(
+            f"{key} = {path!r} has to be read, but stands in a workspace, which may be a stranger's: if you know "
+            f"the job, name it in place of the workspace: its own file, or {place}"
+        )
 
 
 def existing_workspace(job: Job) -> Workspace | None:
@@ -57,7 +128,7 @@ def existing_workspace(job: Job) -> Workspace | None:
 def load_vectors(source: str, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
     if source.endswith(".toml"):
-        source = load_job(source).job.workspace
+        source = open_job(source).job.workspace
     if not Workspace.exists(source):
         from distembed.vectors import WordVectors  # noqa: PLC0415 - only who reads vectors waits for it
 

@@ -8,7 +8,7 @@ from functools import cache
 from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.context import Counted, System
-from distembed.pipeline.inputs import stamps_at
+from distembed.pipeline.inputs import Stamps, stamps_at
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.registry import system_of
@@ -67,10 +67,13 @@ def planned_inputs(job: Job) -> list[str]:
     return check_inputs(job, standings(job, system_of(job).stages(job), existing_workspace(job)))
 
 
-def planned_losses(job: Job) -> list[str]:
-    """Return a line for each finished stage that a run of the job would compute again: why, and what it took."""
+def planned_losses(job: Job, *, look: Callable[[str], Stamps] = stamps_at) -> list[str]:
+    """Return a line for each finished stage that a run of the job would compute again: why, and what it took.
+
+    `look` returns the stamps of what lies at a path.
+    """
     workspace = existing_workspace(job)
     if workspace is None:
         return []
-    found = standings(job, system_of(job).stages(job), workspace)
+    found = standings(job, system_of(job).stages(job), workspace, look=look)
     return loss_lines(losses(found, workspace, provenance.made_with()))

@@ -20,7 +20,7 @@ from distembed.pipeline.context import (
 )
 from distembed.pipeline.explorer import kept
 from distembed.pipeline.inputs import recorded_bytes
-from distembed.pipeline.opening import JOB_FILE, existing_workspace, reached
+from distembed.pipeline.opening import JOB_FILE, existing_workspace
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import check_inputs, plan_job, planner
 from distembed.pipeline.progress import Reporter, Silent
@@ -118,7 +118,6 @@ def run_job(
     """
     reporter = reporter or Silent()
     check_code(job, allow_code=allow_code)
-    reached(job)
     system, workers = system_of(job), workers or Workers()
     specs = _stages_until(until, system.stages(job))
     planned_after = _plan_ahead(job, specs, workers, reporter)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from dask.system import CPU_COUNT
@@ -26,6 +26,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationInfo,
     create_model,
     field_validator,
@@ -34,7 +35,8 @@ from pydantic import (
 from distembed.option_source import options_in_source
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.pipeline.registry import DEFAULT_SYSTEM, SYSTEMS
-from distembed.pipeline.stores import without_secrets
+from distembed.pipeline.stores import checked_options
+from distembed.urls import check_url, has_secret
 
 SIZE = "a size, such as 64MiB"
 """What the type of sizes is called."""
@@ -55,6 +57,12 @@ class Read(Enum):
 
 
 def _located(path: str, info: ValidationInfo) -> str:
+    check_url(path)
+    if has_secret(path):
+        raise ValueError(
+            "the URL holds a password, a signature or a token, and the workspace keeps a copy of the job: "
+            "name it without, and keep keys where the store's own tools read them, or name a copy of the file"
+        )
     return locate(path, info.context["folder"]) if info.context else path
 
 
@@ -251,14 +259,14 @@ class ResourcesSection(Section):
         The memory of a process; a job whose counted sizes cannot fit it is refused.
     storage_options : dict
         How object stores are reached, by protocol: `storage_options.s3.endpoint_url`, `storage_options.s3.profile` and
-        what else fsspec's file system of that protocol takes, but no secrets.
+        the others that `distembed.urls.OPTIONS` lists. None is a secret.
     """
 
     block_memory: Bytes = parse_bytes("64MiB")
     workers: int | None = Field(default=None, ge=1)
     memory_limit: Bytes = parse_bytes("2GiB")
     storage_options: Annotated[
-        dict[str, dict[str, Any]], AfterValidator(without_secrets), "a table of options per protocol"
+        dict[str, dict[str, Any]], AfterValidator(checked_options), "a table of options per protocol"
     ] = {}
 
     @property
@@ -274,6 +282,18 @@ class Job(Section):
     report: ReportSection = ReportSection()
     resources: ResourcesSection = ResourcesSection()
     made_with: dict[str, str] = Field(default={}, exclude=True)
+    _recorded: bool = PrivateAttr(default=False)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether a command found the job in a workspace that it only reads: it opens none of its inputs."""
+        return self._recorded
+
+    def as_recorded(self) -> Self:
+        """Return the job of a workspace that is only read."""
+        job = self.model_copy()
+        job._recorded = True
+        return job
 
 
 def locate(path: str, folder: Path) -> str:

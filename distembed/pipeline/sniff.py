@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import fsspec
-
 from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
 from distembed.corpus.spreadsheets import separated
 from distembed.parquet import parquet_file, read_batches
 from distembed.pipeline.tables.files import best_delimiter
+from distembed.urls import opened
 
 SAMPLE_BYTES = 1 << 20
 SAMPLE_RECORDS = 50
@@ -143,7 +142,7 @@ def text_layout(sample: Sample) -> dict[str, Any]:
 
 def sample_of(path: str) -> Sample:
     """Return the beginning of a text file in the encoding that it seems to have."""
-    with fsspec.open(path, "rb", compression="infer") as file:
+    with opened(path, "rb", compression="infer") as file:
         data = file.read(SAMPLE_BYTES + 1)
     encoding = detect_encoding(data[:HEAD_BYTES])
     text = data[:SAMPLE_BYTES].decode(encoding, "replace").removeprefix("\ufeff")
@@ -159,7 +158,7 @@ def records_of(path: str) -> Records:
     """Return the first values of each field of JSON lines, Parquet, CSV or TSV; nothing of other files."""
     suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
-        with fsspec.open(path, "rb") as file:
+        with opened(path, "rb") as file:
             batch = next(read_batches(parquet_file(file), SAMPLE_RECORDS), None)
             return {} if batch is None else batch.to_pydict()
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):

@@ -73,12 +73,13 @@ def standings(
 ) -> list[Standing]:
     """Return where each stage of a job stands; stages come after those they read.
 
-    `look` returns the stamps of what lies at a path.
+    `look` returns the stamps of what lies at a path. A job that was found in a workspace says nothing of its
+    inputs: the stages have read what they recorded.
     """
     specs, done = list(specs), {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
-    look, named = cache(look), inputs_of(job)
+    look, named = cache(unread if job.is_recorded else look), inputs_of(job)
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
@@ -95,6 +96,11 @@ def standings(
         changes = () if before is None or before.fingerprint == now else _changes(before, parameters, inputs)
         found[spec.name] = Standing(spec, parameters, inputs, now, before, changes, reads.absent)
     return list(found.values())
+
+
+def unread(_path: str) -> Stamps:
+    """Return no stamps: what was recorded of a path stands for it, and nothing is opened."""
+    return {}
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:

@@ -28,6 +28,8 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
     lines = [shown(f"{workspace.url}: {f'being written by {owner}' if owner else 'no run is writing'}")]
     found = standings(job, system_of(job).stages(job), workspace)
     lines += [shown(f"  {standing.spec.name:<16}{state_of(standing, workspace)}") for standing in found]
+    if job.is_recorded:
+        lines.append("the inputs were not looked at: name the job file to see whether they have changed")
     return "\n".join([*lines, *map(shown, _provenance_lines(found))])
 
 

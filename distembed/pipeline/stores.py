@@ -14,27 +14,22 @@ from typing import Any
 
 from fsspec.config import conf
 
-SECRETS = ("key", "secret", "token", "password", "sas_token", "account_key", "connection_string")
-"""Options that hold a secret, of the file systems in use."""
+from distembed.urls import check_options
 
 StorageOptions = Mapping[str, Mapping[str, Any]]
 """Options of a file system by its protocol: `{"s3": {"endpoint_url": …, "profile": …}}`."""
 
 
-def without_secrets(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return options as they are.
+def checked_options(options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the options that a job gives each protocol as they are.
 
     Raises
     ------
     ValueError
-        If one of them holds a secret.
+        As `distembed.urls.check_options`.
     """
     for protocol, values in options.items():
-        if found := [name for name in values if name in SECRETS]:
-            raise ValueError(
-                f"{protocol}.{found[0]} is a secret, and the workspace keeps a copy of the job: name a profile, and "
-                "keep its keys where the store's own tools read them (~/.aws/credentials, or environment variables)"
-            )
+        check_options(protocol, values)
     return options
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distembed.urls import public
+
 if TYPE_CHECKING:
     from distembed.encoding.texts import FoundText
     from distembed.evaluation.scoring import Score
@@ -23,8 +25,11 @@ UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 
 def shown(text: object) -> str:
-    r"""Return a text as one line for a terminal, what is unsafe in it written as ``\x1b`` or ``\u202e``."""
-    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+    r"""Return a text as one line for a terminal, what is unsafe in it written as ``\x1b`` or ``\u202e``.
+
+    The passwords, signatures and tokens of URLs are hidden.
+    """
+    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), public(str(text)))
 
 
 def write(text: str, *, file: Any = None, err: bool = False) -> None:

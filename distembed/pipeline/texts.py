@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from distembed.corpus import Corpus, Partition, Tokenizer
@@ -30,13 +28,14 @@ from distembed.pipeline.export.files import TABLE_FORMATS, table_format, write_t
 from distembed.pipeline.export.tables import Numbers, Piece, Table
 from distembed.pipeline.export.zarr_group import write_zarr
 from distembed.pipeline.inputs import stamps_at
-from distembed.pipeline.opening import load_vectors, open_job
+from distembed.pipeline.opening import load_vectors, open_job, phrases_file_of, refuse_recorded
 from distembed.pipeline.progress import Reporter
 from distembed.pipeline.provenance import made_with
 from distembed.pipeline.trust import check_code
 from distembed.storage.file_items import FileItem
 from distembed.storage.schema import new_digest
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened, public, url_to_fs
 from distembed.vectors.streams import check_folder
 
 UNFINISHED = ".unfinished"
@@ -90,6 +89,7 @@ def open_encoder(
     if source.endswith(".toml") or Workspace.exists(source):
         job = open_job(source)
         check_code(job, allow_code=allow_code)
+        refuse_recorded(job, "corpus.phrases_file", phrases_file_of(job))
         chosen |= _of_workspace(job, len(vectors))
     chosen |= {name: value for name, value in options.items() if value is not None}
     return TextEncoder(vectors, **chosen).fit()
@@ -152,7 +152,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             "texts",
             parameters={
                 "encoder": digest,
-                "partitions": [repr(each) for each in corpus.partitions],
+                "partitions": [public(repr(each)) for each in corpus.partitions],
                 "files": _stamped(corpus),
             },
             inputs={},
@@ -215,7 +215,7 @@ def _encode_partition(
     schema = pa.schema([*_heads(), pa.field(VECTOR, pa.list_(pa.float32(), encoder.n_features_out_))])
     totals = np.zeros(len(Summary._fields), np.int64)
     with (
-        fsspec.open(f"{prefix}.parquet", "wb") as file,
+        opened(f"{prefix}.parquet", "wb") as file,
         pq.ParquetWriter(
             file, schema, compression="none", use_dictionary=False, write_page_checksum=True
         ) as out,
@@ -248,7 +248,7 @@ def _joined(parts: Sequence[FileItem], total: Summary, n_components: int, digest
 
 def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
     """Yield the rows of a Parquet file of text vectors, a row group at a time."""
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         parquet = parquet_file(file)
         for group in range(parquet.num_row_groups):
             for batch in parquet.read_row_group(group, use_threads=False).to_batches():
@@ -268,7 +268,7 @@ def is_encoded(path: str) -> bool:
     """Return whether a file is one that `encode_files` has written as Parquet."""
     if not path.endswith(".parquet"):
         return False
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         return ENCODER_KEY in (pq.read_schema(file).metadata or {})
 
 
@@ -282,7 +282,7 @@ def search_encoded(encoder: TextEncoder, paths: Sequence[str], query: str, n: in
     """
     vector, digest = query_vector(encoder, query), encoder_digest(encoder).encode()
     for path in paths:
-        with fsspec.open(path, "rb") as file:
+        with opened(path, "rb") as file:
             if pq.read_schema(file).metadata[ENCODER_KEY] != digest:
                 raise ValueError(
                     f"{path} was encoded by other vectors, or with other options, than the query would be: give the "

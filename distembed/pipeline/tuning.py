@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import tomli_w
@@ -47,6 +46,7 @@ from distembed.pipeline.words.stages import judged_vectors
 from distembed.pipeline.workers import Workers
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened, url_to_fs
 
 COUNTS, VECTORS = "cooccurrence", "vectors"
 """The stage whose outputs candidates share, and the one that a candidate runs to."""
@@ -167,7 +167,7 @@ def tune(
         If dask-ml is not installed.
     """
     _check_dask_ml()
-    base = open_job(source, settings=settings)
+    base = open_job(source, settings=settings, to_run=True)
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
     search = Search(
         source, settings, base, place, _one_set(on), workers or _threads, reporter or Silent(), allow_code
@@ -198,7 +198,8 @@ class Search(NamedTuple):
 
     def job_of(self, keys: Keys) -> Job:
         """Return the job with some keys set."""
-        return open_job(self.source, settings=(*self.settings, *map("=".join, _as_settings(keys))))
+        settings = (*self.settings, *map("=".join, _as_settings(keys)))
+        return open_job(self.source, settings=settings, to_run=True)
 
     def judge(self, keys: Keys) -> dict[str, Any]:
         """Return the scores of each half, and what they measure; the job is run unless they are known."""
@@ -415,7 +416,7 @@ def _measures(score: Score) -> dict[str, float]:
 
 def _read_scores(place: str) -> dict[str, Any]:
     try:
-        with fsspec.open(f"{place}/{SCORES}", "r", encoding="utf-8") as file:
+        with opened(f"{place}/{SCORES}", "r", encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         return {}
@@ -423,6 +424,6 @@ def _read_scores(place: str) -> dict[str, Any]:
 
 
 def _write_scores(place: str, scores: Mapping[str, Any]) -> None:
-    filesystem, path = fsspec.url_to_fs(f"{place}/{SCORES}")
+    filesystem, path = url_to_fs(f"{place}/{SCORES}")
     with replacing(path, filesystem=filesystem) as partial, filesystem.open(partial, "w") as file:
         json.dump(scores, file, indent=1)

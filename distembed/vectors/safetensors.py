@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -28,6 +27,7 @@ from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from distembed.files import replacing
+from distembed.urls import url_to_fs
 from distembed.vectors.rows import (
     BLOCK_VALUES,
     Block,
@@ -108,7 +108,7 @@ def _table(name: str, tensors: dict[str, NDArray[Any]]) -> SubwordTable:
 
 
 def _safetensors_arrays(name: str) -> dict[str, NDArray[Any]]:
-    filesystem, local = fsspec.url_to_fs(name)
+    filesystem, local = url_to_fs(name)
     if isinstance(filesystem, LocalFileSystem):
         return dict(safetensors.numpy.load_file(local))
     return dict(safetensors.numpy.load(filesystem.cat_file(local)))
@@ -164,7 +164,7 @@ def _table_tensors(table: SubwordTable) -> dict[str, NDArray[Any]]:
 
 
 def _save(name: str, tensors: dict[str, NDArray[Any]]) -> None:
-    filesystem, target = fsspec.url_to_fs(name)
+    filesystem, target = url_to_fs(name)
     if not isinstance(filesystem, LocalFileSystem):
         filesystem.pipe_file(target, safetensors.numpy.save(tensors))
         return

@@ -13,6 +13,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from distembed.files import failures_told, replacing
+from distembed.urls import ProtocolError, opened, url_to_fs
 from distembed.vectors.rows import VectorFileError
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
@@ -31,13 +32,15 @@ with suppress(ImportError):
 def reading(name: str) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by its extension; an error names a file with damaged data."""
     try:
-        opened = fsspec.open(name, "rb", compression="infer")
+        stream = opened(name, "rb", compression="infer")
+    except ProtocolError:
+        raise
     except ValueError as error:
         raise VectorFileError(
             f"{name}: {error}; for .zst install distembed[zstd], or decompress it first"
         ) from error
     try:
-        with failures_told(name), opened as file:
+        with failures_told(name), stream as file:
             yield file
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{name}: there is no such file; check its name") from error
@@ -121,12 +124,12 @@ def check_folder(name: str, target: str) -> None:
 @contextmanager
 def writing(name: str) -> Iterator[IO[bytes]]:
     """Open for writing, compressed by the extension; the file appears when the block ends without an error."""
-    filesystem, target = fsspec.url_to_fs(name)
+    filesystem, target = url_to_fs(name)
     compression = fsspec.utils.infer_compression(name)
     if isinstance(filesystem, LocalFileSystem):
         check_folder(name, target)
     with (
         replacing(target, filesystem=filesystem) as partial,
-        fsspec.open(filesystem.unstrip_protocol(partial), "wb", compression=compression) as file,
+        opened(filesystem.unstrip_protocol(partial), "wb", compression=compression) as file,
     ):
         yield file

@@ -46,6 +46,7 @@ def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("DISTEMBED_ENDPOINTS", "http://127.0.0.1")
     monkeypatch.setenv("FSSPEC_S3", "")  # put back afterwards
     monkeypatch.delenv("FSSPEC_S3")
     monkeypatch.setitem(conf, "s3", {})

@@ -170,7 +170,10 @@ class Remembering(MemoryFileSystem):
         self.dircache.clear()
 
 
-def test_a_store_is_asked_again_for_what_another_process_may_have_written() -> None:
+def test_a_store_is_asked_again_for_what_another_process_may_have_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DISTEMBED_PROTOCOLS", "remembering")
     fsspec.register_implementation("remembering", Remembering, clobber=True)
     folder, elsewhere = Folder.at("remembering://ws"), Remembering(skip_instance_cache=True)
     lists = (folder.find, lambda: folder.directly_in("manifest"), lambda: folder.beginning("manifest/a"))

@@ -47,6 +47,7 @@ from distembed.pipeline.terminal import shown, write
 @click.option(
     "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Read FILES otherwise than the job."
 )
+@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
 @one_sentence
 def infer(
     workspace: str,
@@ -56,6 +57,7 @@ def infer(
     min_count: int | None,
     space: str | None,
     settings: tuple[str, ...],
+    allow_code: bool,
 ) -> None:
     """Write what a finished job says of new files: the topics of documents, or vectors for words or names.
 
@@ -72,7 +74,7 @@ def infer(
     from distembed.pipeline.opening import open_job
 
     new = NewFiles(files, target, words, min_count, space)
-    write(shown(infer_job(open_job(workspace, settings=settings), new)))
+    write(shown(infer_job(open_job(workspace, settings=settings), new, allow_code=allow_code)))
 
 
 COMMANDS: tuple[click.Command, ...] = (infer,)

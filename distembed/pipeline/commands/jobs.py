@@ -19,6 +19,7 @@ from distembed.pipeline.terminal import confirmed, shown, write
 from distembed.pipeline.tls import TLS
 from distembed.pipeline.trust import code_of
 from distembed.pipeline.workers import Workers
+from distembed.urls import any_protocol
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,12 +44,12 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
+def load(job_file: str, settings: tuple[str, ...], workspace: str | None, *, to_run: bool = False) -> Job:
     """Return the job in a job file, or the one that a workspace records."""
     from distembed.pipeline.opening import open_job
 
     try:
-        return open_job(job_file, settings=settings, workspace=workspace)
+        return open_job(job_file, settings=settings, workspace=workspace, to_run=to_run)
     except FileNotFoundError as error:
         raise JobError(str(error)) from None
 
@@ -89,6 +90,7 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     metavar="N",
     help="Print the bytes over the network, too, with workers on so many hosts.",
 )
+@click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
 @one_sentence
 def plan(
     job_file: str,
@@ -98,6 +100,7 @@ def plan(
     tokens: str | None,
     sample: tuple[str, ...],
     hosts: int | None,
+    allow_code: bool,
 ) -> None:
     """Print what a job would do: tasks, bytes and peak memory of each stage. Nothing is run.
 
@@ -110,18 +113,18 @@ def plan(
     from distembed.execution import uncollected
     from distembed.pipeline.planning import plan_job, planned_inputs, planned_losses
 
-    job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
-    with uncollected():
+    with any_protocol(allowed=allow_code), uncollected():
+        job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace, to_run=True)
         lines = plan_job(job)
         write(lines.table())
         if hosts is not None:
             write(lines.network_table(hosts))
         for line in planned_inputs(job):
             write(shown(line))
-    for line in code_of(job):
-        write(shown(f"{line}: run asks for --allow-code"))
-    for line in planned_losses(job):
-        write(shown(line))
+        for line in code_of(job):
+            write(shown(f"{line}: run asks for --allow-code"))
+        for line in planned_losses(job):
+            write(shown(line))
     for warning in lines.warnings():
         write(f"warning: {warning}")
     lines.check()
@@ -148,7 +151,11 @@ def plan(
     help="Local workers (default: the job's, else one per core).",
 )
 @click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
-@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
+@click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Let the job call the Python functions that it names, and open URLs of any protocol.",
+)
 @click.option(
     "--replace",
     is_flag=True,
@@ -180,16 +187,16 @@ def run(
     """
     from distembed.pipeline.runner import run_job
 
-    job = load(job_file, settings, workspace)
     reporter = TerminalReporter(Console(soft_wrap=True))
-    workers = Workers(
-        scheduler=scheduler,
-        n_workers=n_workers or job.resources.workers,
-        memory_limit=job.resources.memory_limit,
-        tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
-    )
     try:
-        with warnings_noted(reporter):
+        with any_protocol(allowed=allow_code), warnings_noted(reporter):
+            job = load(job_file, settings, workspace, to_run=True)
+            workers = Workers(
+                scheduler=scheduler,
+                n_workers=n_workers or job.resources.workers,
+                memory_limit=job.resources.memory_limit,
+                tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
+            )
             outcome = run_job(
                 job,
                 workers=workers,
@@ -256,6 +263,7 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     where nothing is missing.
     """
     from distembed.pipeline.planning import planned_losses
+    from distembed.pipeline.standing import unread
     from distembed.pipeline.status import verify_job
     from distembed.storage import Workspace
 
@@ -263,7 +271,7 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     problems, digest = verify_job(job)
     if writer := Workspace.open(job.job.workspace).writer():
         write(shown(f"being written by {writer}: only what that run has committed was judged"))
-    for line in [*problems, *planned_losses(job)]:
+    for line in [*problems, *planned_losses(job, look=unread)]:
         write(shown(line))
     if problems:
         word = "fault" if len(problems) == 1 else "faults"

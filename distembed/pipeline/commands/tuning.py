@@ -13,6 +13,7 @@ from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import shown, write
 from distembed.pipeline.workers import Workers
+from distembed.urls import any_protocol
 
 if TYPE_CHECKING:
     from distembed.pipeline.tuning import Candidate, Tuned
@@ -93,7 +94,7 @@ def tune(
 
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
-        with warnings_noted(reporter):
+        with any_protocol(allowed=allow_code), warnings_noted(reporter):
             grid = dict(map(parse_grid, grids))
             options: dict[str, Any] = {"settings": settings, "place": workspace, "allow_code": allow_code}
             tuned = tune(job_file, grid, on, workers=workers, reporter=reporter, **options)

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +21,7 @@ from distembed.pipeline.inputs import file_sizes, recorded_bytes
 from distembed.pipeline.tables.files import TableError, read_columns
 from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened
 
 if TYPE_CHECKING:
     from distembed.corpus import Corpus, Partition, Tokenizer, Vocabulary
@@ -158,7 +158,7 @@ def _tokenize_partition(
 
 
 def _write_table(target: str, table: pa.Table) -> None:
-    with fsspec.open(target, "wb") as file:
+    with opened(target, "wb") as file:
         pq.write_table(table, file, write_page_checksum=True)
 
 
@@ -185,7 +185,7 @@ def document_table(prefixes: Sequence[str]) -> pa.Table:
 
 
 def _read_table(url: str) -> pa.Table:
-    with fsspec.open(url, "rb") as file:
+    with opened(url, "rb") as file:
         return whole_table(file)
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +23,7 @@ from distembed.pipeline.inputs import file_sizes
 from distembed.pipeline.plan import Exchange, StagePlan
 from distembed.storage.file_items import FileItem
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened
 
 if TYPE_CHECKING:
     from distembed.corpus import Partition, Tokenizer, Tokens, Vocabulary
@@ -305,7 +305,7 @@ def words_in_memory(block_memory: int) -> int:
 def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
     """Yield id, title, label and tokens of every document, a partition at a time."""
     for prefix in tokens.partitions:
-        with fsspec.open(f"{prefix}.documents.parquet", "rb") as file:
+        with opened(f"{prefix}.documents.parquet", "rb") as file:
             yield whole_table(file)
 
 

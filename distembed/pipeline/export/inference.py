@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
+from distembed.pipeline.opening import phrases_file_of, refuse_recorded
 from distembed.pipeline.registry import system_of
 from distembed.pipeline.sections import Job
+from distembed.pipeline.trust import check_code
 from distembed.storage.workspace import Workspace
 
 
@@ -34,19 +36,24 @@ class NewFiles(NamedTuple):
     space: str | None = None
 
 
-def infer_job(job: Job, new: NewFiles) -> str:
+def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
     """Write what a finished job infers of new files to a file or URL, and return in words what was written.
 
     A topics job infers the topics of documents, a psdvec job the vectors of words, and an imputation job those of the
-    names of a table.
+    names of a table. `allow_code` lets the tokenizer of the job be a Python function.
 
     Raises
     ------
+    JobError
+        If the job names a Python function and `allow_code` is False, or was found in a workspace and names a file that
+        has to be read.
     ValueError
         If the system infers nothing, the format of the file cannot be told, or there is nothing to infer.
     CorpusError, FileNotFoundError
         If a file cannot be read as the job says.
     """
+    check_code(job, allow_code=allow_code)
+    refuse_recorded(job, "corpus.phrases_file", phrases_file_of(job))
     module = system_of(job).inference
     if module is None:
         raise ValueError(

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import fsspec
 import numpy as np
-from fsspec.core import url_to_fs
 from numpy.lib import format as npy
 
 from distembed.libraries import sp
@@ -33,6 +31,7 @@ from distembed.pipeline.matrices.parquet import open_parquet
 from distembed.pipeline.tables.cells import read_numbers
 from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened, url_to_fs
 
 ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
 """One of these lies in the folder of every Zarr store."""
@@ -153,7 +152,7 @@ def _vector_file_size(path: str) -> MatrixSize:
     from distembed.vectors import WordVectors
 
     width = WordVectors.load(path, max_words=1).vectors.shape[1]
-    with fsspec.open(path, "rb", compression="infer") as file:
+    with opened(path, "rb", compression="infer") as file:
         head = file.readline(100).split()
     fs, inner = url_to_fs(path)
     counted = len(head) == 2 and all(field.isdigit() for field in head)
@@ -163,7 +162,7 @@ def _vector_file_size(path: str) -> MatrixSize:
 
 
 def _listed_names(path: str, n_rows: int) -> Sequence[str]:
-    with fsspec.open(path, "rt", encoding="utf-8", newline=None, compression="infer") as file:
+    with opened(path, "rt", encoding="utf-8", newline=None, compression="infer") as file:
         names = file.read().splitlines()
     if len(names) != n_rows:
         raise MatrixError(
@@ -177,7 +176,7 @@ def _listed_names(path: str, n_rows: int) -> Sequence[str]:
 
 
 def _open_npy(path: str) -> Matrix:
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         try:
             shape, fortran, dtype = _npy_header(file)
         except ValueError as error:
@@ -191,7 +190,7 @@ def _open_npy(path: str) -> Matrix:
             f"{path} ends {missing:,} bytes before its {shape[0]:,} rows do: copy or save it again"
         )
     if fortran:
-        with fsspec.open(path, "rb") as file:
+        with opened(path, "rb") as file:
             return held_matrix(path, np.ascontiguousarray(np.load(file)), None)
     return Matrix(path, shape, dtype, partial(_npy_rows, path, first, shape[1], dtype), lambda: None)
 
@@ -203,7 +202,7 @@ def _npy_header(file: Any) -> tuple[Any, bool, np.dtype[Any]]:
 
 
 def _npy_rows(path: str, first: int, width: int, dtype: np.dtype[Any], start: int, stop: int) -> Any:
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         file.seek(first + start * width * dtype.itemsize)
         data = file.read((stop - start) * width * dtype.itemsize)
     return np.frombuffer(data, dtype).reshape(stop - start, width)
@@ -212,7 +211,7 @@ def _npy_rows(path: str, first: int, width: int, dtype: np.dtype[Any], start: in
 def _read_npz(path: str, key: str | None, name_key: str | None) -> Matrix:
     """Read a matrix that scipy.sparse.save_npz wrote, or one array of an npz file."""
     try:
-        with fsspec.open(path, "rb") as file, np.load(file) as arrays:
+        with opened(path, "rb") as file, np.load(file) as arrays:
             if "format" in arrays.files:
                 file.seek(0)
                 return held_matrix(path, sp.csr_array(sp.load_npz(file)), None)

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import fsspec
 import numpy as np
 
 from distembed.libraries import sp
 from distembed.pipeline.matrices.matrix import Matrix, MatrixError, check_shape, held_matrix
+from distembed.storage.files import zarr_store
+from distembed.urls import opened
 
 HDF5_SUFFIXES = (".h5ad", ".h5", ".hdf5")
 LISTED = 20
@@ -28,13 +29,13 @@ def _opened(path: str) -> Iterator[Any]:
     if not path.endswith(HDF5_SUFFIXES):
         import zarr
 
-        yield zarr.open(path, mode="r")
+        yield zarr.open(zarr_store(path, read_only=True), mode="r")
         return
     try:
         import h5py
     except ImportError as error:
         raise ImportError(f"reading {path} needs h5py: pip install 'distembed[anndata]'") from error
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         try:
             root = h5py.File(file, "r")
         except OSError as error:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import fsspec
 import numpy as np
 
 from distembed.libraries import pa, pc, pq
 from distembed.parquet import parquet_file, read_batches, whole_table
 from distembed.pipeline.matrices.matrix import Matrix, MatrixError, all_different, column_note
 from distembed.pipeline.tables.files import some
+from distembed.urls import opened
 
 BUFFER_BYTES = 1 << 20
 """Bytes of a column that are read at a time: a row group may be larger than a task."""
@@ -30,7 +30,7 @@ def open_parquet(path: str, columns: Sequence[str], name_column: str | None) -> 
     MatrixError
         If the file is not whole, lacks a column, or has no column of numbers.
     """
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         try:
             found = parquet_file(file)
         except pa.ArrowInvalid as error:
@@ -101,7 +101,7 @@ def _rows(path: str, columns: Sequence[str], starts: Sequence[int], width: int, 
     """Return the rows from one to before another, decoding the row groups that they lie in, batch by batch."""
     touched = [g for g in range(len(starts) - 1) if starts[g] < stop and starts[g + 1] > start]
     parts, at = [], starts[touched[0]]
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         found = parquet_file(file, buffer_bytes=BUFFER_BYTES)
         for batch in read_batches(found, BATCH_ROWS, row_groups=touched, columns=columns):
             first, last = max(start - at, 0), min(stop - at, len(batch))
@@ -141,6 +141,6 @@ def _matrix(path: str, batch: pa.RecordBatch, columns: Sequence[str], width: int
 def _names(path: str, column: str | None) -> Sequence[str] | None:
     if column is None:
         return None
-    with fsspec.open(path, "rb") as file:
+    with opened(path, "rb") as file:
         table = whole_table(file, columns=[column])
     return [str(name) for name in table.column(0).to_pylist()]

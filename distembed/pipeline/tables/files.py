@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +20,7 @@ from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
 from distembed.libraries import pa, pacsv
 from distembed.parquet import whole_table
+from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -83,7 +83,7 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     suffix = _suffix(path)
     if path.lower().endswith(WORKBOOK_SUFFIXES):
         raise _workbook(path)
-    with fsspec.open(path, "rb", compression=None if suffix in (".npz", ".parquet") else "infer") as file:
+    with opened(path, "rb", compression=None if suffix in (".npz", ".parquet") else "infer") as file:
         if suffix == ".npz":
             with np.load(file) as arrays:
                 return Table(path, {name: arrays[name] for name in arrays.files}, [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import fsspec
 import numpy as np
 
 from distembed.pipeline.context import read_vectors
@@ -13,6 +12,7 @@ from distembed.pipeline.tables.config import DomainSection
 from distembed.pipeline.tables.files import DELIMITERS, TABLE_SUFFIXES, TableError
 from distembed.pipeline.tables.rows import Domain
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened
 
 if TYPE_CHECKING:
     from distembed.vectors import WordVectors
@@ -40,7 +40,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
 
 def _begins_like_vectors(path: str) -> bool:
     """Return whether the first line is the header of a vector file, or a word and numbers between blanks."""
-    with fsspec.open(path, "rb", compression="infer") as file:
+    with opened(path, "rb", compression="infer") as file:
         line = file.readline(1 << 16).decode(errors="replace")
     fields = line.split()
     numbers = fields if len(fields) == 2 else fields[1:]

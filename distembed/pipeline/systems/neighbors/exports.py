@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,12 +12,13 @@ from distembed.parquet import whole_table
 from distembed.pipeline.export.tables import MakeTable, Piece, Table, words_table
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened
 
 
 def edges_table(job: NeighborsJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
     """Return every edge: both ends, and their distance or similarity, by source and nearest first."""
     paths = [path for item in workspace.files("edges") for path in item.paths]
-    with fsspec.open(paths[0], "rb") as file:
+    with opened(paths[0], "rb") as file:
         schema = pq.read_schema(file)
     n_edges = workspace.stages()["graph"].facts["n_edges"]
     return Table(schema, None, n_edges, _pieces(paths), plural(n_edges, "edge"))
@@ -26,7 +26,7 @@ def edges_table(job: NeighborsJob, workspace: Workspace) -> Table:  # noqa: ARG0
 
 def _pieces(paths: list[str]) -> Iterator[Piece]:
     for path in paths:
-        with fsspec.open(path, "rb") as file:
+        with opened(path, "rb") as file:
             table: pa.Table = whole_table(file)
         for batch in table.to_batches():
             yield Piece(batch, None)

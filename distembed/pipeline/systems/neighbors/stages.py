@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
 import numpy as np
 
 from distembed.display import plural
@@ -20,6 +19,7 @@ from distembed.pipeline.matrices.matrix import Matrix, refuse_equal_names, row_a
 from distembed.pipeline.plan import StagePlan
 from distembed.pipeline.systems.neighbors.config import NeighborsJob
 from distembed.storage.workspace import Workspace
+from distembed.urls import opened
 
 if TYPE_CHECKING:
     from distembed.neighbors.search import Measure
@@ -276,7 +276,7 @@ def _write_edges(
     targets = block[:, 1][found].astype(np.int64)
     ends = _ends(place, sources, targets, named=named)
     table = pa.table({**ends, value: edge_values(block[:, 0][found], metric)})
-    with fsspec.open(f"{prefix}.parquet", "wb") as file:
+    with opened(f"{prefix}.parquet", "wb") as file:
         pq.write_table(table, file, compression="zstd", write_page_checksum=True)
     return {"n_edges": table.num_rows}
 
