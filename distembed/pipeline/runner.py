@@ -124,6 +124,8 @@ def run_job(
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
+        for problem in workspace.mend():
+            reporter.note(f"mended {problem.file}: {problem.what}")
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
@@ -134,6 +136,8 @@ def run_job(
         _check_losses(run, (lambda _: True) if replace else ask)
         ran = [standing.spec.name for standing in found if _run_stage(standing, run)]
         reporter.close()
+        if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
+            _record(job, workspace)
         text = _closing_text(run, system, until=until)
     if not ran:
         text = f"nothing to do: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
@@ -226,6 +230,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     spec, workspace, reporter = standing.spec, run.workspace, run.reporter
     stage = _open(standing, run)
     if stage.is_committed and not standing.damaged:
+        _drop_inputs(spec, workspace)  # a run may have ended between the commit and this
         return False
     _record(run.job, workspace)
     if stage.is_committed:
@@ -248,14 +253,19 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     stage.commit({**facts, **spent, **_earlier_work(standing)})
     workspace.remove_file(REPORT_SEAL)
     workspace.remove_file(REPORT)
-    for name in spec.inputs:
-        workspace.drop_temporary(name)
+    _drop_inputs(spec, workspace)
     reporter.note(f"{spec.name:<16}{spent_text(spent)}")
     run.crew.give_memory_back()
     later = run.standings.keys() - {spec.name}
     if later and spec.name == run.planned_after:
         _check_plan(_plan_of_run(run), later, run.crew, reporter)
     return True
+
+
+def _drop_inputs(spec: StageSpec, workspace: Workspace) -> None:
+    """Remove the temporary outputs of the stages that a committed stage has read."""
+    for name in spec.inputs:
+        workspace.drop_temporary(name)
 
 
 def _plan_of_run(run: Run) -> Plan:

@@ -16,6 +16,7 @@ from distembed.pipeline.inputs import FILES, Stamps, inputs_of, stamp_inputs, st
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.sections import Job
+from distembed.storage.manifest import replaced
 from distembed.storage.schema import Begun, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
 
@@ -49,7 +50,7 @@ class Standing(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Return whether the stage is committed as the job asks for it."""
-        return isinstance(self.before, StageManifest) and self.before.fingerprint == self.fingerprint
+        return isinstance(self.before, StageManifest) and not self.changes
 
     @property
     def is_kept(self) -> bool:
@@ -92,7 +93,7 @@ def standings(
         }
         inputs = {name: found[name].fingerprint for name in spec.inputs}
         now = fingerprint(spec.name, parameters, inputs)
-        changes = () if before is None or before.fingerprint == now else _changes(before, parameters, inputs)
+        changes = () if before is None else _changes(before, parameters, inputs, done, now)
         found[spec.name] = Standing(spec, parameters, inputs, now, before, changes, reads.absent)
     return list(found.values())
 
@@ -110,14 +111,21 @@ def _named(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _changes(
-    before: StageManifest | Begun, parameters: Mapping[str, Any], inputs: Mapping[str, str]
+    before: StageManifest | Begun,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    done: Mapping[str, StageManifest],
+    now: str,
 ) -> tuple[str, ...]:
-    """Return in words what a stage was made from that is otherwise now."""
+    """Return in words what a stage was made from that is otherwise now; nothing where its commit stands."""
+    if before.fingerprint == now:
+        other = replaced(before, done)
+        return (f"it rests on {', '.join(other)}, whose content is another now",) if other else ()
     old, new = dict(before.parameters), json.loads(json.dumps(parameters))
     files = tuple(_file_changes(old.pop(FILES, {}), new.pop(FILES, {})))
     own = (*_value_changes(old, new), *files)
-    replaced = [name for name in inputs if before.inputs.get(name) != inputs[name]]
-    return own or (f"it rests on {', '.join(replaced)}" if replaced else "its format changed",)
+    changed = [name for name in inputs if before.inputs.get(name) != inputs[name]]
+    return own or (f"it rests on {', '.join(changed)}" if changed else "its format changed",)
 
 
 def _value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

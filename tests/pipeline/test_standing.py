@@ -131,7 +131,9 @@ def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
     assert computed(tiny, "vocabulary.min_count=2").ran
     manifest = Path("manifest", "core.json")
     shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
-    assert "stage core depends on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
+    said = "manifest/core.json: computed from another cooccurrence than there is now"
+    assert said in run("verify", tiny / "w").output
+    assert "core            outdated: will be computed again because it rests on" in run("status", tiny / "w").output
 
 
 # --- what is read from outside --------------------------------------------------------------------------------

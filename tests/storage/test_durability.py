@@ -26,7 +26,9 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself(
     places = ["arrays.zarr/dense", "arrays.zarr/sparse", "tokens", "report", "manifest/a", "words.parquet"]
     inside = [path for place in places for path in [root / place, *(root / place).rglob("*")]]
     files = {str(path) for path in inside if path.is_file()}
-    folders = {str(path) for path in inside if path.is_dir()} | {str(root), str(tmp_path)}
+    groups = ["zarr.json", "checkpoints/zarr.json", "checkpoints/a/zarr.json"]
+    files |= {f"{root}/arrays.zarr/{group}" for group in groups}
+    folders = {str(path) for path in inside if path.is_dir()} | {str(root), *map(str, root.parents)}
     commit = seen.index(("rename", f"{root}/manifest/a.json"))
     synced = [path for what, path in seen[:commit] if what == "sync"]
     assert files <= set(synced[: len(files)])
