@@ -205,7 +205,8 @@ class Folder:
         if not self.is_local:
             return
         files = [self.inside(name) for name in names]
-        folders = {str(folder) for path in {posixpath.dirname(path) for path in files} for folder in _and_above(path)}
+        places = {posixpath.dirname(path) for path in files}
+        folders = {str(folder) for place in places for folder in _and_above(place)}
         with ThreadPoolExecutor(SYNC_THREADS) as pool:
             list(pool.map(sync, files))
             list(pool.map(_sync_folder, folders))

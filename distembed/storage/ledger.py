@@ -69,7 +69,9 @@ class Ledger:
     def _commit_on_disk(self) -> StageManifest | None:
         done = records.commits_of(self.folder, [self.name, *self.inputs])
         found = done.get(self.name)
-        fits = found is not None and found.fingerprint == self.fingerprint and not records.replaced(found, done)
+        fits = (
+            found is not None and found.fingerprint == self.fingerprint and not records.replaced(found, done)
+        )
         return found if fits else None
 
     @property

@@ -281,7 +281,9 @@ def replaced(stage: StageManifest | Begun, done: Mapping[str, StageManifest]) ->
     """Return the inputs of a stage of which something else is committed now than it was computed from."""
 
     def differs(known: str, now: StageManifest) -> bool:
-        return now.fingerprint != stage.inputs[known] or now.content != stage.input_digests.get(known, now.content)
+        return now.fingerprint != stage.inputs[known] or now.content != stage.input_digests.get(
+            known, now.content
+        )
 
     return [name for name in stage.inputs if name in done and differs(name, done[name])]
 

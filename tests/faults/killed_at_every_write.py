@@ -141,7 +141,9 @@ def kill_in(root: Path, scenario: Scenario, step: int) -> list[dict[str, Any]]:
         place = root / f"at-{point}"
         if before.exists():
             shutil.copytree(before, place)
-        killed = in_child(lambda at=point, to=place: (arm(at), job(to, scenario.scale, scenario.version))[1], out)
+        killed = in_child(
+            lambda at=point, to=place: (arm(at), job(to, scenario.scale, scenario.version))[1], out
+        )
         recorded = len(list(place.glob("manifest/a/dense/blocks/*.json")))
         in_child(lambda to=place: job(to, scenario.scale, scenario.version), out)
         digest, computed, problems = json.loads(out.read_text())

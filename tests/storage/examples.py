@@ -59,9 +59,7 @@ def write_item(index: int, prefix: str) -> dict[str, int]:
     return {"n": index}
 
 
-def store_all(
-    workspace: Workspace, *, scale: int = 1, version: int = 0, calls: Calls | None = None
-) -> Stage:
+def store_all(workspace: Workspace, *, scale: int = 1, version: int = 0, calls: Calls | None = None) -> Stage:
     """Store one output of each kind, without the commit; other versions of the code compute other content."""
     stage = workspace.stage("a", parameters={"scale": scale}, inputs={}, made_with=made_with(version))
     dense = dense_array() * np.float32(scale + version)

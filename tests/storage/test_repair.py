@@ -100,9 +100,10 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
     (root / "arrays.zarr/dense/000001/c/0/0").unlink()
     shutil.copytree(root, tmp_path / "whole")
     expected, _ = run_both(tmp_path / "whole", version=1)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Stage, "commit", stop)
-        run_both(root, version=1)
+        with pytest.raises(KeyboardInterrupt):
+            run_both(root, version=1)
     assert sorted(Workspace.open(root).stages()) == ["b"]
     assert run_both(root, version=1) == (expected, [])
 
@@ -115,13 +116,29 @@ def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
     (root / "arrays.zarr/dense/000001/c/0/0").unlink()
     shutil.copytree(root, tmp_path / "whole")
     expected, _ = run_both(tmp_path / "whole", version=1)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Ledger, "_remove_outdated", stop)
-        run_both(root, version=1)
+        with pytest.raises(KeyboardInterrupt):
+            run_both(root, version=1)
     [problem] = Workspace.open(root).verify()
     assert problem == ("b", "", -1, "manifest/b.json", "computed from another a than there is now")
     assert not Workspace.open(root).stage("b", **made_from(root, "b")).is_committed
     assert run_both(root, version=1) == (expected, [])
+
+
+def test_repair_with_other_content_warns(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store("x", dense_array(), **META)
+        stage.commit()
+        down = workspace.stage("down", parameters={}, inputs={"a": stage.fingerprint})
+        down.store_bytes("y", b"y")
+        down.commit()
+        (tmp_path / "ws/arrays.zarr/x/000000/c/0/0").unlink()
+        stage.reopen()
+        stage.store("x", dense_array() + 1, **META)
+        with pytest.warns(UserWarning, match="differs from before"):
+            stage.commit()
 
 
 def test_what_was_begun_on_other_content_is_begun_again(tmp_path: Path) -> None:
@@ -207,9 +224,10 @@ def test_what_was_dropped_and_not_yet_removed_is_removed_by_the_next_run(
         stage = workspace.stage("a", parameters={}, inputs={})
         stage.checkpoint("round_1", dense_array)
         stage.commit()
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr(Folder, "remove", stop)
-            workspace.drop_temporary("a")
+            with pytest.raises(KeyboardInterrupt):
+                workspace.drop_temporary("a")
     assert place.exists()
     Workspace.create(tmp_path / "ws", owner="test").close()
     assert not place.exists()
