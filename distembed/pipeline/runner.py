@@ -47,6 +47,8 @@ REPORT = "report/index.html"
 REPORT_SEAL = "report/index.json"
 """What the report was made from and its digest, written after it: a report without it is not kept."""
 
+SHOWN_MENDED = 10
+
 
 class Outcome(NamedTuple):
     """The result of a run: the stages it ran and skipped, and the text to print at its end."""
@@ -124,8 +126,7 @@ def run_job(
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
-        for problem in workspace.mend():
-            reporter.note(f"mended {problem.file}: {problem.what}")
+        _mend(workspace, reporter)
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
@@ -185,6 +186,15 @@ def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: 
     plan.check(names)
     for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
         reporter.note(f"warning: {warning}")
+
+
+def _mend(workspace: Workspace, reporter: Reporter) -> None:
+    """Mend the records, and say which files were damaged or belonged to nothing."""
+    mended = workspace.mend()
+    for problem in mended[:SHOWN_MENDED]:
+        reporter.note(f"mended {problem.file}: {problem.what}")
+    if len(mended) > SHOWN_MENDED:
+        reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
 
 
 def _with_damage(standing: Standing, workspace: Workspace) -> Standing:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from distembed.corpus.paths import is_hidden
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.inputs import FILES, Stamps, inputs_of, stamp_inputs, stamps_at, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
-from distembed.pipeline.sections import Job
+from distembed.pipeline.sections import Job, JobError
 from distembed.storage.manifest import replaced
 from distembed.storage.schema import Begun, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
@@ -75,11 +78,17 @@ def standings(
     """Return where each stage of a job stands; stages come after those they read.
 
     `look` returns the stamps of what lies at a path.
+
+    Raises
+    ------
+    JobError
+        A folder that the job reads holds the workspace that it writes.
     """
     specs, done = list(specs), {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
     look, named = cache(look), inputs_of(job)
+    _refuse_own_workspace(job, chain.from_iterable(named.values()))
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
@@ -96,6 +105,23 @@ def standings(
         changes = () if before is None else _changes(before, parameters, inputs, done, now)
         found[spec.name] = Standing(spec, parameters, inputs, now, before, changes, reads.absent)
     return list(found.values())
+
+
+def _refuse_own_workspace(job: Job, paths: Iterable[str]) -> None:
+    """Refuse to read a folder that holds the workspace: each run would read what it has written."""
+    workspace = _place(job.job.workspace)
+    for path in paths:
+        inside = workspace.removeprefix(f"{_place(path)}/")
+        if inside != workspace and not is_hidden(inside):
+            raise JobError(
+                f"the job reads all of {path}, and its workspace {job.job.workspace} lies inside: choose a workspace "
+                "outside of that folder"
+            )
+
+
+def _place(path: str) -> str:
+    """Return a path or URL in the form in which two can be compared."""
+    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:
