@@ -214,7 +214,8 @@ def _problems_beside(
 ) -> list[Problem]:
     """Return the damaged records and groups of committed stages, and the files that no record accounts for."""
     with ThreadPoolExecutor(READ_THREADS) as pool:
-        holds = dict(zip(texts, pool.map(partial(_holds, folder), texts, texts.values()), strict=True))
+        each = map if folder.is_local else pool.map
+        holds = dict(zip(texts, each(partial(_holds, folder), texts, texts.values()), strict=True))
     damaged = [
         Problem(_stage_of(name), "", -1, name, FLIPPED if name in files else MISSING)
         for name in texts

@@ -100,6 +100,7 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
     (root / "arrays.zarr/dense/000001/c/0/0").unlink()
     shutil.copytree(root, tmp_path / "whole")
     expected, _ = run_both(tmp_path / "whole", version=1)
+    assert run_both(tmp_path / "fresh", version=1) == (expected, [])
     with monkeypatch.context() as patch:
         patch.setattr(Stage, "commit", stop)
         with pytest.raises(KeyboardInterrupt):
@@ -123,6 +124,8 @@ def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
     [problem] = Workspace.open(root).verify()
     assert problem == ("b", "", -1, "manifest/b.json", "computed from another a than there is now")
     assert not Workspace.open(root).stage("b", **made_from(root, "b")).is_committed
+    with Workspace.create(root, owner="test") as workspace:  # goes on where the commit was stopped
+        assert sorted(workspace.stages()) == ["a"]
     assert run_both(root, version=1) == (expected, [])
 
 
