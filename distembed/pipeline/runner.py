@@ -47,6 +47,8 @@ REPORT = "report/index.html"
 REPORT_SEAL = "report/index.json"
 """What the report was made from and its digest, written after it: a report without it is not kept."""
 
+SHOWN_MENDED = 10
+
 
 class Outcome(NamedTuple):
     """The result of a run: the stages it ran and skipped, and the text to print at its end."""
@@ -123,6 +125,7 @@ def run_job(
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
+        _mend(workspace, reporter)
         found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
@@ -133,6 +136,8 @@ def run_job(
         _check_losses(run, (lambda _: True) if replace else ask)
         ran = [standing.spec.name for standing in found if _run_watched(standing, run)]
         reporter.close()
+        if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
+            _record(job, workspace)
         with crew.watched("report", reporter.note):
             text = _closing_text(run, system, until=until)
     if not ran:
@@ -181,6 +186,15 @@ def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: 
     plan.check(names)
     for warning in (*plan.warnings(names), *workers.warnings(plan.process_bytes)):
         reporter.note(f"warning: {warning}")
+
+
+def _mend(workspace: Workspace, reporter: Reporter) -> None:
+    """Mend the records, and say which files were damaged or belonged to nothing."""
+    mended = workspace.mend()
+    for problem in mended[:SHOWN_MENDED]:
+        reporter.note(f"mended {problem.file}: {problem.what}")
+    if len(mended) > SHOWN_MENDED:
+        reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
 
 
 def _with_damage(standing: Standing, workspace: Workspace) -> Standing:
@@ -232,6 +246,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     spec, workspace, reporter = standing.spec, run.workspace, run.reporter
     stage = _open(standing, run)
     if stage.is_committed and not standing.damaged:
+        _drop_inputs(spec, workspace)  # a run may have ended between the commit and this
         return False
     _record(run.job, workspace)
     if stage.is_committed:
@@ -250,14 +265,19 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     stage.commit({**facts, **spent, **_earlier_work(standing)})
     workspace.remove_file(REPORT_SEAL)
     workspace.remove_file(REPORT)
-    for name in spec.inputs:
-        workspace.drop_temporary(name)
+    _drop_inputs(spec, workspace)
     reporter.note(f"{spec.name:<16}{spent_text(spent)}")
     run.crew.give_memory_back()
     later = run.standings.keys() - {spec.name}
     if later and spec.name == run.planned_after:
         _check_plan(_plan_of_run(run), later, run.crew, reporter)
     return True
+
+
+def _drop_inputs(spec: StageSpec, workspace: Workspace) -> None:
+    """Remove the temporary outputs of the stages that a committed stage has read."""
+    for name in spec.inputs:
+        workspace.drop_temporary(name)
 
 
 def _plan_of_run(run: Run) -> Plan:

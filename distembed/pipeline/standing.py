@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from distembed.corpus.paths import is_hidden
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.inputs import FILES, Stamps, inputs_of, stamp_inputs, stamps_at, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
-from distembed.pipeline.sections import Job
+from distembed.pipeline.sections import Job, JobError
+from distembed.storage.manifest import replaced
 from distembed.storage.schema import Begun, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
 
@@ -49,7 +53,7 @@ class Standing(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Return whether the stage is committed as the job asks for it."""
-        return isinstance(self.before, StageManifest) and self.before.fingerprint == self.fingerprint
+        return isinstance(self.before, StageManifest) and not self.changes
 
     @property
     def is_kept(self) -> bool:
@@ -75,11 +79,17 @@ def standings(
 
     `look` returns the stamps of what lies at a path. A job that was found in a workspace says nothing of its
     inputs: the stages have read what they recorded.
+
+    Raises
+    ------
+    JobError
+        A folder that the job reads holds the workspace that it writes.
     """
     specs, done = list(specs), {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
     look, named = cache(unread if job.is_recorded else look), inputs_of(job)
+    _refuse_own_workspace(job, chain.from_iterable(named.values()))
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
@@ -93,7 +103,7 @@ def standings(
         }
         inputs = {name: found[name].fingerprint for name in spec.inputs}
         now = fingerprint(spec.name, parameters, inputs)
-        changes = () if before is None or before.fingerprint == now else _changes(before, parameters, inputs)
+        changes = () if before is None else _changes(before, parameters, inputs, done, now)
         found[spec.name] = Standing(spec, parameters, inputs, now, before, changes, reads.absent)
     return list(found.values())
 
@@ -101,6 +111,23 @@ def standings(
 def unread(_path: str) -> Stamps:
     """Return no stamps: what was recorded of a path stands for it, and nothing is opened."""
     return {}
+
+
+def _refuse_own_workspace(job: Job, paths: Iterable[str]) -> None:
+    """Refuse to read a folder that holds the workspace: each run would read what it has written."""
+    workspace = _place(job.job.workspace)
+    for path in paths:
+        inside = workspace.removeprefix(f"{_place(path)}/")
+        if inside != workspace and not is_hidden(inside):
+            raise JobError(
+                f"the job reads all of {path}, and its workspace {job.job.workspace} lies inside: choose a workspace "
+                "outside of that folder"
+            )
+
+
+def _place(path: str) -> str:
+    """Return a path or URL in the form in which two can be compared."""
+    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:
@@ -116,14 +143,21 @@ def _named(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _changes(
-    before: StageManifest | Begun, parameters: Mapping[str, Any], inputs: Mapping[str, str]
+    before: StageManifest | Begun,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    done: Mapping[str, StageManifest],
+    now: str,
 ) -> tuple[str, ...]:
-    """Return in words what a stage was made from that is otherwise now."""
+    """Return in words what a stage was made from that is otherwise now; nothing where its commit stands."""
+    if before.fingerprint == now:
+        other = replaced(before, done)
+        return (f"it rests on {', '.join(other)}, whose content is another now",) if other else ()
     old, new = dict(before.parameters), json.loads(json.dumps(parameters))
     files = tuple(_file_changes(old.pop(FILES, {}), new.pop(FILES, {})))
     own = (*_value_changes(old, new), *files)
-    replaced = [name for name in inputs if before.inputs.get(name) != inputs[name]]
-    return own or (f"it rests on {', '.join(replaced)}" if replaced else "its format changed",)
+    changed = [name for name in inputs if before.inputs.get(name) != inputs[name]]
+    return own or (f"it rests on {', '.join(changed)}" if changed else "its format changed",)
 
 
 def _value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from distembed.pipeline.context import StageSpec
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.registry import system_of
@@ -13,6 +12,7 @@ from distembed.pipeline.sections import Job
 from distembed.pipeline.standing import Standing, standings
 from distembed.pipeline.terminal import shown
 from distembed.storage.schema import StageManifest
+from distembed.storage.verify import UNCOMMITTED
 from distembed.storage.workspace import Workspace
 
 
@@ -82,21 +82,13 @@ def verify_job(job: Job) -> tuple[list[str], str]:
     What is on disk is judged, by the settings it was made with: `planned_losses` tells where the job asks for others.
     """
     workspace = Workspace.open(job.job.workspace)
+    # a job whose stages differ from run to run leaves others' stages where they are
+    specs, done = system_of(job).stages(job), workspace.stages()
+    absent = [spec.name for spec in specs if spec.name not in done]
     sentences = [
         f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
         for p in workspace.verify()
+        if not (p.what == UNCOMMITTED and p.stage in absent)
     ]
-    # a job whose stages differ from run to run leaves others' stages where they are
-    specs, done = system_of(job).stages(job), workspace.stages()
-    sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]
+    sentences += [f"stage {name} is not committed: it has no manifest" for name in absent]
     return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)
-
-
-def _uncommitted(spec: StageSpec, done: Mapping[str, StageManifest]) -> str:
-    """Return why a stage does not count as committed, "" where it does."""
-    if spec.name not in done:
-        return f"stage {spec.name} is not committed: it has no manifest"
-    for name, known in done[spec.name].inputs.items():
-        if name in done and done[name].fingerprint != known:
-            return f"stage {spec.name} depends on a stage {name} that was replaced"
-    return ""

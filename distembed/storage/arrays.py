@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Literal
 
 import dask.array as da
@@ -22,7 +23,15 @@ from zarr.storage import WrapperStore
 
 from distembed.files import RefusedError, failures_told
 from distembed.storage.files import Folder
-from distembed.storage.schema import ARRAYS, BlockRecord, DamagedError, FileRecord, Output, new_digest
+from distembed.storage.schema import (
+    ARRAYS,
+    BlockRecord,
+    DamagedError,
+    FileRecord,
+    LockedError,
+    Output,
+    new_digest,
+)
 from distembed.storage.sparse import CHUNK_ELEMENTS, PARTS, canonical_csr, csr_parts, join_csr
 from distembed.storage.tasks import boxed, boxed_all
 from distembed.storage.zarr_loop import waited
@@ -36,16 +45,25 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class _BlockStore(WrapperStore[Any]):
-    """A Zarr store that computes the digest of what is written and refuses to read a missing chunk as zeros."""
+    """A Zarr store that computes the digest of what is written and refuses to read a missing chunk as zeros.
 
-    def __init__(self, store: Any, written: dict[str, FileRecord] | None = None) -> None:
-        super().__init__(store)
-        self.written: dict[str, FileRecord] = {} if written is None else written
+    In a local folder every write asks whether it is allowed. In an object store, where the question takes as long as
+    a small write, only every block does.
+    """
+
+    def __init__(self, folder: Folder, *, read_only: bool) -> None:
+        super().__init__(folder.zarr_store(ARRAYS, read_only=read_only))
+        self.folder = folder
+        self.written: dict[str, FileRecord] = {}
 
     def _with_store(self, store: Any) -> _BlockStore:
-        return _BlockStore(store, self.written)
+        other = copy(self)
+        other._store = store
+        return other
 
     async def set(self, key: str, value: Any) -> None:
+        if self.folder.is_local:
+            self.folder.check()
         data = value.as_numpy_array()
         self.written[f"{ARRAYS}/{key}"] = FileRecord(data.nbytes, new_digest(data).hexdigest())
         await super().set(key, value)
@@ -61,7 +79,7 @@ def write_attributes(folder: Folder, output: Output) -> dict[str, FileRecord]:
     """Write the Zarr group of an array with shape, dims, units, meaning and constant; return the record of its file."""
     name = f"{output.location}/zarr.json"
     folder.remove(name)
-    store = _BlockStore(folder.zarr_store(ARRAYS, read_only=False))
+    store = _BlockStore(folder, read_only=False)
     attributes = {
         "kind": output.kind,
         "shape": list(output.shape),
@@ -90,13 +108,15 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
         If the disk refuses it (full, no permission); the message names the block.
     ConnectionError, RefusedError
         If its object store failed, or refused it; the message names the place.
+    LockedError
+        If another run has taken the workspace over; nothing is written or removed.
     """
     checked = _checked(output, index, rows, block)
     try:
         with failures_told(folder.path(output.block_location(index))):
             folder.remove(output.block_location(index))
             files = waited(folder, _write(folder, output, index, checked))
-    except (ConnectionError, RefusedError):
+    except (ConnectionError, RefusedError, LockedError):
         raise
     except OSError as error:
         message = (
@@ -215,7 +235,7 @@ def _read_chunk(number: Array, *, folder: Folder, stored: Output) -> Any:
 def _read_row_nonzeros(number: Array, *, folder: Folder, stored: Output) -> Array:
     index, _ = number.flat[0]
     with _naming_damage(folder, stored, index):
-        store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
+        store = _BlockStore(folder, read_only=True)
         starts = waited(folder, _read_values(store, f"{stored.name}/{index:06d}/indptr"))
         return np.diff(starts).astype(np.int64)
 
@@ -241,7 +261,7 @@ def _checked(output: Output, index: int, rows: int, block: Any) -> Any:
 
 
 async def _write(folder: Folder, output: Output, index: int, block: Any) -> dict[str, FileRecord]:
-    store = _BlockStore(folder.zarr_store(ARRAYS, read_only=False))
+    store = _BlockStore(folder, read_only=False)
     path = f"{output.name}/{index:06d}"
     if output.kind == "csr":
         attributes = {"kind": "csr", "shape": list(block.shape)}
@@ -278,7 +298,7 @@ async def _write_values(
 
 
 async def _read(folder: Folder, output: Output, index: int, rows: int) -> Any:
-    store = _BlockStore(folder.zarr_store(ARRAYS, read_only=True))
+    store = _BlockStore(folder, read_only=True)
     path = f"{output.name}/{index:06d}"
     shape = (rows, *output.shape[1:])
     dtype = np.dtype(output.dtype)

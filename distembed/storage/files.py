@@ -9,6 +9,8 @@ It guarantees that:
   lead to them, and only then writes, renames and syncs the manifest that names them (`Folder.sync`,
   `Folder.write`). Outputs that were not committed, and temporary outputs, may be damaged: their digests
   reveal it, and they are computed again.
+- A process that lost the lock of a workspace writes and removes nothing more: the folder asks before each step
+  (`Folder.check`). What a process had begun when it was paused is left, one file at most: its digest reveals it.
 - Nothing outside the folder is written or removed, whatever a record names and wherever a symbolic link
   inside the folder leads. The folder itself may be a link, because the user chose it.
 """
@@ -21,10 +23,10 @@ import io
 import os
 import posixpath
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
@@ -41,12 +43,20 @@ LINKS_REFUSED = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 """What file systems without hard links, or a system that forbids them, answer to a link."""
 
 
+def _allow() -> None:
+    """Allow to write: a folder that is no workspace has no lock."""
+
+
 @dataclass(frozen=True)
 class Folder:
-    """A folder named by a URL; it can be pickled and holds no open handle. Names are relative and use ``/``."""
+    """A folder named by a URL; it can be pickled and holds no open handle. Names are relative and use ``/``.
+
+    `check` is called before anything is written or removed, and raises an error where that is not allowed.
+    """
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[], None] = _allow
 
     @classmethod
     def at(cls, url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Folder:
@@ -100,8 +110,11 @@ class Folder:
         ------
         OutsideError
             If the name leads out of the folder, or its path contains a symbolic link.
+        PermissionError, LockedError
+            If the folder is open for reading only, or another run has taken its lock over.
         """
         path = self.inside(name)
+        self.check()
         if self.is_local:
             parts = name.split("/")
             _refuse_links(self.root, parts if folder else parts[:-1])
@@ -152,12 +165,13 @@ class Folder:
         if self.is_local:
             with _failure_told(path), replacing(path) as partial, open(partial, "xb") as file:  # noqa: PTH123
                 yield WrittenFile(file)
+                self.writable(name)  # the pieces may have taken hours
         else:
             with self.fs.open(path, "wb") as file:
                 yield WrittenFile(file)
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a whole file that must not exist yet.
+        """Write a whole file that must not exist yet; a local one is on the disk before it has its name.
 
         Raises
         ------
@@ -191,7 +205,8 @@ class Folder:
         if not self.is_local:
             return
         files = [self.inside(name) for name in names]
-        folders = {folder for path in files for folder in _folders_between(self.root, path)}
+        places = {posixpath.dirname(path) for path in files}
+        folders = {str(folder) for place in places for folder in _and_above(place)}
         with ThreadPoolExecutor(SYNC_THREADS) as pool:
             list(pool.map(sync, files))
             list(pool.map(_sync_folder, folders))
@@ -278,11 +293,7 @@ def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _local_sizes(entry.path)
-        else:
-            try:
-                size = entry.stat().st_size
-            except FileNotFoundError:  # removed since it was listed, or a link that leads nowhere
-                size = 0
+        elif (size := _size(entry)) is not None:
             yield entry.path, size
 
 
@@ -290,16 +301,20 @@ def _local_entries(folder: str, start: str) -> list[dict[str, Any]]:
     try:
         with os.scandir(folder) as entries:
             found = [entry for entry in entries if entry.name.startswith(start)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [
-        {
-            "name": f"{folder}/{entry.name}",
-            "size": entry.stat().st_size,
-            "type": "directory" if entry.is_dir() else "file",
-        }
+        {"name": f"{folder}/{entry.name}", "size": size, "type": "directory" if entry.is_dir() else "file"}
         for entry in found
+        if (size := _size(entry)) is not None
     ]
+
+
+def _size(entry: os.DirEntry[str]) -> int | None:
+    """Return the size of a listed file; 0 of a link that leads nowhere, None of what was removed since."""
+    with contextlib.suppress(FileNotFoundError):
+        return entry.stat().st_size
+    return 0 if os.path.islink(entry.path) else None  # noqa: PTH114
 
 
 @contextlib.contextmanager
@@ -307,6 +322,8 @@ def _failure_told(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # it says itself what is wrong: a lock that was lost, a damaged block
+            raise
         message = f"Cannot write {path}: {error.strerror}. Correct this and run again."
         raise OSError(error.errno, message) from error
 
@@ -350,11 +367,13 @@ def _create_local(path: str, data: bytes) -> None:
     try:
         with _failure_told(path):
             _write_new(partial, data)
+            sync(partial)
         os.link(partial, path)
     except OSError as error:
         if error.errno not in LINKS_REFUSED:
             raise
         _write_new(path, data)
+        sync(path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)  # noqa: PTH108
@@ -386,9 +405,7 @@ def _sync_folder(path: str) -> None:
         sync(path)
 
 
-def _folders_between(root: str, path: str) -> Iterator[str]:
-    """Yield the folders from that of a file up to the root, and the one that names the root."""
-    while len(path) > len(root):
-        path = posixpath.dirname(path)
-        yield path
-    yield posixpath.dirname(root) or "/"
+def _and_above(folder: str) -> Iterator[PurePosixPath]:
+    """Yield a folder and those above it: a job may have made the folders above its workspace too."""
+    yield PurePosixPath(folder)
+    yield from PurePosixPath(folder).parents

@@ -18,6 +18,7 @@ from distembed.storage import verify
 from distembed.storage.files import Folder
 from distembed.storage.schema import (
     MANIFEST,
+    Begun,
     BlockRecord,
     Output,
     OutputRecord,
@@ -46,7 +47,7 @@ class Ledger:
         parameters: Mapping[str, Any],
         inputs: Mapping[str, str],
         made_with: Mapping[str, str],
-        check_writable: Callable[[], None],
+        announced: dict[str, Output],
     ) -> None:
         self.folder = folder
         self.name = check_stage(name)
@@ -54,30 +55,33 @@ class Ledger:
         self.inputs = {check_stage(each): known for each, known in inputs.items()}
         self.made_with = dict(made_with)
         self.fingerprint = fingerprint(name, parameters, inputs)
-        self._check_writable = check_writable
-        self._manifest: StageManifest | None = records.tolerant(records.read_manifest, folder, name)
+        # The commit with these parameters, and these inputs as they are now; None where there is none.
+        self.manifest = self._commit_on_disk()
         self._begun = False
         self._outputs: dict[str, OutputRecord] = {}
-        self._before: StageManifest | None = None
         # Recorded blocks that were written or checked in this run, by output; blocks found sound by
         # damaged_blocks.
         self._good: dict[str, dict[int, BlockRecord]] = {}
         self._sound: set[tuple[str, int]] = set()
-        self._announced: dict[str, Output] = {}
+        # Every output that is announced in the workspace, by the file that announces it.
+        self._announced = announced
 
-    @property
-    def manifest(self) -> StageManifest | None:
-        """The manifest that commits the stage with these parameters and inputs; None where it is not committed."""
-        matches = self._manifest is not None and self._manifest.fingerprint == self.fingerprint
-        return self._manifest if matches else None
+    def _commit_on_disk(self) -> StageManifest | None:
+        done = records.commits_of(self.folder, [self.name, *self.inputs])
+        found = done.get(self.name)
+        fits = (
+            found is not None and found.fingerprint == self.fingerprint and not records.replaced(found, done)
+        )
+        return found if fits else None
 
     @property
     def begun_with(self) -> Mapping[str, str] | None:
         """The versions with which the stage was begun but not finished; None if it has not begun."""
         begun = None if self.manifest is not None else records.read_begun(self.folder, self.name)
-        return (
-            None if begun is None or begun["fingerprint"] != self.fingerprint else begun.get("made_with", {})
-        )
+        if begun is None or begun.fingerprint != self.fingerprint:
+            return None
+        is_same_input = begun.input_digests == records.contents(self.folder, self.inputs)
+        return begun.made_with if is_same_input else None
 
     def committed_outputs(self) -> Mapping[str, OutputRecord]:
         """Return the outputs of the commit by name; none where the stage is not committed."""
@@ -85,7 +89,7 @@ class Ledger:
 
     def keeps(self, spec: Output) -> bool:
         """Return whether a committed stage already holds this output; refuse to add a new one to it."""
-        self._check_writable()
+        self.folder.check()
         if self.manifest is None:
             return False
         kept = self.committed_outputs().get(spec.name)
@@ -141,7 +145,6 @@ class Ledger:
         good = self._good.setdefault(spec.name, {})
 
         def record(block: BlockRecord) -> None:
-            self._check_writable()
             records.write_block_record(self.folder, spec, block)
             good[block.index] = block
             if progress is not None:
@@ -180,14 +183,14 @@ class Ledger:
 
     def reopen(self, damaged: Sequence[Problem] | None) -> None:
         """Withdraw the commit, keeping the records of all blocks but the damaged ones, which are looked for if None."""
-        self._check_writable()
+        self.folder.check()
         found = self.damaged_blocks() if damaged is None else damaged
         bad = {(problem.output, problem.block) for problem in found}
         for record in self.committed_outputs().values():
             self._reopen_output(record, {index for output, index in bad if output == record.spec.name})
         self._write_begun()
         self.folder.remove(records.manifest_file(self.name))
-        self._before, self._manifest = self._manifest, None
+        self.manifest, self._begun = None, False
         # What this object knew from before the damage counts no more.
         self._good, self._outputs = {}, {}
 
@@ -196,6 +199,12 @@ class Ledger:
         self._begin()
         outputs = {name: self.record(name) for name in sorted(self._outputs)}
         self._forget_others(set(outputs))
+        begun = records.read_begun(self.folder, self.name)
+        if begun is None or self.begun_with != self.made_with:
+            raise ValueError(
+                f"Stage {self.name!r} cannot be committed, because an input of it was replaced since it began: store "
+                "it again."
+            )
         manifest = StageManifest(
             self.name,
             self.fingerprint,
@@ -204,48 +213,42 @@ class Ledger:
             outputs,
             dict(facts),
             self.made_with,
+            begun.input_digests,
         )
         self.folder.sync(verify.lasting_files(manifest))
-        self._check_writable()
         records.write_manifest(self.folder, manifest)
-        self._remove_outdated(manifest)
-        self._manifest = manifest
+        self._remove_outdated()
+        self.manifest = manifest
         return manifest
 
     def discard(self) -> None:
         """Remove every output and record of the stage and of the stages that depend on it."""
-        self._check_writable()
+        self.folder.check()
         for stage in [*records.dependents(self.folder, self.name), self.name]:
             records.remove_stage(self.folder, stage)
         self._forget()
 
     def _forget(self) -> None:
         """Discard what this object knows of a commit and of blocks."""
-        self._manifest, self._begun = None, False
+        self.manifest, self._begun = None, False
         self._outputs, self._good, self._sound = {}, {}, set()
 
     def _resumes(self) -> bool:
         """Return whether an interrupted run of this stage left usable records."""
-        return self.begun_with == self.made_with
+        self._begun = self._begun or self.begun_with == self.made_with
+        return self._begun
 
     def _write_begun(self) -> None:
-        records.write_begun(
-            self.folder,
-            self.name,
-            parameters=self.parameters,
-            inputs=self.inputs,
-            made_with=self.made_with,
-        )
+        digests = records.contents(self.folder, self.inputs)
+        begun = Begun(self.fingerprint, self.parameters, self.inputs, self.made_with, digests, seconds=0.0)
+        self.folder.write(records.begun_file(self.name), records.begun_text(begun))
 
     def _begin(self) -> None:
-        if self._begun:
-            return
-        self._check_writable()
         if not self._resumes():
             records.remove_stage(self.folder, self.name)
             self._forget()
             self._write_begun()
-        self._begun = True
+            self._begun = True
 
     def _start_over(self, spec: Output, kept: OutputRecord | None) -> OutputRecord:
         """Remove everything stored under an output's name and announce the output, so that a rerun resumes it."""
@@ -258,7 +261,7 @@ class Ledger:
     def _reopen_output(self, record: OutputRecord, damaged: set[int]) -> None:
         """Restore the records of an output from the manifest, without its damaged blocks."""
         spec = record.spec
-        others_made_it = self._manifest is not None and self._manifest.made_with != self.made_with
+        others_made_it = self.manifest is not None and self.manifest.made_with != self.made_with
         if record.dropped or others_made_it:
             records.remove_output(self.folder, spec)
             return
@@ -275,16 +278,15 @@ class Ledger:
             if name not in kept:
                 records.remove_output(self.folder, record.spec)
 
-    def _remove_outdated(self, manifest: StageManifest) -> None:
-        """Remove the stages that depend on content which this commit replaced."""
+    def _remove_outdated(self) -> None:
+        """Remove the stages that rest on content which this commit replaced."""
         outdated = records.outdated(self.folder)
-        before = self._before
-        if before is not None and before.digest != manifest.digest:
-            outdated = records.dependents(self.folder, self.name)
+        known = records.commits_of(self.folder, outdated)
+        if any(each.inputs.get(self.name) == self.fingerprint for each in known.values()):
             warnings.warn(
-                f"Stage {self.name!r} was repaired, but its content differs from before ({before.digest} became "
-                f"{manifest.digest}): another processor or library version? The stages that depend on it "
-                f"({', '.join(outdated) or 'none'}) are removed: run the job again to compute them.",
+                f"Stage {self.name!r} was repaired, but its content differs from before: another processor or library "
+                f"version? The stages that depend on it ({', '.join(outdated)}) are removed: run the job again to "
+                "compute them.",
                 stacklevel=4,
             )
         for stage in outdated:

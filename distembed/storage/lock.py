@@ -9,8 +9,11 @@ There are two tests of whether the owner is gone, and neither compares the clock
   `BEAT_SECONDS`. A process that wants the lock watches this file, and takes the lock over if the heartbeat
   has not changed during `STALE_SECONDS` of watching.
 
-A run that was only paused may resume after that. The owner therefore reads the lock again before every record
-and every commit, and stops if it no longer owns the lock.
+A run that was only paused may resume after that. The owner, and each of its workers, therefore reads the lock again
+before it writes or removes anything, and stops if it no longer owns the lock (`Folder.check`). What is left is the one
+file that a process was about to rename, or the one folder that it was about to remove, when it was paused.
+
+A lock that cannot be read belongs to nobody, because no run finds its token in it: a power cut has emptied it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
@@ -50,61 +53,92 @@ POLL_SECONDS = 1.0
 """Time between two looks at a heartbeat."""
 ENDED = -1.0
 """Start of a process that has ended and waits for its parent to notice."""
+NOBODY = {"token": ""}
+"""The owner of a lock that cannot be read."""
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
-class Lock:
-    """The lock of a workspace held by this process, and the thread that writes its heartbeat."""
+class Held:
+    """The lock of a workspace that a run holds, as each of its processes knows it."""
 
     def __init__(self, folder: Folder, token: str) -> None:
-        self._folder = folder
-        self._token = token
-        self._released = threading.Event()
-        self._beats = threading.Thread(target=self._beat, name="distembed-heartbeat", daemon=True)
-        self._beats.start()
+        self.folder = folder
+        self.token = token
 
     def check(self) -> None:
-        """Check that this process still owns the lock.
+        """Check that the run still owns the lock.
 
         Raises
         ------
         LockedError
             If another run has taken it over, or it was removed.
         """
-        if self._is_ours():
+        if self.is_ours():
             return
-        owner = owner_of(self._folder)
+        owner = owner_of(self.folder)
         by = f"was taken over by {owner}" if owner else "is gone"
         raise LockedError(
-            f"The lock of {self._folder.url} {by}: this run stops here and commits nothing more. "
+            f"The lock of {self.folder.url} {by}: this run stops here and commits nothing more. "
             "Run the same command again when no other run is writing."
         )
+
+    def is_ours(self) -> bool:
+        """Return whether the run still owns the lock."""
+        return _read_owner(self.folder).get("token") == self.token
+
+
+class Lock(Held):
+    """The lock of a workspace in the process that took it, with the thread that writes its heartbeat."""
+
+    def __init__(self, folder: Folder, token: str) -> None:
+        super().__init__(folder, token)
+        self._released = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="distembed-heartbeat", daemon=True)
+        self._beats.start()
+
+    def __reduce__(self) -> tuple[type[Held], tuple[Folder, str]]:
+        """Return what a worker gets of it."""
+        return Held, (self.folder, self.token)
+
+    def check(self) -> None:
+        """Check that this process has not released the lock, and that the run still owns it."""
+        if self._released.is_set():
+            refuse_to_write(self.folder.url)
+        super().check()
 
     def release(self) -> None:
         """Release the lock if this process still owns it."""
         self._released.set()
         self._beats.join()
-        self._folder.remove(beat_file(self._token))
-        if self._is_ours():
-            self._folder.remove(LOCK_FILE)
+        self.folder.remove(beat_file(self.token))
+        if self.is_ours():
+            self.folder.remove(LOCK_FILE)
 
     def is_own_file(self, name: str) -> bool:
         """Return whether a file of the workspace is this lock or its heartbeat."""
-        return name in {LOCK_FILE, beat_file(self._token)}
-
-    def _is_ours(self) -> bool:
-        return _read_owner(self._folder).get("token") == self._token
+        return name in {LOCK_FILE, beat_file(self.token)}
 
     def _beat(self) -> None:
         count = 0
         while not self._released.is_set():
             # A store that does not answer is asked again at the next beat.
             with contextlib.suppress(Exception):
-                if count and not self._is_ours():
+                if count and not self.is_ours():
                     return
-                self._folder.write(beat_file(self._token), f"{count}\n".encode())
+                self.folder.write(beat_file(self.token), f"{count}\n".encode())
             count += 1
             self._released.wait(BEAT_SECONDS)
+
+
+def refuse_to_write(url: str) -> NoReturn:
+    """Refuse to write in a workspace without its lock.
+
+    Raises
+    ------
+    PermissionError
+        Always.
+    """
+    raise PermissionError(f"{url} is open for reading only: open it with Workspace.create to write.")
 
 
 def acquire(folder: Folder, job: str, *, watching: Callable[[str], None] | None = None) -> Lock:
@@ -215,6 +249,8 @@ def _exists(pid: int) -> bool:
 
 def _runs(owner: dict[str, Any]) -> bool | None:
     """Return whether the owner's process is running; None if this process cannot see it."""
+    if owner == NOBODY:
+        return False
     pid, started = owner.get("pid"), owner.get("started")
     if owner.get("kernel") != _kernel() or not isinstance(pid, int) or pid < 1:
         return None
@@ -227,12 +263,14 @@ def _runs(owner: dict[str, Any]) -> bool | None:
 
 
 def _read_owner(folder: Folder) -> dict[str, Any]:
-    """Return the description of the owner in the lock; an empty one if there is no lock or it is unreadable."""
+    """Return the description of the owner in the lock; an empty one if there is no lock."""
     try:
         owner = json.loads(folder.read(LOCK_FILE))
-    except (FileNotFoundError, ValueError, RecursionError):
+    except FileNotFoundError:
         return {}
-    return owner if isinstance(owner, dict) else {}
+    except (ValueError, RecursionError):
+        return NOBODY
+    return owner if isinstance(owner, dict) else NOBODY
 
 
 def _read_beat(folder: Folder, token: str) -> bytes:
@@ -245,6 +283,9 @@ def _read_beat(folder: Folder, token: str) -> bytes:
 def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> None:
     """Remove the lock of a run that is gone; refuse if its owner may be alive."""
     owner = _read_owner(folder)
+    if owner == NOBODY:  # where there are no links, a run may have named its lock and not yet written it
+        time.sleep(POLL_SECONDS)
+        owner = _read_owner(folder)
     runs = _runs(owner)
     token = owner.get("token")
     if runs is None and isinstance(token, str) and _TOKEN.fullmatch(token) and "kernel" in owner:
@@ -258,7 +299,8 @@ def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> 
     with _guard(folder):
         if token is not None and _read_owner(folder).get("token") == token:
             folder.remove(LOCK_FILE)
-            folder.remove(beat_file(token))
+            if token:
+                folder.remove(beat_file(token))
 
 
 def _shows_life(folder: Folder, token: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,6 @@ from distembed.storage.schema import (
     block_to_json,
     check_output,
     files_from_json,
-    fingerprint,
     manifest_from_json,
     manifest_to_json,
     output_from_json,
@@ -99,12 +99,23 @@ def write_manifest(folder: Folder, manifest: StageManifest) -> None:
 
 def committed(folder: Folder) -> dict[str, StageManifest]:
     """Return the readable commits by stage; `verify` reports the damaged ones."""
-    found: dict[str, StageManifest] = {}
-    for stage in committed_names(folder.directly_in(MANIFEST)):
-        manifest = tolerant(read_manifest, folder, stage)
-        if manifest is not None:
-            found[stage] = manifest
-    return found
+    return commits_of(folder, committed_names(folder.directly_in(MANIFEST)))
+
+
+def commits_of(folder: Folder, stages: Iterable[str]) -> dict[str, StageManifest]:
+    """Return the readable commits among those of some stages, by stage."""
+    found = {stage: tolerant(read_manifest, folder, stage) for stage in stages}
+    return {stage: manifest for stage, manifest in found.items() if manifest is not None}
+
+
+def has_any(folder: Folder) -> bool:
+    """Return whether a folder holds a whole record that a stage has begun or is committed."""
+    files = folder.find(MANIFEST)
+    names = [
+        *map(manifest_file, committed_names(files)),
+        *map(begun_file, begun_names(files)),
+    ]
+    return any(tolerant(read_sealed, folder, name) is not None for name in names)
 
 
 def committed_output(folder: Folder, name: str) -> OutputRecord | None:
@@ -144,46 +155,31 @@ def tolerant(read: Any, *arguments: Any) -> Any:
         return None
 
 
-def write_begun(
-    folder: Folder,
-    stage: str,
-    *,
-    parameters: Mapping[str, Any],
-    inputs: Mapping[str, str],
-    made_with: Mapping[str, str],
-) -> None:
-    """Record the parameters and inputs from which a stage is being computed, and the versions that compute it."""
+def begun_text(made: Begun | StageManifest) -> bytes:
+    """Return the record that a stage has begun: from what it is computed, and with which versions."""
     body = {
-        "fingerprint": fingerprint(stage, parameters, inputs),
-        "parameters": dict(parameters),
-        "inputs": dict(inputs),
-        "made_with": dict(made_with),
+        "fingerprint": made.fingerprint,
+        "parameters": dict(made.parameters),
+        "inputs": dict(made.inputs),
+        "input_digests": dict(made.input_digests),
+        "made_with": dict(made.made_with),
     }
-    folder.write(begun_file(stage), seal(body))
+    return seal(body)
 
 
-def read_begun(folder: Folder, stage: str) -> dict[str, Any] | None:
-    """Return fingerprint, parameters, inputs and versions of a stage that has begun, None if none or damaged."""
+def read_begun(folder: Folder, stage: str) -> Begun | None:
+    """Return from what a stage that has begun is computed, None if it has not begun or its record is damaged."""
     body = tolerant(read_sealed, folder, begun_file(stage))
-    return None if body is None else tolerant(begun_from_json, body, stage)
+    found: Begun | None = None if body is None else tolerant(begun_from_json, body, stage)
+    return found
 
 
 def interrupted(folder: Folder) -> dict[str, Begun]:
     """Return the inputs of every stage that has begun and is not committed."""
-    bodies = {
-        stage: body
-        for stage in set(begun_names(folder.find(MANIFEST))) - committed(folder).keys()
-        if (body := read_begun(folder, stage)) is not None
-    }
     return {
-        stage: Begun(
-            body["fingerprint"],
-            body["parameters"],
-            body["inputs"],
-            body.get("made_with", {}),
-            _seconds_between_records(folder, stage),
-        )
-        for stage, body in bodies.items()
+        stage: begun._replace(seconds=_seconds_between_records(folder, stage))
+        for stage in set(begun_names(folder.find(MANIFEST))) - committed(folder).keys()
+        if (begun := read_begun(folder, stage)) is not None
     }
 
 
@@ -198,8 +194,13 @@ def _seconds_between_records(folder: Folder, stage: str) -> float:
 
 def write_output(folder: Folder, output: Output, files: Mapping[str, FileRecord]) -> None:
     """Announce an output, with its files that belong to no block."""
+    folder.write(output_file(output), output_text(output, files))
+
+
+def output_text(output: Output, files: Mapping[str, FileRecord]) -> bytes:
+    """Return what announces an output."""
     listed = {name: list(record) for name, record in files.items()}
-    folder.write(output_file(output), seal({"spec": output_to_json(output), "files": listed}))
+    return seal({"spec": output_to_json(output), "files": listed})
 
 
 def read_output(folder: Folder, name: str) -> OutputRecord | None:
@@ -222,7 +223,12 @@ def _announced_output(data: bytes, name: str, path: str) -> OutputRecord:
 
 def write_block_record(folder: Folder, output: Output, block: BlockRecord) -> None:
     """Record one block, after its data."""
-    folder.write(block_file(output, block.index), seal(block_to_json(block)))
+    folder.write(block_file(output, block.index), block_text(block))
+
+
+def block_text(block: BlockRecord) -> bytes:
+    """Return the record of a block."""
+    return seal(block_to_json(block))
 
 
 def read_blocks(folder: Folder, output: Output) -> dict[int, BlockRecord]:
@@ -265,42 +271,67 @@ def remove_stage(folder: Folder, stage: str) -> None:
     folder.remove(f"{MANIFEST}/{stage}")
 
 
+def contents(folder: Folder, stages: Iterable[str]) -> dict[str, str]:
+    """Return the digest of what each stage has committed, "" of one that is not committed."""
+    done = commits_of(folder, stages)
+    return {stage: done[stage].content if stage in done else "" for stage in stages}
+
+
+def replaced(stage: StageManifest | Begun, done: Mapping[str, StageManifest]) -> list[str]:
+    """Return the inputs of a stage of which something else is committed now than it was computed from."""
+
+    def differs(known: str, now: StageManifest) -> bool:
+        return now.fingerprint != stage.inputs[known] or now.content != stage.input_digests.get(
+            known, now.content
+        )
+
+    return [name for name in stage.inputs if name in done and differs(name, done[name])]
+
+
+def complete_inputs(folder: Folder, manifest: StageManifest) -> None:
+    """Record the digests of its inputs in a commit of an earlier version, which knew only their fingerprints.
+
+    The stage is taken to rest on what is committed now; where an input is not, on what will be replaced.
+    """
+    if manifest.inputs and not manifest.input_digests:
+        write_manifest(folder, replace(manifest, input_digests=contents(folder, manifest.inputs)))
+
+
 def dependents(folder: Folder, stage: str) -> list[str]:
     """Return every stage that has `stage` among its inputs, directly or through others, the most distant first."""
-    done = committed(folder)
-    names = {*done, *begun_names(folder.find(MANIFEST))}
-    inputs = {name: set(_inputs_of(folder, name, done)) for name in names}
+    return _dependents(_known(folder, committed(folder)), stage)
+
+
+def _dependents(known: Mapping[str, StageManifest | Begun], stage: str) -> list[str]:
     found: list[str] = []
     front = {stage}
     while front:
         front = {
-            name for name, needs in inputs.items() if needs & front and name not in found and name != stage
+            name for name, made in known.items() if made.inputs.keys() & front and name not in (*found, stage)
         }
         found.extend(sorted(front))
     return found[::-1]
 
 
 def outdated(folder: Folder) -> list[str]:
-    """Return every stage that depends on a commit which has been replaced, each before those it depends on.
+    """Return every stage that rests on a commit which has been replaced, each before those it depends on.
 
-    Such a stage records another fingerprint of an input than that of the input's commit, or depends on such a
-    stage.
+    Such a stage was computed from something else than what is committed of an input, or depends on such a stage.
     """
     done = committed(folder)
+    known = _known(folder, done)
     found: dict[str, None] = {}
-    for name in begun_names(folder.find(MANIFEST)):
-        inputs = _inputs_of(folder, name, done)
-        if any(stage in done and done[stage].fingerprint != known for stage, known in inputs.items()):
-            found.update(dict.fromkeys([*dependents(folder, name), name]))
+    for name, made in known.items():
+        if replaced(made, done):
+            found.update(dict.fromkeys([*_dependents(known, name), name]))
     return list(found)
 
 
-def _inputs_of(folder: Folder, stage: str, done: Mapping[str, StageManifest]) -> Mapping[str, str]:
-    """Return the fingerprints of the inputs that a committed or begun stage was computed from."""
-    if stage in done:
-        return done[stage].inputs
-    begun = read_begun(folder, stage)
-    return {} if begun is None else begun["inputs"]
+def _known(folder: Folder, done: Mapping[str, StageManifest]) -> dict[str, StageManifest | Begun]:
+    """Return what every stage was or is being computed from, committed or begun."""
+    names = sorted({*done, *begun_names(folder.find(MANIFEST))})
+    found = {name: done.get(name) or read_begun(folder, name) for name in names}
+    return {name: made for name, made in found.items() if made is not None}
 
 
 def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
@@ -315,7 +346,7 @@ def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
     }
 
 
-def check_place(folder: Folder, spec: Output, read: dict[str, Output]) -> None:
+def check_place(folder: Folder, spec: Output, known: dict[str, Output]) -> None:
     """Refuse an output whose place is taken, inside that of another, or reserved for the workspace itself.
 
     Parameters
@@ -324,9 +355,9 @@ def check_place(folder: Folder, spec: Output, read: dict[str, Output]) -> None:
         The workspace.
     spec : Output
         The output.
-    read : dict
-        The announced outputs read so far, by the file that announces them. Those read now are added to it, so
-        that a stage with a hundred outputs reads each file once.
+    known : dict
+        The outputs that are announced, by the file that announces them. It is filled the first time, and `spec` is
+        added: the single writer of a workspace need not list its records again.
 
     Raises
     ------
@@ -334,19 +365,20 @@ def check_place(folder: Folder, spec: Output, read: dict[str, Output]) -> None:
         If so; the message names the other output.
     """
     check_output(spec)
-    files = folder.find(MANIFEST)
-    begun = set(begun_names(files))
-    for name in sorted(files):
-        if not name.endswith("/output.json") or name == output_file(spec) or name.split("/")[1] not in begun:
+    if not known:
+        files = [name for name in folder.find(MANIFEST) if name.endswith("/output.json")]
+        found = {name: read_output(folder, name) for name in files}
+        known |= {name: record.spec for name, record in found.items() if record is not None}
+    for name, other in list(known.items()):
+        if name == output_file(spec) or not _collide(spec, other):
             continue
-        if name not in read and (found := read_output(folder, name)) is not None:
-            read[name] = found.spec
-        other = read.get(name)
-        if other is not None and _collide(spec, other):
+        if folder.exists(name) and folder.exists(begun_file(other.stage)):
             raise ValueError(
                 f"Output {spec.name!r} of stage {spec.stage!r} would share its place with "
                 f"{other.name!r} of stage {other.stage!r}: give it another name."
             )
+        del known[name]  # it was removed since
+    known[output_file(spec)] = spec
 
 
 def _collide(one: Output, other: Output) -> bool:

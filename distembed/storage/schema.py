@@ -26,6 +26,7 @@ import ntpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 FORMAT = "distembed workspace"
@@ -229,8 +230,9 @@ class OutputRecord:
 class StageManifest:
     """The commit of one stage.
 
-    ``facts`` (seconds, bytes of memory) and ``made_with`` (the versions and the processor that computed it) take
-    no part in any digest.
+    ``inputs`` holds the fingerprints of the stages that it was computed from, ``input_digests`` the digests of their
+    content ("" of one that was not committed). ``facts`` (seconds, bytes of memory) and ``made_with`` (the versions
+    and the processor that computed it) take no part in any digest.
 
     Examples
     --------
@@ -247,12 +249,20 @@ class StageManifest:
     outputs: Mapping[str, OutputRecord]
     facts: Mapping[str, Any]
     made_with: Mapping[str, str] = field(default_factory=dict)
+    input_digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """Return the digest of the content of all outputs that are not temporary."""
         kept = {name: record.digest for name, record in self.outputs.items() if not record.spec.temporary}
         return digest_of_json(kept)
+
+    @cached_property
+    def content(self) -> str:
+        """Return the digest of what later stages read: as `digest`; of temporary outputs where there are no others."""
+        is_temporary = all(record.spec.temporary for record in self.outputs.values())
+        every = {name: record.digest for name, record in self.outputs.items()}
+        return digest_of_json(every) if is_temporary else self.digest
 
 
 class Begun(NamedTuple):
@@ -262,6 +272,7 @@ class Begun(NamedTuple):
     parameters: Mapping[str, Any]
     inputs: Mapping[str, str]
     made_with: Mapping[str, str]
+    input_digests: Mapping[str, str]
     seconds: float
 
 
@@ -459,6 +470,7 @@ def manifest_to_json(manifest: StageManifest) -> dict[str, Any]:
         "fingerprint": manifest.fingerprint,
         "parameters": dict(manifest.parameters),
         "inputs": dict(manifest.inputs),
+        "input_digests": dict(manifest.input_digests),
         "outputs": outputs,
         "facts": dict(manifest.facts),
         "made_with": dict(manifest.made_with),
@@ -482,17 +494,18 @@ def manifest_from_json(body: Mapping[str, Any], stage: str) -> StageManifest:
         _demand(isinstance(body["facts"], dict), "the facts")
         return StageManifest(
             stage,
-            begun["fingerprint"],
-            begun["parameters"],
-            begun["inputs"],
+            begun.fingerprint,
+            begun.parameters,
+            begun.inputs,
             outputs,
             body["facts"],
-            begun["made_with"],
+            begun.made_with,
+            begun.input_digests,
         )
 
 
-def begun_from_json(body: Mapping[str, Any], stage: str) -> dict[str, Any]:
-    """Return the fingerprint, parameters, inputs and versions that a stage has been begun with.
+def begun_from_json(body: Mapping[str, Any], stage: str) -> Begun:
+    """Return what a stage has been begun with, as its record says, which knows no time.
 
     Raises
     ------
@@ -504,12 +517,12 @@ def begun_from_json(body: Mapping[str, Any], stage: str) -> dict[str, Any]:
         _demand(isinstance(body["parameters"], dict) and isinstance(body["inputs"], dict), "the parameters")
         for name in body["inputs"]:
             check_stage(name)
-        made_with = body.get("made_with", {})  # absent before stages recorded it
-        _demand(
-            isinstance(made_with, dict) and all(isinstance(v, str) for v in made_with.values()),
-            "the versions",
-        )
-        return {key: body[key] for key in ("fingerprint", "parameters", "inputs")} | {"made_with": made_with}
+        # absent before stages recorded them
+        later = {key: body.get(key, {}) for key in ("made_with", "input_digests")}
+        for key, texts in later.items():
+            _demand(isinstance(texts, dict) and all(isinstance(v, str) for v in texts.values()), key)
+        known = {key: body[key] for key in ("fingerprint", "parameters", "inputs")}
+        return Begun(**known, **later, seconds=0.0)
 
 
 def files_from_json(files: Mapping[str, Any], place: str) -> dict[str, FileRecord]:

@@ -61,7 +61,7 @@ class Stage:
         parameters: Mapping[str, Any],
         inputs: Mapping[str, str],
         made_with: Mapping[str, str],
-        check_writable: Callable[[], None],
+        announced: dict[str, Output],
     ) -> None:
         self._folder = folder
         self._ledger = Ledger(
@@ -70,7 +70,7 @@ class Stage:
             parameters=parameters,
             inputs=inputs,
             made_with=made_with,
-            check_writable=check_writable,
+            announced=announced,
         )
         self.name = self._ledger.name
         self.parameters = self._ledger.parameters

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from distembed.files import PARTIAL, failures_told
@@ -12,26 +15,30 @@ from distembed.storage.lock import owner_of
 from distembed.storage.schema import (
     ARRAYS,
     MANIFEST,
-    BlockRecord,
+    WORKSPACE_FILE,
     DamagedError,
     FileRecord,
     Output,
     OutputRecord,
     Problem,
     StageManifest,
-    block_to_json,
-    seal,
     unseal,
 )
 from distembed.storage.tasks import run_each
 
 Progress = Callable[[int, int], None]
+Text = Callable[[], bytes]
 TASK_BYTES, TASK_BLOCKS = 1 << 23, 100
 """A task checks blocks of so many bytes, or so many blocks: a small file is read faster than Dask starts a task."""
 FLIPPED = "flipped or damaged"
 TRUNCATED = "truncated"
 MISSING = "missing"
 UNEXPECTED = "unexpected file"
+UNCOMMITTED = "missing: the stage is not committed"
+GROUP = {"attributes": {}, "zarr_format": 3, "node_type": "group"}
+"""What Zarr writes into the folders above the arrays."""
+READ_THREADS = 8
+"""Records that are read at once: of tens of thousands in an object store each is an answer to wait for."""
 
 
 class Check(NamedTuple):
@@ -118,7 +125,7 @@ def _groups(todo: Iterable[Check]) -> Iterator[tuple[Check, ...]]:
 
 
 def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
-    """Return all problems of the committed outputs of a workspace, sorted.
+    """Return all problems of a workspace, sorted: of its blocks, its records, and stages that are not committed.
 
     While a run is writing, only stages that are committed both before and after the check are judged: the run
     may have withdrawn a stage or removed temporary outputs, and an output that it is about to commit has no
@@ -130,9 +137,22 @@ def verify(folder: Folder, progress: Progress | None = None) -> list[Problem]:
     kept = [r for m in stages.values() for r in m.outputs.values() if not r.dropped]
     todo = [check for record in kept for check in checks(folder, record, decode=True)]
     found = run_checks(todo, progress)
-    found += _damaged_records(folder, files, stages)
-    found += _unexpected(folder, files, stages)
+    found += _problems_of_stages(folder, files, stages)
+    found += _problems_beside(folder, files, stages, _texts(stages))
     return sorted(_still_so(folder, found, stages) if writing or owner_of(folder) else found)
+
+
+def mend(folder: Folder) -> list[Problem]:
+    """Write the records of committed stages that are damaged, remove files that no record accounts for; return them."""
+    files, stages = folder.find(), records.committed(folder)
+    texts = _texts(stages)
+    found = _problems_beside(folder, files, stages, texts)
+    for problem in found:
+        if problem.file in texts:
+            folder.write(problem.file, texts[problem.file](), durable=True)
+        else:
+            folder.remove(problem.file)
+    return found
 
 
 def _still_so(
@@ -171,57 +191,105 @@ def _decodes(check: Check) -> bool:
         return False
 
 
-def _damaged_records(
+def _problems_of_stages(
     folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest]
+) -> Iterator[Problem]:
+    """Yield the stages without a whole manifest, and those that rest on another content of an input than there is."""
+    if records.tolerant(records.read_sealed, folder, WORKSPACE_FILE) is None:
+        yield Problem("", "", -1, WORKSPACE_FILE, FLIPPED if folder.exists(WORKSPACE_FILE) else MISSING)
+    damaged = set(records.committed_names(files)) - stages.keys()
+    read = {name for each in stages.values() for name, known in each.input_digests.items() if known}
+    for stage in damaged:
+        yield Problem(stage, "", -1, records.manifest_file(stage), FLIPPED)
+    for stage in {*records.begun_names(files), *read} - stages.keys() - damaged:
+        yield Problem(stage, "", -1, records.manifest_file(stage), UNCOMMITTED)
+    for stage, manifest in stages.items():
+        for name in records.replaced(manifest, stages):
+            what = f"computed from another {name} than there is now"
+            yield Problem(stage, "", -1, records.manifest_file(stage), what)
+
+
+def _problems_beside(
+    folder: Folder, files: Mapping[str, int], stages: Mapping[str, StageManifest], texts: Mapping[str, Text]
 ) -> list[Problem]:
-    """Return manifests that do not unseal and block records that differ from their manifest."""
-    found = [
-        Problem(name, "", -1, records.manifest_file(name), FLIPPED)
-        for name in records.committed_names(files)
-        if name not in stages
+    """Return the damaged records and groups of committed stages, and the files that no record accounts for."""
+    with ThreadPoolExecutor(READ_THREADS) as pool:
+        each = map if folder.is_local else pool.map
+        holds = dict(zip(texts, each(partial(_holds, folder), texts, texts.values()), strict=True))
+    damaged = [
+        Problem(_stage_of(name), "", -1, name, FLIPPED if name in files else MISSING)
+        for name in texts
+        if not holds[name]
     ]
+    return damaged + _unexpected(folder, files, stages, texts)
+
+
+def _texts(stages: Mapping[str, StageManifest]) -> dict[str, Text]:
+    """Return what makes the content of each file of committed stages beside their manifests and blocks."""
+    found: dict[str, Text] = {}
     for stage in stages.values():
-        for name, block in _record_files(stage).items():
-            if not _is_recorded(folder, name, block):
-                what = FLIPPED if folder.exists(name) else MISSING
-                found.append(Problem(stage.stage, "", -1, name, what))
+        found[records.begun_file(stage.stage)] = partial(records.begun_text, stage)
+        for record in stage.outputs.values():
+            found[records.output_file(record.spec)] = partial(records.output_text, record.spec, record.files)
+            for block in record.blocks:
+                found[records.block_file(record.spec, block.index)] = partial(records.block_text, block)
+            found |= dict.fromkeys(_groups_above(record), _group_text)
     return found
 
 
-def _is_recorded(folder: Folder, name: str, block: BlockRecord | None) -> bool:
-    """Return whether a file of records has its seal and says of a block what the manifest says."""
+def _group_text() -> bytes:
+    return json.dumps(GROUP, indent=2).encode()
+
+
+def _groups_above(record: OutputRecord) -> list[str]:
+    """Return the files of the Zarr groups that an array lies in; none of one that was dropped."""
+    if record.dropped or not record.spec.is_array:
+        return []
+    parts = record.spec.location.split("/")
+    return ["/".join([*parts[:n], "zarr.json"]) for n in range(1, len(parts))]
+
+
+def _stage_of(name: str) -> str:
+    """Return the stage that a file of records belongs to; "" for a group."""
+    return name.split("/")[1] if name.startswith(f"{MANIFEST}/") else ""
+
+
+def _holds(folder: Folder, name: str, text: Text) -> bool:
+    """Return whether a file holds its text, or says the same in the lines of an earlier version, which said less."""
     try:
         data = folder.read(name)
     except FileNotFoundError:
         return False
-    expected = None if block is None else block_to_json(block)
-    if expected is not None and data == seal(expected):
+    if not name.startswith(f"{MANIFEST}/"):
+        return _is_group(data)
+    if data == (expected := text()):
         return True
     body = records.tolerant(unseal, data, folder.path(name))
-    return body is not None and expected in (None, body)
+    return body is not None and body.items() <= unseal(expected, name).items()
 
 
-def _record_files(stage: StageManifest) -> dict[str, BlockRecord | None]:
-    """Return a committed stage's record files, each with the block that it records."""
-    found: dict[str, BlockRecord | None] = {records.begun_file(stage.stage): None}
-    for record in stage.outputs.values():
-        found[records.output_file(record.spec)] = None
-        found |= {records.block_file(record.spec, block.index): block for block in record.blocks}
-    return found
+def _is_group(data: bytes) -> bool:
+    try:
+        body = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(body, dict) and all(body.get(key) == GROUP[key] for key in ("zarr_format", "node_type"))
 
 
 def lasting_files(stage: StageManifest) -> list[str]:
     """Return the files that a commit must find on disk: its records, and all outputs except temporary ones."""
     kept = [record for record in stage.outputs.values() if not record.spec.temporary]
     data = [name for record in kept for files in _files_of(record) for name in files]
-    return sorted({*data, *_record_files(stage)})
+    return sorted({*data, *_texts({stage.stage: stage})})
 
 
 def _files_of(record: OutputRecord) -> list[Mapping[str, FileRecord]]:
     return [record.files, *(block.files for block in record.blocks)]
 
 
-def _unexpected(folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest]) -> list[Problem]:
+def _unexpected(
+    folder: Folder, files: Iterable[str], stages: Mapping[str, StageManifest], texts: Iterable[str]
+) -> list[Problem]:
     """Return files inside the workspace's own folders that no record accounts for."""
     begun = set(records.begun_names(files)) - set(stages)
     specs = [record.spec for stage in begun for record in records.announced(folder, stage).values()]
@@ -229,6 +297,7 @@ def _unexpected(folder: Folder, files: Iterable[str], stages: Mapping[str, Stage
         f"{MANIFEST}/{stage}/" for stage in begun
     )
     known, owners = _known_files(stages)
+    known.update(texts)
     found = []
     for name in files:
         owner = next((spec for place, spec in owners.items() if name.startswith(place)), None)
@@ -245,7 +314,6 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
     known: set[str] = set()
     owners: dict[str, Output] = {}
     for stage in stages.values():
-        known |= _record_files(stage).keys()
         for record in stage.outputs.values():
             owners[f"{record.spec.location}/"] = record.spec
             if not record.dropped:
@@ -254,10 +322,10 @@ def _known_files(stages: Mapping[str, StageManifest]) -> tuple[set[str], dict[st
 
 
 def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
-    """Return whether a file is a Zarr group above the outputs, which holds no data."""
-    return (
-        owner is None
-        and name.startswith(f"{ARRAYS}/")
-        and name.endswith("/zarr.json")
-        and b'"group"' in folder.read(name)
-    )
+    """Return whether a file is a Zarr group above outputs that were dropped or are not committed; it holds no data."""
+    if owner is not None or not name.startswith(f"{ARRAYS}/") or not name.endswith("/zarr.json"):
+        return False
+    try:
+        return _is_group(folder.read(name))
+    except FileNotFoundError:  # removed since it was listed
+        return True

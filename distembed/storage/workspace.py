@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 from distembed.files import PARTIAL
-from distembed.storage import lock
+from distembed.storage import lock, verify
 from distembed.storage import manifest as records
 from distembed.storage.files import Folder
 from distembed.storage.reader import WorkspaceReader
@@ -19,6 +20,9 @@ from distembed.storage.schema import (
     VERSION,
     WORKSPACE_FILE,
     ManifestError,
+    NewerFormatError,
+    Output,
+    Problem,
     seal,
 )
 from distembed.storage.stage import Stage
@@ -50,8 +54,10 @@ class Workspace(WorkspaceReader):
     """
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
-        super().__init__(folder)
+        check = partial(lock.refuse_to_write, folder.url) if held is None else held.check
+        super().__init__(replace(folder, check=check))
         self._lock = held
+        self._announced: dict[str, Output] = {}
 
     @classmethod
     def open(
@@ -85,7 +91,7 @@ class Workspace(WorkspaceReader):
         (16, 3)
         """
         folder = Folder.at(url, storage_options)
-        if not _check_format(folder):
+        if not _is_workspace(folder):
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
             )
@@ -181,7 +187,8 @@ class Workspace(WorkspaceReader):
         >>> de.Workspace.exists("runs/titles"), de.Workspace.exists("runs/elsewhere")
         (True, False)
         """
-        return Folder.at(url, storage_options).exists(WORKSPACE_FILE)
+        folder = Folder.at(url, storage_options)
+        return folder.exists(WORKSPACE_FILE) or (folder.is_local and records.has_any(folder))
 
     def __repr__(self) -> str:
         return f"Workspace({self.url!r}, open for {'reading' if self._lock is None else 'writing'})"
@@ -246,7 +253,7 @@ class Workspace(WorkspaceReader):
             parameters=parameters,
             inputs=inputs,
             made_with=made_with or {},
-            check_writable=self._check_writable,
+            announced=self._announced,
         )
 
     def write_file(self, name: str, data: bytes) -> None:
@@ -267,10 +274,9 @@ class Workspace(WorkspaceReader):
         ...     workspace.read_file("notes.txt")
         b'Nine titles.'
         """
-        self._check_writable()
         if name.split("/", maxsplit=1)[0] in RESERVED:
             raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
-        self._folder.write(name, data)
+        self._folder.write(name, data, durable=True)
 
     def remove_file(self, name: str) -> None:
         """Remove a plain file that belongs to no stage, if it exists.
@@ -284,7 +290,6 @@ class Workspace(WorkspaceReader):
         ...     print(workspace.read_file("notes.txt"))
         None
         """
-        self._check_writable()
         self._folder.remove(name)
 
     def copy_to(self, url: str | os.PathLike[str]) -> None:
@@ -312,6 +317,30 @@ class Workspace(WorkspaceReader):
         names = [name for name in own if name != LOCK_FILE and not lock.is_beat_file(name)]
         for name in sorted(names, key=lambda name: name != WORKSPACE_FILE):
             target.write(name, self._folder.read(name))
+        target.sync(names)
+
+    def mend(self) -> list[Problem]:
+        """Write damaged records again, remove files that no record accounts for, and return what was found.
+
+        The records of a committed stage are written from its manifest. Blocks are not read: `Stage.damaged_blocks`
+        finds those that are damaged, and `Stage.reopen` lets them be computed again.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
+        ...     stage = workspace.stage("note", parameters={}, inputs={})
+        ...     stage.store_bytes("note.txt", b"Nine titles.")
+        ...     _ = stage.commit()
+        ...     Path("runs/mine/manifest/note/note.txt/blocks/000000.json").unlink()
+        ...     for problem in workspace.mend():
+        ...         print(problem.file, problem.what)
+        ...     print(workspace.verify())
+        manifest/note/note.txt/blocks/000000.json missing
+        []
+        """
+        return verify.mend(self._folder)
 
     def drop_temporary(self, stage: str) -> None:
         """Remove the temporary outputs of a committed stage, once a later stage no longer needs them.
@@ -329,31 +358,26 @@ class Workspace(WorkspaceReader):
         ...     print(workspace.describe("ones").dropped)
         True
         """
-        self._check_writable()
-        manifest = self.stages()[stage]
+        self._folder.check()
+        manifest = records.tolerant(records.read_manifest, self._folder, stage)
+        if manifest is None:
+            raise KeyError(f"{self.url} has no committed stage {stage!r}.")
         outputs = {
             name: replace(record, dropped=record.dropped or record.spec.temporary)
             for name, record in manifest.outputs.items()
         }
-        if outputs != manifest.outputs:
-            records.write_manifest(self._folder, replace(manifest, outputs=outputs))
+        if outputs == manifest.outputs:
+            return
+        records.write_manifest(self._folder, replace(manifest, outputs=outputs))
         for record in outputs.values():
             if record.dropped:
                 self._folder.remove(record.spec.location)
 
-    def _check_writable(self) -> None:
-        """Refuse to write without the lock, or with one that another run has taken over."""
-        if self._lock is None:
-            raise PermissionError(
-                f"{self.url} is open for reading only: open it with Workspace.create to write."
-            )
-        self._lock.check()
-
     def _prepare(self) -> None:
         """Write the format file and complete what an interrupted run left unfinished."""
         assert self._lock is not None
-        if not _check_format(self._folder):
-            self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}))
+        if records.tolerant(records.read_sealed, self._folder, WORKSPACE_FILE) is None:
+            self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}), durable=True)
         for name in self._folder.find():
             if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
                 self._folder.remove(name)
@@ -361,26 +385,41 @@ class Workspace(WorkspaceReader):
             for record in manifest.outputs.values():
                 if record.dropped:
                     self._folder.remove(record.spec.location)
+            records.complete_inputs(self._folder, manifest)
+        for stage in records.outdated(self._folder):
+            records.remove_stage(self._folder, stage)
 
 
 def _check_place(folder: Folder) -> None:
     if folder.is_local and folder.fs.isfile(folder.root):
         raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
-    if folder.exists("") and not folder.exists(WORKSPACE_FILE):
-        names = {entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
-        others = [n for n in sorted(names) if n not in (LOCK_FILE, "job.toml") and not n.endswith(PARTIAL)]
-        others = [n for n in others if not lock.is_beat_file(n)]
+    if folder.exists("") and not _is_workspace(folder):
+        own = (WORKSPACE_FILE, LOCK_FILE, "job.toml")
+        names = sorted({entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)})
+        others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
         if others:
             raise FileExistsError(
                 f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
             )
 
 
-def _check_format(folder: Folder) -> bool:
-    """Return False where there is no workspace, True where there is one this version can read."""
-    body = records.read_sealed(folder, WORKSPACE_FILE)
-    if body is None:
+def _is_workspace(folder: Folder) -> bool:
+    """Return whether there is a workspace that this version can read.
+
+    Where its first file was deleted, or emptied by a power cut, the records of its stages tell.
+    """
+    try:
+        body = records.read_sealed(folder, WORKSPACE_FILE)
+    except NewerFormatError:
+        raise
+    except ManifestError:
+        if records.has_any(folder):
+            return True
+        if folder.read(WORKSPACE_FILE).strip(b"\0"):
+            raise
         return False
+    if body is None:
+        return records.has_any(folder)
     if body.get("format") != FORMAT or not isinstance(body.get("version"), int):
         raise ManifestError(
             f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."

@@ -45,7 +45,7 @@ def check_kills(tmp_path: Path, step: int) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kill_at_some_write_points(tmp_path: Path) -> None:
-    assert check_kills(tmp_path, 149) > 5
+    assert check_kills(tmp_path, 307) > 5
 
 
 @pytest.mark.slow

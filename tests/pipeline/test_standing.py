@@ -14,14 +14,16 @@ import pytest
 
 import distembed as de
 from distembed.pipeline import inputs, provenance, runner, standing
+from distembed.pipeline.corpus import stages
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
 from distembed.pipeline.inputs import DIGESTED_BYTES, code_file, stamp_inputs, stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.runner import Outcome, run_job
 from distembed.pipeline.standing import ReplaceError
 from distembed.pipeline.status import job_status, verify_job
+from distembed.storage import Stage
 
-from .conftest import run
+from .conftest import forget_stage, run
 
 STAGES = ("tokens", "vocabulary", "partial_counts", "cooccurrence", "core", "vectors", "evaluation")
 TINY_JOB = """
@@ -131,10 +133,26 @@ def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
     assert computed(tiny, "vocabulary.min_count=2").ran
     manifest = Path("manifest", "core.json")
     shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
-    assert "stage core depends on a stage cooccurrence that was replaced" in run("verify", tiny / "w").output
+    said = "manifest/core.json: computed from another cooccurrence than there is now"
+    assert said in run("verify", tiny / "w").output
+    assert (
+        "core            outdated: will be computed again because it rests on"
+        in run("status", tiny / "w").output
+    )
 
 
 # --- what is read from outside --------------------------------------------------------------------------------
+
+
+def test_a_folder_that_holds_the_workspace_is_not_read(tiny: Path) -> None:
+    whole = ("--set", "corpus.paths=['text']", "--workspace")
+    for command in ("plan", "run"):
+        done = run(command, tiny / "job.toml", *whole, tiny / "text/w")
+        assert done.exit_code != 0
+        assert f"reads all of {tiny}/text, and its workspace {tiny}/text/w lies inside" in done.output
+    assert not (tiny / "text/w").exists()
+    assert run("plan", tiny / "job.toml", *whole, tiny / "text/.hidden/w").exit_code == 0
+    assert run("plan", tiny / "job.toml", *whole, tiny / "text and more").exit_code == 0
 
 
 def test_a_touch_and_a_move_change_nothing(tiny: Path) -> None:
@@ -258,9 +276,77 @@ def test_other_versions_keep_what_is_done_and_repair_it_as_a_whole(
     next(file for file in files if file.is_file() and file.name != "zarr.json").write_bytes(b"")
     done = run("run", tiny / "job.toml")
     assert "core will be computed again because it is damaged and was made with numpy" in done.output
-    stages = de.Workspace.open(tiny / "w").stages()
-    assert stages["core"].made_with["numpy"] == "9.9"
-    assert stages["vectors"].made_with == made
+    found = de.Workspace.open(tiny / "w").stages()
+    assert found["core"].made_with["numpy"] == "9.9"
+    assert found["vectors"].made_with == made
+
+
+@pytest.mark.filterwarnings("ignore:Stage 'cooccurrence' was repaired")
+def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = de.Workspace.open(tiny / "w").stages()["core"].made_with
+    monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
+    merged = stages.merged_runs
+    monkeypatch.setattr(stages, "merged_runs", lambda *given: merged(*given) * 2)  # as other versions might
+    next((tiny / "w/arrays.zarr/cooccurrence/000000").rglob("c/0")).unlink()
+    shutil.copytree(tiny, tmp_path / "whole")
+    ran = ("partial_counts", "cooccurrence", "core", "vectors", "evaluation")
+    assert computed(tmp_path / "whole").ran == ran[1:]
+    with monkeypatch.context() as patch:
+        patch.setattr(Stage, "commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            computed(tiny)
+    assert "core" in de.Workspace.open(tiny / "w").stages()
+    assert set(computed(tiny).ran) >= set(ran[1:])
+    assert verify_job(open_job(str(tiny / "job.toml"))) == verify_job(
+        open_job(str(tmp_path / "whole/job.toml"))
+    )
+
+
+def test_temporary_outputs_go_though_the_run_was_killed_before_they_went(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_stage(tiny / "w", "cooccurrence")
+    with monkeypatch.context() as patch:
+        drop = de.Workspace.drop_temporary
+        patch.setattr(
+            de.Workspace,
+            "drop_temporary",
+            lambda w, name: interrupt() if name == "partial_counts" else drop(w, name),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            again(tiny)
+    counts = tiny / "w/partial_counts"
+    assert list(counts.iterdir())
+    computed(tiny)
+    assert not counts.exists()
+    read = de.Workspace.open(tiny / "w").stages()
+    kept = [
+        r for name, m in read.items() if name != STAGES[-1] for r in m.outputs.values() if r.spec.temporary
+    ]
+    assert all(record.dropped for record in kept)
+
+
+def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
+    _, whole = verify_job(open_job(str(tiny / "job.toml")))
+    (tiny / "w/manifest/core/core_vectors/blocks/000000.json").unlink()
+    (tiny / "w/manifest/core/stage.json").write_bytes(b"{}")
+    (tiny / "w/arrays.zarr/zarr.json").write_bytes(b"")
+    (tiny / "w/arrays.zarr/stray").write_bytes(b"x")
+    (tiny / "w/workspace.json").write_bytes(b"")
+    (tiny / "w/job.toml").unlink()
+    named = {sentence.partition(":")[0] for sentence in verify_job(open_job(str(tiny / "job.toml")))[0]}
+    assert len(named) == 5
+    done = run("run", tiny / "job.toml")
+    assert "nothing to do" in done.output
+    assert all(f"mended {name}: " in done.output for name in named - {"workspace.json"})
+    assert verify_job(open_job(str(tiny / "w"))) == ([], whole)
+
+
+def interrupt(*_: object, **__: object) -> None:
+    """End a run here, as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 # --- the report and the copy of the job -----------------------------------------------------------------------

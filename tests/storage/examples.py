@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import fsspec
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from distembed.storage import Stage, Workspace
+from distembed.storage import Problem, Stage, Workspace
 
 META: dict[str, Any] = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
 
@@ -58,10 +59,10 @@ def write_item(index: int, prefix: str) -> dict[str, int]:
     return {"n": index}
 
 
-def store_all(workspace: Workspace, *, scale: int = 1, calls: Calls | None = None) -> Stage:
-    """Store one output of each kind, without the commit."""
-    stage = workspace.stage("a", parameters={"scale": scale}, inputs={})
-    dense = dense_array() * np.float32(scale)
+def store_all(workspace: Workspace, *, scale: int = 1, version: int = 0, calls: Calls | None = None) -> Stage:
+    """Store one output of each kind, without the commit; other versions of the code compute other content."""
+    stage = workspace.stage("a", parameters={"scale": scale}, inputs={}, made_with=made_with(version))
+    dense = dense_array() * np.float32(scale + version)
     stage.store("dense", dense if calls is None else calls.count(dense), **META)
     values = (np.arange(12 * 9).reshape(12, 9) % 5 == 0) * np.arange(9)
     stage.store("sparse", sparse_array(values, (1, 7, 4)), **META)
@@ -69,6 +70,36 @@ def store_all(workspace: Workspace, *, scale: int = 1, calls: Calls | None = Non
     stage.store_bytes("report/index.html", b"<p>")
     stage.store_files("tokens", 3, write_item)
     return stage
+
+
+def made_with(version: int) -> dict[str, str]:
+    """Return what a stage records of the version that computes it."""
+    return {"distembed": str(version)} if version else {}
+
+
+def run_both(
+    root: Path, *, scale: int = 1, version: int = 0, calls: Calls | None = None
+) -> tuple[str, list[Problem]]:
+    """Run two stages to their end, as the runner of a job does; return the digest and what `verify` finds."""
+    with Workspace.create(root, owner="test") as workspace, dask.config.set(scheduler="sync"):
+        workspace.mend()
+        stage = workspace.stage("a", parameters={"scale": scale}, inputs={}, made_with=made_with(version))
+        if damaged := stage.damaged_blocks():
+            stage.reopen(damaged)
+        if not stage.is_committed:
+            stage = store_all(workspace, scale=scale, version=version, calls=calls)
+            stage.checkpoint("round_1", lambda: stage.array("dense"))
+            stage.commit()
+        below = workspace.stage(
+            "b", parameters={}, inputs={"a": stage.fingerprint}, made_with=made_with(version)
+        )
+        if damaged := below.damaged_blocks():
+            below.reopen(damaged)
+        if not below.is_committed:
+            below.store("twice", workspace.array("dense") * 2, **META)
+            below.commit()
+        workspace.drop_temporary("a")
+        return workspace.digest(), workspace.verify()
 
 
 def record_disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:

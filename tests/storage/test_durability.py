@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 from pathlib import Path
 
 import dask.array as da
@@ -26,7 +29,9 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself(
     places = ["arrays.zarr/dense", "arrays.zarr/sparse", "tokens", "report", "manifest/a", "words.parquet"]
     inside = [path for place in places for path in [root / place, *(root / place).rglob("*")]]
     files = {str(path) for path in inside if path.is_file()}
-    folders = {str(path) for path in inside if path.is_dir()} | {str(root), str(tmp_path)}
+    groups = ["zarr.json", "checkpoints/zarr.json", "checkpoints/a/zarr.json"]
+    files |= {f"{root}/arrays.zarr/{group}" for group in groups}
+    folders = {str(path) for path in inside if path.is_dir()} | {str(root), *map(str, root.parents)}
     commit = seen.index(("rename", f"{root}/manifest/a.json"))
     synced = [path for what, path in seen[:commit] if what == "sync"]
     assert files <= set(synced[: len(files)])
@@ -35,6 +40,63 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself(
     assert synced[-1].endswith(PARTIAL)
     assert seen[commit + 1] == ("sync", f"{root}/manifest")
     assert not any("arrays.zarr/checkpoints" in path and path.endswith("/0") for path in synced)
+
+
+def test_what_a_workspace_begins_with_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "ws"
+    seen = record_disk(monkeypatch)
+    with Workspace.create(root, owner="test") as workspace:
+        workspace.write_file("job.toml", b"x = 1")
+        workspace.write_file("report/index.html", b"<p>")
+    monkeypatch.undo()
+    synced = [path for what, path in seen if what == "sync"]
+    assert synced[0].startswith(f"{root}/lock.json.")  # and then it is linked
+    for name in ("workspace.json", "job.toml", "report/index.html"):
+        place = seen.index(("rename", f"{root}/{name}"))
+        assert seen[place - 1][0] == "sync"
+        assert seen[place - 1][1].startswith(f"{root}/{name}.")
+        assert seen[place + 1] == ("sync", str((root / name).parent))
+
+
+def test_a_copy_is_on_the_disk_when_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+        seen = record_disk(monkeypatch)
+        workspace.copy_to(tmp_path / "copy")
+        monkeypatch.undo()
+    copied = {str(path) for path in (tmp_path / "copy").rglob("*")}
+    assert copied <= {path for what, path in seen if what == "sync"}
+
+
+def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(root: Path, fail_at: int) -> int:
+        calls, real = itertools.count(), os.fsync
+
+        def failing(handle: int) -> None:
+            if next(calls) == fail_at:
+                raise OSError(errno.EIO, "Input/output error")
+            real(handle)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            with Workspace.create(root, owner="test") as workspace:
+                stage = workspace.stage("a", parameters={}, inputs={})
+                stage.store_bytes("x", b"x")
+                stage.commit()
+                assert workspace.verify() == []
+        return next(calls)
+
+    n_syncs = run(tmp_path / "whole", -1)
+    assert n_syncs > 10
+    for place in range(n_syncs):
+        root = tmp_path / str(place)
+        with pytest.raises(OSError, match="Input/output error"):
+            run(root, place)
+        run(root, -1)
 
 
 def test_temporary_data_goes_when_the_record_of_its_dropping_is_on_the_disk(

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
+from zarr.storage import LocalStore
 
 from distembed.storage import LockedError, Workspace, lock
 from distembed.storage.files import Folder
 from tests.faults import killed_writer
 from tests.faults.test_storage_kills import ENVIRONMENT, TOP
-from tests.storage.examples import META, dense_array, store_all
+from tests.storage.examples import META, dense_array, store_all, write_item
 
 ELSEWHERE = "another kernel"
 
@@ -111,6 +116,111 @@ def test_a_robbed_owner_records_no_further_block(tmp_path: Path) -> None:
             stage.store("x", dense_array().map_blocks(rob, meta=np.empty((0, 0), np.float32)), **META)
     assert (tmp_path / "ws/manifest/a/x/output.json").exists()
     assert not list((tmp_path / "ws/manifest/a/x").rglob("blocks/*.json"))
+
+
+def succeed(root: Path) -> None:
+    """Let another run take a workspace over: its lock, and a block that it has written."""
+    (root / "ws/lock.json").write_text(json.dumps({"token": "0" * 32, "job": "heir"}))
+    block = root / "ws/arrays.zarr/x/000000"
+    shutil.rmtree(block, ignore_errors=True)
+    block.mkdir(parents=True)
+    (block / "of the heir").write_text("x")
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in (root / "ws").rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(
+    tmp_path: Path, scheduler: str
+) -> None:
+    def rob(block: np.ndarray) -> np.ndarray:
+        succeed(tmp_path)
+        return block
+
+    lazy = dense_array()[:4].map_blocks(rob, meta=np.empty((0, 0), np.float32))
+    with create(tmp_path) as robbed, dask.config.set(scheduler=scheduler):
+        stage = robbed.stage("a", parameters={}, inputs={})
+        with pytest.raises(LockedError, match="commits nothing more"):
+            stage.store("x", lazy, **META)
+        beats = {name: data for name, data in files_of(tmp_path).items() if not name.endswith(".beat")}
+        assert [Path(name).name for name in beats if "000000" in name] == ["of the heir"]
+        for write in (
+            lambda: robbed.write_file("notes.txt", b""),
+            lambda: stage.store_bytes("y", b""),
+            lambda: stage.store_files("z", 1, write_item),
+            stage.discard,
+            robbed.mend,
+            lambda: robbed.drop_temporary("a"),
+        ):
+            with contextlib.suppress(LockedError):
+                write()
+        assert beats.items() <= files_of(tmp_path).items()
+        assert len(files_of(tmp_path)) == len(beats) + 1
+
+
+def test_a_robbed_owner_that_wakes_between_two_chunks_writes_no_further_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distembed.storage.arrays.CHUNK_BYTES", 20)
+    real = LocalStore.set
+
+    async def robbed_after_the_second(self: LocalStore, key: str, value: object) -> None:
+        await real(self, key, value)
+        if key.endswith("c/1/0"):
+            succeed(tmp_path)
+
+    monkeypatch.setattr(LocalStore, "set", robbed_after_the_second)
+    with create(tmp_path) as robbed, dask.config.set(scheduler="sync"):
+        with pytest.raises(LockedError):
+            robbed.stage("a", parameters={}, inputs={}).store("x", dense_array()[:4], **META)
+        assert [path.name for path in (tmp_path / "ws/arrays.zarr/x/000000").iterdir()] == ["of the heir"]
+
+
+def test_a_robbed_owner_puts_no_table_in_place(tmp_path: Path) -> None:
+    def pieces() -> Iterator[pa.Table]:
+        yield pa.table({"word": ["cat"]})
+        succeed(tmp_path)
+        yield pa.table({"word": ["dog"]})
+
+    with create(tmp_path) as robbed:
+        stage = robbed.stage("a", parameters={}, inputs={})
+        with pytest.raises(LockedError):
+            stage.store_batches("words", pa.schema({"word": pa.string()}), pieces(), n_rows=2)
+        assert not list(tmp_path.glob("ws/words*"))
+
+
+def test_a_worker_learns_that_the_lock_was_lost(tmp_path: Path) -> None:
+    with create(tmp_path) as robbed:
+        there = pickle.loads(pickle.dumps(robbed._folder))
+        there.write("x", b"x")
+        succeed(tmp_path)
+        with pytest.raises(LockedError):
+            there.remove("x")
+    assert (tmp_path / "ws/x").exists()
+
+
+def test_a_lock_that_a_third_run_has_taken_meanwhile_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs find the same dead lock: the slower one may not remove that of the faster."""
+    file = tmp_path / "ws/lock.json"
+    with create(tmp_path):
+        mine = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**mine, "started": 1}))
+    guard, held = lock._guard, json.dumps({**mine, "token": "f" * 32})
+
+    @contextlib.contextmanager
+    def overtaken(folder: Folder) -> Iterator[None]:
+        with guard(folder):
+            file.write_text(held)
+            yield
+
+    monkeypatch.setattr(lock, "_guard", overtaken)
+    with pytest.raises(LockedError, match="is being written by process"):
+        create(tmp_path)
+    assert file.read_text() == held
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])

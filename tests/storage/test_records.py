@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -124,13 +126,14 @@ def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_orde
         {"inputs": None},
         {"made_with": {"numpy": 2}},
         {"made_with": None},
+        {"input_digests": {"x": None}},
     ],
 )
 def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path, wrong: dict[str, object]) -> None:
     body = {"fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}, "made_with": {}}
     folder = Folder.at(tmp_path)
     folder.write(manifest.begun_file("a"), schema.seal(body))
-    assert manifest.read_begun(folder, "a") == body
+    assert manifest.read_begun(folder, "a") == schema.Begun(**body, input_digests={}, seconds=0.0)
     folder.write(manifest.begun_file("a"), schema.seal(body | wrong))
     assert manifest.read_begun(folder, "a") is None
 
@@ -183,6 +186,30 @@ def test_a_store_is_asked_again_for_what_another_process_may_have_written(
         elsewhere.pipe_file("/ws/manifest/a.json", b"x")
         assert "manifest/a.json" in listed()
         elsewhere.rm_file("/ws/manifest/a.json")
+
+
+def test_what_vanishes_while_it_is_listed_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that commits renames partial files while readers list them."""
+    folder, scandir = Folder.at(tmp_path), os.scandir
+
+    @contextlib.contextmanager
+    def renamed_meanwhile(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(path) as entries:
+            found = list(entries)
+        for name in Path(path).iterdir():
+            if name.suffix == ".partial":
+                name.unlink()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", renamed_meanwhile)
+    lists = (folder.find, lambda: folder.directly_in("manifest"), lambda: folder.beginning("manifest/a"))
+    for listed in lists:
+        for name in ("manifest/a.json", "manifest/a.json.1.partial"):
+            folder.write(name, b"x")
+        (tmp_path / "manifest/a.link").unlink(missing_ok=True)
+        (tmp_path / "manifest/a.link").symlink_to(tmp_path / "nowhere")
+        assert sorted(listed()) == ["manifest/a.json", "manifest/a.link"]
+    assert folder.directly_in("manifest/a.json") == []
 
 
 def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -> None:
