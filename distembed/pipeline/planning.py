@@ -8,7 +8,7 @@ from functools import cache
 from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.context import Counted, System
-from distembed.pipeline.inputs import stamps_at
+from distembed.pipeline.inputs import look_for
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.registry import system_of
@@ -26,7 +26,7 @@ def plan_job(job: Job) -> Plan:
 
 def planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
     """Return what plans the jobs of a system; it looks at each input once, however many it plans."""
-    look = cache(stamps_at)
+    look = cache(look_for(workspace))
 
     def planned(job: Job) -> Plan:
         found = standings(job, system.stages(job), workspace, look=look)

@@ -19,7 +19,7 @@ from distembed.pipeline.context import (
     makes_only_temporaries,
 )
 from distembed.pipeline.explorer import kept
-from distembed.pipeline.inputs import recorded_bytes
+from distembed.pipeline.inputs import keep_hints, look_for, recorded_bytes
 from distembed.pipeline.opening import JOB_FILE, existing_workspace, reached
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import check_inputs, plan_job, planner
@@ -124,7 +124,8 @@ def run_job(
     planned_after = _plan_ahead(job, specs, workers, reporter)
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
-        found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
+        found = [_with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
+        keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
@@ -163,9 +164,8 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
     Nothing is planned where every stage is done.
     """
     with failures_told(job.job.workspace):
-        todo = [
-            standing for standing in standings(job, specs, existing_workspace(job)) if not standing.is_done
-        ]
+        there = existing_workspace(job)
+        todo = [standing for standing in _looked(job, specs, there, reporter) if not standing.is_done]
     if not todo:
         return ""
     first = todo[0]
@@ -174,6 +174,13 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
         return first.spec.name
     _check_plan(plan_job(job), {spec.name for spec in specs}, workers, reporter)
     return ""
+
+
+def _looked(
+    job: Job, specs: Sequence[StageSpec], workspace: Workspace | None, reporter: Reporter
+) -> list[Standing]:
+    """Return where each stage stands, after a note where much has to be read for it."""
+    return standings(job, specs, workspace, look=look_for(workspace, note=reporter.note))
 
 
 def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:

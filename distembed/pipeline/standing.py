@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.inputs import FILES, Stamps, inputs_of, stamp_inputs, stamps_at, texts_in
+from distembed.pipeline.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.sections import Job
@@ -69,16 +69,16 @@ def standings(
     specs: Iterable[StageSpec],
     workspace: Workspace | None,
     *,
-    look: Callable[[str], Stamps] = stamps_at,
+    look: Callable[[str], Stamps] | None = None,
 ) -> list[Standing]:
     """Return where each stage of a job stands; stages come after those they read.
 
-    `look` returns the stamps of what lies at a path.
+    `look` returns the stamps of what lies at a path; by default they are those that the workspace calls for.
     """
     specs, done = list(specs), {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
-    look, named = cache(look), inputs_of(job)
+    look, named = cache(look or look_for(workspace)), inputs_of(job)
     found: dict[str, Standing] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)

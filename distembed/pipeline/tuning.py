@@ -36,6 +36,7 @@ from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.export.tables import Piece, Table
+from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.registry import system_of
@@ -343,7 +344,8 @@ def _fingerprints(job: Job, base: Job) -> dict[str, str]:
         )
     wanted: tuple[StageSpec, ...] = specs[: names.index(VECTORS) + 1]
     recorded = Workspace.open(base.job.workspace) if Workspace.exists(base.job.workspace) else None
-    return {standing.spec.name: standing.fingerprint for standing in standings(job, wanted, recorded)}
+    found = standings(job, wanted, recorded, look=stamps_at)
+    return {standing.spec.name: standing.fingerprint for standing in found}
 
 
 def _in_place(job: Job, place: str, base: Job) -> Job:
