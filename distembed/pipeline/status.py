@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from distembed.pipeline import derived
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.quantities import format_bytes, format_seconds
@@ -84,6 +85,11 @@ def verify_job(job: Job) -> tuple[list[str], str]:
         f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
         for p in workspace.verify()
     ]
+    if not workspace.writer():
+        sentences += [
+            f"{name}: not made from what the workspace holds; a run removes it"
+            for name in derived.stale(workspace)
+        ]
     # a job whose stages differ from run to run leaves others' stages where they are
     specs, done = system_of(job).stages(job), workspace.stages()
     sentences += [sentence for spec in specs if (sentence := _uncommitted(spec, done))]

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import fsspec
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline import inputs, provenance, runner, standing
+from distembed.pipeline import derived, inputs, provenance, runner, standing
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
 from distembed.pipeline.inputs import code_file, stamp_inputs, stamps_at
 from distembed.pipeline.opening import open_job
@@ -374,6 +375,66 @@ def test_a_report_that_is_not_whole_is_written_again(tiny: Path) -> None:
         assert again(tiny).ran == ()
         assert report.read_bytes() == page
         assert seal.exists()
+
+
+def holders(folder: Path, word: str) -> list[str]:
+    """Return the files below a folder that hold a word: in their bytes, or in a column of a table."""
+
+    def holds(file: Path) -> bool:
+        table = pq.read_table(file) if file.suffix == ".parquet" else None
+        return word.encode() in file.read_bytes() or (table is not None and word in str(table.to_pylist()))
+
+    return [
+        file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file() and holds(file)
+    ]
+
+
+def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny: Path) -> None:
+    (tiny / "text" / "b.txt").write_text("zyzzyva word1 word2 word3\n" * 4)
+    assert "tokens" in again(tiny, "report.words=['zyzzyva']").ran
+    page = b"<p>zyzzyva</p>"
+    with de.Workspace.create(tiny / "w", owner="test") as workspace:
+        derived.keep(workspace, derived.EXPLORER, page)
+        workspace.write_file("report/drawn tomorrow.svg", page)
+    assert {derived.REPORT, derived.EXPLORER, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
+    (tiny / "text" / "b.txt").unlink()
+    done = run("run", tiny / "job.toml", "--until", "tokens")
+    assert "report/explore.html is removed" in done.output
+    assert not (tiny / "w" / "report").exists() or not list((tiny / "w" / "report").iterdir())
+    again(tiny)
+    assert holders(tiny / "w", "zyzzyva") == []
+    assert derived.is_kept(de.Workspace.open(tiny / "w"), derived.REPORT)
+
+
+def test_verify_names_a_stale_page_and_a_run_removes_it(tiny: Path) -> None:
+    """As after a kill between a commit and the removal of what was drawn from the content before it."""
+    (tiny / "w" / derived.EXPLORER).write_text("of other content")
+    done = run("verify", tiny / "w")
+    assert done.exit_code == 1
+    assert f"{derived.EXPLORER}: not made from what the workspace holds; a run removes it" in done.output
+    assert again(tiny).ran == ()
+    assert not (tiny / "w" / derived.EXPLORER).exists()
+    assert run("verify", tiny / "w").exit_code == 0
+
+
+def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
+    for place in ("w/vectors.txt", "static:w/report/model"):
+        refused = run("export", tiny / "w", "--to", place.replace("w/", f"{tiny}/w/"))
+        assert refused.exit_code == 2
+        assert f"lies in the workspace {tiny}/w, which holds only what its job makes" in " ".join(
+            refused.output.split()
+        )
+    with pytest.raises(ValueError, match="lies in the workspace"):
+        de.run_job(str(tiny / "job.toml")).export(tiny / "w" / "vectors.txt")
+
+
+def test_only_pages_hints_and_the_job_are_written_beside_the_stages() -> None:
+    """A page that is written otherwise would outlive what it was made from: see `distembed.pipeline.derived`."""
+    source = Path(de.__file__).parent / "pipeline"
+    writers = {
+        file.name for file in source.rglob("*.py") if ".write_file(" in file.read_text(encoding="utf-8")
+    }
+    assert writers == {"derived.py", "inputs.py", "runner.py"}
 
 
 def test_a_run_until_the_last_stage_writes_no_report(tiny: Path) -> None:

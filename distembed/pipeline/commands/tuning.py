@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import shown, write
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    type=PLACE,
+    type=OUTSIDE,
     metavar="FILE",
     help="Write the table there as well: .csv, .tsv or .parquet.",
 )
