@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -241,6 +241,22 @@ def candidates_table(tuned: Tuned) -> Table:
     batch = pa.record_batch(columns)
     n = len(tuned.candidates)
     return Table(batch.schema, None, n, [Piece(batch, None)], f"{n} candidates")
+
+
+def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the values of each key of some grids; those of one key are joined.
+
+    Raises
+    ------
+    JobError
+        As `parse_grid`.
+    """
+    found: dict[str, list[Any]] = {}
+    for key, values in map(parse_grid, texts):
+        known = found.setdefault(key, [])
+        for value in values:
+            known += [] if value in known else [value]
+    return found
 
 
 def parse_grid(text: str) -> tuple[str, list[Any]]:

@@ -106,6 +106,15 @@ def test_a_missing_manifest_is_no_success(tiny: Path, removed: tuple[str, ...], 
     assert verify_job(open_job(str(tiny / source))) == ([], whole)
 
 
+def test_verify_says_who_was_writing_when_it_began(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends while its workspace is checked has changed what was judged."""
+    with de.Workspace.create(tiny / "w", owner="a rerun") as workspace:
+        monkeypatch.setattr(
+            "distembed.pipeline.status.verify_job", lambda _: (workspace.close(), ([], "0"))[1]
+        )
+        assert run("verify", tiny / "job.toml").output.startswith("being written by a rerun (process")
+
+
 def test_a_job_stopped_on_purpose_is_not_whole(tiny: Path) -> None:
     assert run("run", tiny / "job.toml", "--workspace", tiny / "v", "--until", "vocabulary").exit_code == 0
     done = run("verify", tiny / "job.toml", "--workspace", tiny / "v")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="SECTION.KEY=VALUE,VALUE",
-    help="Values of one key of the job; several grids are combined.",
+    help="Values of one key of the job; grids of several keys are combined, those of one key joined.",
 )
 @click.option(
     "--on", type=PLACE, required=True, metavar="FILE", help="The evaluation set that chooses, one file."
@@ -81,7 +81,7 @@ def tune(
     """
     from distembed.pipeline.export.files import table_format, write_table
     from distembed.pipeline.sections import JobError
-    from distembed.pipeline.tuning import candidates_table, parse_grid, tune
+    from distembed.pipeline.tuning import candidates_table, parse_grids, tune
 
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):
@@ -94,7 +94,7 @@ def tune(
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
         with warnings_noted(reporter):
-            grid = dict(map(parse_grid, grids))
+            grid = parse_grids(grids)
             options: dict[str, Any] = {"settings": settings, "place": workspace, "allow_code": allow_code}
             tuned = tune(job_file, grid, on, workers=workers, reporter=reporter, **options)
     finally:
