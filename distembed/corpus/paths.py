@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,9 @@ from distembed.urls import url_to_fs
 
 OF_DESKTOPS = frozenset({"Thumbs.db", "desktop.ini"})
 """Files that desktops write into the folders of their users."""
+
+OF_ARRAYS = frozenset({".zarray", ".zattrs", ".zgroup", ".zmetadata"})
+"""Files that say what the folder of a Zarr array of version 2 holds."""
 
 
 def name_files(urls: Iterable[str]) -> str:
@@ -40,22 +44,48 @@ def find_files(paths: list[str | Path], options: tuple[tuple[str, Any], ...]) ->
 def files_at(path: str, options: tuple[tuple[str, Any], ...]) -> list[str]:
     """Return the URLs of the files that a path, a folder or a glob names, in order."""
     filesystem, inner = url_to_fs(path, **dict(options))
-    if filesystem.isdir(inner):
-        files = [name for name in sorted(filesystem.find(inner)) if not is_hidden(name[len(inner) :])]
-    elif filesystem.exists(inner):
+    folder, names = named_files(filesystem, inner)
+    if not folder and inner in names:
         return [path]
+    return [filesystem.unstrip_protocol(name) if "://" in path else name for name in names]
+
+
+def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
+    """Return the folder of a path of a store, and what the store says of each file that it names, in order.
+
+    A folder stands for all files below it, and a glob for those that it matches; hidden ones are left out, unless the
+    glob asks for them itself, as ``.notes/*`` does. The folder is "" where the path is that of a file.
+    """
+    try:
+        info = filesystem.info(path)
+    except FileNotFoundError:
+        folder = path[: re.search(r"[*?[]|$", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+        found = filesystem.glob(path, detail=True) if glob.has_magic(path) else {}
     else:
-        found = sorted(filesystem.glob(inner)) if glob.has_magic(inner) else []
-        files = [name for name in found if not filesystem.isdir(name)]
-    return [filesystem.unstrip_protocol(name) if "://" in path else name for name in files]
+        if info["type"] != "directory":
+            return "", {path: info}
+        folder, found = path.rstrip("/"), filesystem.find(path, detail=True)
+    asked = is_hidden(path[len(folder) :])
+    files = (name for name in sorted(found) if found[name]["type"] != "directory")
+    return folder, {name: found[name] for name in files if asked or not is_hidden(name[len(folder) :])}
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the files of a local folder and of all below it that are not hidden, in order."""
+    found = (file for file in folder.rglob("*") if file.is_file())
+    return sorted(file for file in found if not is_hidden(file.relative_to(folder).as_posix()))
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a file below a folder is hidden, in a hidden folder, or a file that desktops put beside others."""
+    """Return whether a file below a folder is hidden, in a hidden folder, or a file that desktops put beside others.
+
+    Every reader of folders asks here, and so do the stamps of what a stage has read.
+    """
     *folders, last = name.strip("/").split("/")
-    return (
-        any(part.startswith(".") for part in (*folders, last)) or last.startswith("~$") or last in OF_DESKTOPS
+    starts_with_dot = any(part.startswith(".") for part in folders) or (
+        last.startswith(".") and last not in OF_ARRAYS
     )
+    return starts_with_dot or last.startswith("~$") or last in OF_DESKTOPS
 
 
 def check_file_name(path: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.corpus.paths import files_below
 from distembed.evaluation.wordsets import look_for_word_sets
 
 SUFFIXES = (".tsv", ".tsv.xz")
@@ -159,7 +160,7 @@ def files_at(path: Path) -> list[Path]:
     """Return a file itself, or the files of a folder and of all below it that are not hidden, in order."""
     if not path.is_dir():
         return [path] if path.is_file() else []
-    return sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != ".")
+    return files_below(path)
 
 
 def _text(path: Path) -> str:

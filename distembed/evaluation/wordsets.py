@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.corpus.encodings import detect_encoding
+from distembed.corpus.paths import files_below
 from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
@@ -241,7 +242,7 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
     if not path.is_dir():
         return FoundSets([] if path in besides else [read_word_set(path)], [])
     found = FoundSets([], [])
-    files = {file for file in path.rglob("*") if file.is_file() and file.name[0] != "."}
+    files = set(files_below(path))
     for file in sorted(files - set(besides)):
         name = file.relative_to(path)
         if "crosslingual" in name.parts:

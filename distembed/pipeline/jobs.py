@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from distembed.display import plural
 from distembed.pipeline.config import checked_job, load_job
+from distembed.pipeline.derived import REPORT, check_outside
 from distembed.pipeline.export.job import export_job
 from distembed.pipeline.opening import reached
 from distembed.pipeline.progress import Reporter
-from distembed.pipeline.runner import REPORT
 from distembed.pipeline.runner import run_job as run_stages
 from distembed.pipeline.sections import Job
 from distembed.pipeline.workers import Workers
@@ -96,6 +96,7 @@ class FinishedJob:
 
     def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002
         """Write a table to a file, as `distembed export` does; return in words what was written."""
+        check_outside(str(target))
         return export_job(self.job, str(target), what=what, format=format)
 
     def _outputs(self) -> Iterator[tuple[str, OutputRecord]]:

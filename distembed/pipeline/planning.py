@@ -8,7 +8,7 @@ from functools import cache
 from distembed.files import failures_told
 from distembed.pipeline import provenance
 from distembed.pipeline.context import Counted, System
-from distembed.pipeline.inputs import Stamps, stamps_at
+from distembed.pipeline.inputs import Stamps, look_for
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.registry import system_of
@@ -26,7 +26,7 @@ def plan_job(job: Job) -> Plan:
 
 def planner(system: System, workspace: Workspace | None) -> Callable[[Job], Plan]:
     """Return what plans the jobs of a system; it looks at each input once, however many it plans."""
-    look = cache(stamps_at)
+    look = cache(look_for(workspace))
 
     def planned(job: Job) -> Plan:
         found = standings(job, system.stages(job), workspace, look=look)
@@ -67,10 +67,10 @@ def planned_inputs(job: Job) -> list[str]:
     return check_inputs(job, standings(job, system_of(job).stages(job), existing_workspace(job)))
 
 
-def planned_losses(job: Job, *, look: Callable[[str], Stamps] = stamps_at) -> list[str]:
+def planned_losses(job: Job, *, look: Callable[[str], Stamps] | None = None) -> list[str]:
     """Return a line for each finished stage that a run of the job would compute again: why, and what it took.
 
-    `look` returns the stamps of what lies at a path.
+    `look` returns the stamps of what lies at a path, see `standings`.
     """
     workspace = existing_workspace(job)
     if workspace is None:

@@ -10,7 +10,7 @@ import tomli_w
 
 from distembed.execution import Listener, heard_by, uncollected
 from distembed.files import failures_told
-from distembed.pipeline import provenance
+from distembed.pipeline import derived, provenance
 from distembed.pipeline.context import (
     Context,
     Counted,
@@ -18,8 +18,7 @@ from distembed.pipeline.context import (
     System,
     makes_only_temporaries,
 )
-from distembed.pipeline.explorer import kept
-from distembed.pipeline.inputs import recorded_bytes
+from distembed.pipeline.inputs import keep_hints, look_for, recorded_bytes
 from distembed.pipeline.opening import JOB_FILE, existing_workspace
 from distembed.pipeline.plan import Plan
 from distembed.pipeline.planning import check_inputs, plan_job, planner
@@ -39,13 +38,9 @@ from distembed.pipeline.standing import (
 from distembed.pipeline.status import spent_text, state_of
 from distembed.pipeline.trust import check_code
 from distembed.pipeline.workers import Meter, Workers
-from distembed.storage.schema import digest_of_json, manifest_to_json, new_digest, seal
+from distembed.storage.schema import digest_of_json, manifest_to_json
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-
-REPORT = "report/index.html"
-REPORT_SEAL = "report/index.json"
-"""What the report was made from and its digest, written after it: a report without it is not kept."""
 
 SHOWN_MENDED = 10
 
@@ -126,7 +121,8 @@ def run_job(
     with failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
         reporter.note(f"workspace {workspace.url}")
         _mend(workspace, reporter)
-        found = [_with_damage(standing, workspace) for standing in standings(job, specs, workspace)]
+        found = [_with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
+        keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every, planned_after)
         if not all(standing.is_kept for standing in found):
@@ -135,6 +131,7 @@ def run_job(
             reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
         ran = [standing.spec.name for standing in found if _run_watched(standing, run)]
+        _remove_stale(workspace, reporter)
         reporter.close()
         if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
             _record(job, workspace)
@@ -168,9 +165,8 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
     Nothing is planned where every stage is done.
     """
     with failures_told(job.job.workspace):
-        todo = [
-            standing for standing in standings(job, specs, existing_workspace(job)) if not standing.is_done
-        ]
+        there = existing_workspace(job)
+        todo = [standing for standing in _looked(job, specs, there, reporter) if not standing.is_done]
     if not todo:
         return ""
     first = todo[0]
@@ -179,6 +175,13 @@ def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter
         return first.spec.name
     _check_plan(plan_job(job), {spec.name for spec in specs}, workers, reporter)
     return ""
+
+
+def _looked(
+    job: Job, specs: Sequence[StageSpec], workspace: Workspace | None, reporter: Reporter
+) -> list[Standing]:
+    """Return where each stage stands, after a note where much has to be read for it."""
+    return standings(job, specs, workspace, look=look_for(workspace, note=reporter.note))
 
 
 def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
@@ -263,8 +266,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     reporter.close()
     spent = meter.spent._asdict()
     stage.commit({**facts, **spent, **_earlier_work(standing)})
-    workspace.remove_file(REPORT_SEAL)
-    workspace.remove_file(REPORT)
+    _remove_stale(workspace, reporter)
     _drop_inputs(spec, workspace)
     reporter.note(f"{spec.name:<16}{spent_text(spent)}")
     run.crew.give_memory_back()
@@ -350,37 +352,34 @@ def _closing_text(run: Run, system: System, *, until: str | None) -> str:
 
 def _write_report(job: Job, workspace: Workspace, reporter: Reporter) -> str:
     """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
-    if not _has_report(job, workspace):
+    shown = _shown(job, workspace)
+    if not derived.is_kept(workspace, derived.REPORT, shown=shown):
         began = time.perf_counter()
         reporter.note("report: drawing the figures and tables")
         page = system_of(job).page(job, workspace).encode()
         _record(job, workspace)
-        workspace.write_file(REPORT, page)
-        workspace.write_file(REPORT_SEAL, _report_seal(_made_from(job, workspace), page))
+        derived.keep(workspace, derived.REPORT, page, shown=shown)
         reporter.note(f"{'report':<16}{format_seconds(time.perf_counter() - began):>10}")
-    return workspace.path(REPORT)
+    return workspace.path(derived.REPORT)
 
 
-def _has_report(job: Job, workspace: Workspace) -> bool:
-    """Return whether the report of a finished workspace is there and whole."""
-    page = workspace.read_file(REPORT)
-    return page is not None and workspace.read_file(REPORT_SEAL) == _report_seal(
-        _made_from(job, workspace), page
-    )
+def _remove_stale(workspace: Workspace, reporter: Reporter) -> None:
+    """Remove the pages that were drawn from other content, and say so of one that is not drawn again by itself."""
+    if derived.EXPLORER in derived.remove_stale(workspace):
+        reporter.note(
+            f"{derived.EXPLORER} is removed, since it shows what is no longer there: explore draws it again"
+        )
 
 
-def _made_from(job: Job, workspace: Workspace) -> str:
+def _shown(job: Job, workspace: Workspace) -> str:
     """Return the digest of what a report shows: its section, the stages with what they took, the code that draws."""
     done = workspace.stages()
     shown = [job.job.title, job.report.model_dump(mode="json")]
     stages = {
         spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in system_of(job).stages(job)
     }
-    return digest_of_json([shown, stages, provenance.source_digest(), kept.is_kept(workspace)])
-
-
-def _report_seal(made_from: str, page: bytes) -> bytes:
-    return seal({"made_from": made_from, "content": new_digest(page).hexdigest()})
+    has_explorer = derived.is_kept(workspace, derived.EXPLORER)
+    return digest_of_json([shown, stages, provenance.source_digest(), has_explorer])
 
 
 def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
@@ -393,8 +392,8 @@ def report_job(job: Job, *, reporter: Reporter | None = None) -> str:
     """
     reader = Workspace.open(job.job.workspace)
     _refuse_unfinished(job, reader)
-    if _has_report(job, reader):  # of a workspace that this user may only read, too
-        return reader.path(REPORT)
+    if derived.is_kept(reader, derived.REPORT, shown=_shown(job, reader)):  # this user may only read it, too
+        return reader.path(derived.REPORT)
     with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
         _refuse_unfinished(job, workspace)
         return _write_report(job, workspace, reporter or Silent())

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from distembed.corpus.encodings import HEAD_BYTES, detect_encoding
+from distembed.corpus.paths import is_hidden
 from distembed.corpus.spreadsheets import separated
 from distembed.parquet import parquet_file, read_batches
 from distembed.pipeline.tables.files import best_delimiter
@@ -67,7 +68,8 @@ def files_at(path: str) -> list[str]:
     if "://" in path:
         return [path]
     pattern = os.path.join(path, "**") if os.path.isdir(path) else path  # noqa: PTH112, PTH118
-    found = sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))  # noqa: PTH113, PTH207
+    every = sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))  # noqa: PTH113, PTH207
+    found = [one for one in every if one == path or not is_hidden(os.path.basename(one))]  # noqa: PTH119
     if not found and os.path.isfile(path):  # noqa: PTH113 - a name with brackets is no glob of itself
         found = [path]
     if not found:

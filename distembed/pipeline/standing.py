@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from distembed.corpus.paths import is_hidden
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.inputs import FILES, Stamps, inputs_of, stamp_inputs, stamps_at, texts_in
+from distembed.pipeline.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
 from distembed.pipeline.provenance import differences
 from distembed.pipeline.quantities import format_seconds
 from distembed.pipeline.sections import Job, JobError
@@ -73,12 +73,12 @@ def standings(
     specs: Iterable[StageSpec],
     workspace: Workspace | None,
     *,
-    look: Callable[[str], Stamps] = stamps_at,
+    look: Callable[[str], Stamps] | None = None,
 ) -> list[Standing]:
     """Return where each stage of a job stands; stages come after those they read.
 
-    `look` returns the stamps of what lies at a path. A job that was found in a workspace says nothing of its
-    inputs: the stages have read what they recorded.
+    `look` returns the stamps of what lies at a path; by default they are those that the workspace calls for. A job that
+    was found in a workspace says nothing of its inputs: the stages have read what they recorded.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def standings(
     specs, done = list(specs), {} if workspace is None else workspace.stages()
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
-    look, named = cache(unread if job.is_recorded else look), inputs_of(job)
+    look, named = cache(unread if job.is_recorded else look or look_for(workspace)), inputs_of(job)
     _refuse_own_workspace(job, chain.from_iterable(named.values()))
     found: dict[str, Standing] = {}
     for spec in specs:

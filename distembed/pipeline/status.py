@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from distembed.pipeline import derived
 from distembed.pipeline.opening import existing_workspace
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.registry import system_of
@@ -91,4 +92,9 @@ def verify_job(job: Job) -> tuple[list[str], str]:
         if not (p.what == UNCOMMITTED and p.stage in absent)
     ]
     sentences += [f"stage {name} is not committed: it has no manifest" for name in absent]
+    if not workspace.writer():
+        sentences += [
+            f"{name}: not made from what the workspace holds; a run removes it"
+            for name in derived.stale(workspace)
+        ]
     return sentences, "" if sentences else workspace.digest(spec.name for spec in specs)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
 from distembed.files import replacing
 from distembed.pipeline.context import StageSpec
 from distembed.pipeline.export.tables import Piece, Table
+from distembed.pipeline.inputs import stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Reporter, Silent
 from distembed.pipeline.registry import system_of
@@ -243,6 +244,22 @@ def candidates_table(tuned: Tuned) -> Table:
     return Table(batch.schema, None, n, [Piece(batch, None)], f"{n} candidates")
 
 
+def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the values of each key of some grids; those of one key are joined.
+
+    Raises
+    ------
+    JobError
+        As `parse_grid`.
+    """
+    found: dict[str, list[Any]] = {}
+    for key, values in map(parse_grid, texts):
+        known = found.setdefault(key, [])
+        for value in values:
+            known += [] if value in known else [value]
+    return found
+
+
 def parse_grid(text: str) -> tuple[str, list[Any]]:
     """Return the key and the values of ``section.key=value,value``, each value written as in TOML.
 
@@ -344,7 +361,8 @@ def _fingerprints(job: Job, base: Job) -> dict[str, str]:
         )
     wanted: tuple[StageSpec, ...] = specs[: names.index(VECTORS) + 1]
     recorded = Workspace.open(base.job.workspace) if Workspace.exists(base.job.workspace) else None
-    return {standing.spec.name: standing.fingerprint for standing in standings(job, wanted, recorded)}
+    found = standings(job, wanted, recorded, look=stamps_at)
+    return {standing.spec.name: standing.fingerprint for standing in found}
 
 
 def _in_place(job: Job, place: str, base: Job) -> Job:

@@ -141,6 +141,18 @@ class WorkspaceReader:
         except FileNotFoundError:
             return None
 
+    def files_below(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder of the workspace and below it, sorted; none where it is absent.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.files_below("report")
+        ['report/index.html', 'report/index.json']
+        """
+        return sorted(self._folder.find(folder))
+
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
 

@@ -26,6 +26,9 @@ def names(paths: object, **options: str) -> list[str]:
 
 def test_a_folder_stands_for_its_files_without_hidden_ones(folder: Path) -> None:
     assert names(folder) == names([folder / "b.txt", folder / "more"]) == ["b.txt", "a.txt"]
+    assert names(f"{folder}/**") == ["b.txt", "a.txt"]
+    (folder / "more" / ".hidden").write_text("the sea\n")
+    assert names(f"{folder}/more/.*") == [".hidden"]  # asked for by its name
     (folder.parent / "empty").mkdir()
     with pytest.raises(
         FileNotFoundError, match="empty matches no file; check the path, or give a folder or a glob"

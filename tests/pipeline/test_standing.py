@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 
 import fsspec
+import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.pipeline import inputs, provenance, runner, standing
+from distembed.pipeline import derived, inputs, provenance, runner, standing
 from distembed.pipeline.corpus import stages
 from distembed.pipeline.corpus.stages import COUNTED_FIRST_BYTES
-from distembed.pipeline.inputs import DIGESTED_BYTES, code_file, stamp_inputs, stamps_at
+from distembed.pipeline.inputs import code_file, stamp_inputs, stamps_at
 from distembed.pipeline.opening import open_job
 from distembed.pipeline.runner import Outcome, run_job
 from distembed.pipeline.standing import ReplaceError
@@ -105,6 +106,15 @@ def test_a_missing_manifest_is_no_success(tiny: Path, removed: tuple[str, ...], 
         assert f"stage {stage} is not committed" in done.output
     assert set(computed(tiny).ran) == set(removed)
     assert verify_job(open_job(str(tiny / source))) == ([], whole)
+
+
+def test_verify_says_who_was_writing_when_it_began(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends while its workspace is checked has changed what was judged."""
+    with de.Workspace.create(tiny / "w", owner="a rerun") as workspace:
+        monkeypatch.setattr(
+            "distembed.pipeline.status.verify_job", lambda _: (workspace.close(), ([], "0"))[1]
+        )
+        assert run("verify", tiny / "job.toml").output.startswith("being written by a rerun (process")
 
 
 def test_a_job_stopped_on_purpose_is_not_whole(tiny: Path) -> None:
@@ -197,13 +207,111 @@ def test_files_are_known_by_content_where_their_store_tells_no_versions(
     assert stamps_at("memory://stamped/*.txt") == stamps_at("memory://stamped") == stamps[1]
 
 
-def test_large_files_are_known_by_their_time(tmp_path: Path) -> None:
-    large = tmp_path / "large"
-    with large.open("wb") as file:
-        file.truncate(DIGESTED_BYTES + 1)
-    before = stamps_at(str(large))
-    os.utime(large, ns=(1, large.stat().st_mtime_ns + 1))
-    assert stamps_at(str(large)) != before
+HIDDEN = (".DS_Store", ".git/index", "~$a.txt", "Thumbs.db", "desktop.ini", ".notes.tsv", ".old/first.tsv")
+
+
+def test_hidden_files_change_nothing(tiny: Path) -> None:
+    """What the readers of a folder leave out is no input: of a glob of texts, and of a folder of sets."""
+    job = ("corpus.paths=['text']", "job.workspace='v'")
+    assert computed(tiny, *job).ran == STAGES
+    for folder in (tiny / "text", tiny / "sets"):
+        (folder / ".git").mkdir()
+        (folder / ".old").mkdir()
+        for name in HIDDEN:
+            (folder / name).write_text("word1\tword2\t5\n")
+    assert computed(tiny, *job).ran == ()
+    assert computed(tiny).ran == ()
+    assert computed(tiny, "corpus.paths=['text/*']", "job.workspace='glob'").ran == STAGES
+    digests = {de.Workspace.open(tiny / name).digest() for name in ("v", "w", "glob")}
+    assert len(digests) == 1
+
+
+def test_a_workspace_that_recorded_hidden_files_is_kept(tiny: Path) -> None:
+    found = stamps_at(str(tiny / "text"))
+    recorded = {**found, ".DS_Store": [3, "content 0"]}
+    assert stamp_inputs([str(tiny / "text")], {"text": recorded}, stamps_at).stamps == {"text": recorded}
+    (tiny / "text" / "a.txt").write_text("changed")
+    assert stamp_inputs([str(tiny / "text")], {"text": recorded}, stamps_at).stamps["text"] != recorded
+
+
+def test_the_files_of_a_zarr_array_are_not_hidden(tmp_path: Path) -> None:
+    for name in (".zarray", "0.0", ".DS_Store"):
+        (tmp_path / name).write_text("{}")
+    assert list(stamps_at(str(tmp_path))) == [".zarray", "0.0"]
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file that counts as large, written long ago by the clock of this process."""
+    monkeypatch.setattr(inputs, "DIGESTED_BYTES", 2)
+    monkeypatch.setattr(inputs, "SETTLED_NS", -1)
+    (tmp_path / "large").write_bytes(b"one")
+    return tmp_path / "large"
+
+
+def replace_keeping_time(path: Path, data: bytes) -> None:
+    """Replace the content of a file as `cp -p` and `rsync -t` do, by other content of the same size and time."""
+    before = path.stat()
+    time.sleep(0.02)  # some steps of the clock
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_large_files_are_known_by_their_content(large: Path) -> None:
+    one = stamps_at(str(large))
+    os.utime(large, (1, 1))
+    assert stamps_at(str(large)) == one
+    replace_keeping_time(large, b"two")
+    two = stamps_at(str(large))
+    assert two != one
+    large.unlink()
+    large.write_bytes(b"one")
+    assert stamps_at(str(large)) == one
+
+
+def test_hints_save_reading_and_are_no_evidence(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, read = [], inputs._content
+    monkeypatch.setattr(inputs, "_content", lambda *args: reads.append(args[1]) or read(*args))
+    with de.Workspace.create(large.parent / "w", owner="test") as workspace:
+        stamps = {"large": inputs.look_for(workspace)(str(large))}
+        inputs.keep_hints(workspace, [{inputs.FILES: stamps}])
+        written = (large.parent / "w" / inputs.HINTS).stat().st_mtime_ns
+        inputs.keep_hints(workspace, [{inputs.FILES: stamps}])
+        assert (large.parent / "w" / inputs.HINTS).stat().st_mtime_ns == written
+        inputs._hints.clear()  # another process
+        assert inputs.look_for(workspace)(str(large)) == stamps["large"]
+        assert len(reads) == 1
+        inputs._hints.clear()
+        replace_keeping_time(large, b"two")
+        assert inputs.look_for(workspace)(str(large)) != stamps["large"]
+        assert len(reads) == 2
+        inputs._hints.clear()
+        workspace.write_file(inputs.HINTS, b"damaged")
+        inputs.look_for(workspace)(str(large))
+        assert len(reads) == 3
+    assert inputs.look_for(None)(str(large)) == {"large": [3, ""]}  # nothing to compare with
+    assert len(reads) == 3
+
+
+def test_a_run_keeps_the_hints_of_its_large_inputs(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "DIGESTED_BYTES", 1000)
+    monkeypatch.setattr(inputs, "NOTED_BYTES", 1000)
+    os.utime(tiny / "text" / "a.txt", (1, 1))
+    monkeypatch.setattr(inputs, "SETTLED_NS", -1)
+    inputs._hints.clear()
+    done = run("run", tiny / "job.toml")
+    assert "to know it by its content" in done.output
+    assert "nothing to do" in done.output
+    assert (tiny / "w" / inputs.HINTS).exists()
+    inputs._hints.clear()
+    assert "to know it by its content" not in run("run", tiny / "job.toml").output
+
+
+def test_an_early_workspace_keeps_its_large_inputs_by_their_time(large: Path) -> None:
+    recorded = {"large": {"large": [3, f"mtime {large.stat().st_mtime_ns} ns"], ".git": [1, "mtime 1 ns"]}}
+    assert stamp_inputs([str(large)], recorded, no_plan).stamps == recorded
+    os.utime(large, (1, 1))
+    assert stamp_inputs([str(large)], recorded, stamps_at).stamps == {"large": stamps_at(str(large))}
 
 
 def test_paths_of_one_name_are_told_apart_and_recorded_stamps_stand_in(tmp_path: Path) -> None:
@@ -364,6 +472,66 @@ def test_a_report_that_is_not_whole_is_written_again(tiny: Path) -> None:
         assert seal.exists()
 
 
+def holders(folder: Path, word: str) -> list[str]:
+    """Return the files below a folder that hold a word: in their bytes, or in a column of a table."""
+
+    def holds(file: Path) -> bool:
+        table = pq.read_table(file) if file.suffix == ".parquet" else None
+        return word.encode() in file.read_bytes() or (table is not None and word in str(table.to_pylist()))
+
+    return [
+        file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file() and holds(file)
+    ]
+
+
+def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny: Path) -> None:
+    (tiny / "text" / "b.txt").write_text("zyzzyva word1 word2 word3\n" * 4)
+    assert "tokens" in again(tiny, "report.words=['zyzzyva']").ran
+    page = b"<p>zyzzyva</p>"
+    with de.Workspace.create(tiny / "w", owner="test") as workspace:
+        derived.keep(workspace, derived.EXPLORER, page)
+        workspace.write_file("report/drawn tomorrow.svg", page)
+    assert {derived.REPORT, derived.EXPLORER, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
+    (tiny / "text" / "b.txt").unlink()
+    done = run("run", tiny / "job.toml", "--until", "tokens")
+    assert "report/explore.html is removed" in done.output
+    assert not (tiny / "w" / "report").exists() or not list((tiny / "w" / "report").iterdir())
+    again(tiny)
+    assert holders(tiny / "w", "zyzzyva") == []
+    assert derived.is_kept(de.Workspace.open(tiny / "w"), derived.REPORT)
+
+
+def test_verify_names_a_stale_page_and_a_run_removes_it(tiny: Path) -> None:
+    """As after a kill between a commit and the removal of what was drawn from the content before it."""
+    (tiny / "w" / derived.EXPLORER).write_text("of other content")
+    done = run("verify", tiny / "w")
+    assert done.exit_code == 1
+    assert f"{derived.EXPLORER}: not made from what the workspace holds; a run removes it" in done.output
+    assert again(tiny).ran == ()
+    assert not (tiny / "w" / derived.EXPLORER).exists()
+    assert run("verify", tiny / "w").exit_code == 0
+
+
+def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
+    for place in ("w/vectors.txt", "static:w/report/model"):
+        refused = run("export", tiny / "w", "--to", place.replace("w/", f"{tiny}/w/"))
+        assert refused.exit_code == 2
+        assert f"lies in the workspace {tiny}/w, which holds only what its job makes" in " ".join(
+            refused.output.split()
+        )
+    with pytest.raises(ValueError, match="lies in the workspace"):
+        de.run_job(str(tiny / "job.toml")).export(tiny / "w" / "vectors.txt")
+
+
+def test_only_pages_hints_and_the_job_are_written_beside_the_stages() -> None:
+    """A page that is written otherwise would outlive what it was made from: see `distembed.pipeline.derived`."""
+    source = Path(de.__file__).parent / "pipeline"
+    writers = {
+        file.name for file in source.rglob("*.py") if ".write_file(" in file.read_text(encoding="utf-8")
+    }
+    assert writers == {"derived.py", "inputs.py", "runner.py"}
+
+
 def test_a_run_until_the_last_stage_writes_no_report(tiny: Path) -> None:
     shutil.rmtree(tiny / "w" / "report")
     done = computed(tiny)
@@ -453,7 +621,7 @@ def test_a_file_known_by_its_content_is_read_once_until_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, reads, read = tmp_path / "words.txt", [], inputs._content
-    monkeypatch.setattr(inputs, "_content", lambda fs, name: reads.append(name) or read(fs, name))
+    monkeypatch.setattr(inputs, "_content", lambda *args: reads.append(args[1]) or read(*args))
 
     def stamps_of(data: bytes) -> list[object]:
         path.write_bytes(data)

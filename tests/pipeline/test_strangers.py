@@ -1,4 +1,4 @@
-"""A stranger's job or workspace: whatever URLs and options it names, nothing is run, written or sent because of them."""
+"""A stranger's job or workspace: nothing is run, written or sent because of the URLs and options that it names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def dask_url(folder: Path, address: str) -> tuple[str, str]:
 
 
 def dask_options(folder: Path, address: str) -> tuple[str, str]:
-    return "dask:///x", f'[resources.storage_options.dask]\nclient = "tcp://{address}"\ntarget_protocol = "file"\n'
+    return (
+        "dask:///x",
+        f'[resources.storage_options.dask]\nclient = "tcp://{address}"\ntarget_protocol = "file"\n',
+    )
 
 
 def filecache(folder: Path, address: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from distembed.pipeline.opening import open_job
 from distembed.pipeline.progress import Silent
 from distembed.pipeline.runner import run_job
 from distembed.pipeline.sections import JobError
-from distembed.pipeline.tuning import item_halves, parse_grid, tune
+from distembed.pipeline.tuning import item_halves, parse_grid, parse_grids, tune
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
 
@@ -184,6 +184,17 @@ def test_values_of_a_grid_are_written_as_in_toml(text: str, values: list[object]
         parse_grid("smoothing")
 
 
+def test_grids_of_one_key_are_joined() -> None:
+    grids = (
+        "psdvec.smoothing=0.1,0.2",
+        "counting.window=2",
+        "psdvec.smoothing=0.3,0.1",
+        "psdvec.bands=[1],[1]",
+    )
+    expected = {"psdvec.smoothing": [0.1, 0.2, 0.3], "counting.window": [2], "psdvec.bands": [[1]]}
+    assert parse_grids(grids) == expected
+
+
 def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tmp_path: Path) -> None:
     words = (
         "tune",
@@ -191,7 +202,9 @@ def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tm
         "--on",
         pairs_of(job),
         "--grid",
-        "psdvec.smoothing=0.02,0.3",
+        "psdvec.smoothing=0.02",
+        "--grid",
+        "psdvec.smoothing=0.3",
         "--to",
         tmp_path / "t.csv",
     )

@@ -7,14 +7,14 @@ from typing import Literal
 
 import click
 
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
 TARGET = click.option(
     "--to",
     "target",
-    type=PLACE,
+    type=OUTSIDE,
     required=True,
     metavar="FILE",
     help="The figure: its name ends in .pdf, .svg or .png.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
@@ -19,7 +19,7 @@ from distembed.pipeline.terminal import shown, write
 @click.option(
     "--to",
     "target",
-    type=PLACE,
+    type=OUTSIDE,
     metavar="FILE",
     help="The page (default: beside the report, which then links to it).",
 )

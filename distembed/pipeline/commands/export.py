@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.terminal import shown, write
 
@@ -28,7 +28,7 @@ from distembed.pipeline.terminal import shown, write
 @click.option(
     "--to",
     "target",
-    type=PLACE,
+    type=OUTSIDE,
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "

@@ -268,8 +268,10 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     from distembed.storage import Workspace
 
     job = load(job_file, settings, workspace)
+    place = Workspace.open(job.job.workspace)
+    writing = place.writer()
     problems, digest = verify_job(job)
-    if writer := Workspace.open(job.job.workspace).writer():
+    if writer := writing or place.writer():  # a run may have ended meanwhile, or begun
         write(shown(f"being written by {writer}: only what that run has committed was judged"))
     for line in [*problems, *planned_losses(job, look=unread)]:
         write(shown(line))

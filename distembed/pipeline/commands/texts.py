@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import found_text, shown, write
@@ -74,7 +74,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--to",
     "target",
-    type=PLACE,
+    type=OUTSIDE,
     required=True,
     metavar="FILE",
     help="The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import one_sentence
 from distembed.pipeline.progress import TerminalReporter, warnings_noted
 from distembed.pipeline.terminal import shown, write
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="SECTION.KEY=VALUE,VALUE",
-    help="Values of one key of the job; several grids are combined.",
+    help="Values of one key of the job; grids of several keys are combined, those of one key joined.",
 )
 @click.option(
     "--on", type=PLACE, required=True, metavar="FILE", help="The evaluation set that chooses, one file."
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    type=PLACE,
+    type=OUTSIDE,
     metavar="FILE",
     help="Write the table there as well: .csv, .tsv or .parquet.",
 )
@@ -82,7 +82,7 @@ def tune(
     """
     from distembed.pipeline.export.files import table_format, write_table
     from distembed.pipeline.sections import JobError
-    from distembed.pipeline.tuning import candidates_table, parse_grid, tune
+    from distembed.pipeline.tuning import candidates_table, parse_grids, tune
 
     chosen = table_format(target) if target else None
     if target and chosen in (None, "npy"):
@@ -95,7 +95,7 @@ def tune(
     reporter = TerminalReporter(Console(soft_wrap=True))
     try:
         with any_protocol(allowed=allow_code), warnings_noted(reporter):
-            grid = dict(map(parse_grid, grids))
+            grid = parse_grids(grids)
             options: dict[str, Any] = {"settings": settings, "place": workspace, "allow_code": allow_code}
             tuned = tune(job_file, grid, on, workers=workers, reporter=reporter, **options)
     finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from distembed.display import plural
-from distembed.pipeline.commands.command_line import PLACE, examples
+from distembed.pipeline.commands.command_line import OUTSIDE, PLACE, examples
 from distembed.pipeline.commands.failures import fail, one_sentence
 from distembed.pipeline.terminal import neighbor_line, safe_scores, shown, write
 
@@ -205,6 +205,7 @@ def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Polic
 @click.option(
     "--to",
     "target",
+    type=OUTSIDE,
     metavar="FILE",
     help="Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.",
 )

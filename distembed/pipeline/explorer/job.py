@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from distembed.display import plural
+from distembed.pipeline import derived
 from distembed.pipeline.drawings import is_vector_file
-from distembed.pipeline.explorer import kept
 from distembed.pipeline.explorer.items import MAX_POINTS, Items
 from distembed.pipeline.explorer.layout import check_extra, lay_out
 from distembed.pipeline.explorer.page import render_page
@@ -67,7 +67,7 @@ def _keep(items: Items, job: Job) -> str:
     """Write the page beside the report, and the report with a link to it."""
     page = _page(items, report="index.html")
     with Workspace.create(job.job.workspace, owner=f"page of {job.job.title}") as workspace:
-        place = kept.keep(workspace, page)
+        place = derived.keep(workspace, derived.EXPLORER, page.encode())
     return f"{plural(len(items.names), items.noun)} in {place}, linked from {report_job(job)}"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from distembed.display import plural
+from distembed.pipeline import derived
 from distembed.pipeline.context import StageSpec
-from distembed.pipeline.explorer import kept
 from distembed.pipeline.quantities import format_bytes, format_seconds
 from distembed.pipeline.report.page import Section, escaped, folded, group
 from distembed.pipeline.report.tables import Row, as_mapping, table
@@ -99,7 +100,8 @@ def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix:
 
 def invitation(workspace: Workspace) -> str:
     """Return, as markup, the link to the page to explore, or what to type to have it."""
-    if kept.is_kept(workspace):
-        return f'<p class="explore"><a href="{kept.NAME}">Explore: a map with search and neighbors</a></p>'
+    if derived.is_kept(workspace, derived.EXPLORER):
+        page = PurePosixPath(derived.EXPLORER).name
+        return f'<p class="explore"><a href="{page}">Explore: a map with search and neighbors</a></p>'
     line = f"distembed explore {shown(workspace.url)}"
     return f'<p class="explore note">A map with search and neighbors: <code>{escaped(line)}</code></p>'

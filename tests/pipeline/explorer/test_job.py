@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.pipeline.explorer import kept
+from distembed.pipeline import derived
 from distembed.storage.schema import new_digest, seal
 from distembed.storage.workspace import Workspace
 from tests.pipeline.conftest import run
@@ -20,9 +20,9 @@ def test_the_report_links_to_the_page_while_it_is_whole(copy: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "200 words in " in done.stdout
     assert 'href="explore.html"' in report.read_text(encoding="utf-8")
-    assert 'href="index.html"' in (copy / kept.PAGE).read_text(encoding="utf-8")
+    assert 'href="index.html"' in (copy / derived.EXPLORER).read_text(encoding="utf-8")
     assert run("verify", copy).exit_code == 0
-    (copy / kept.PAGE).write_text("cut", encoding="utf-8")
+    (copy / derived.EXPLORER).write_text("cut", encoding="utf-8")
     assert 'href="explore.html"' not in _report(copy)
 
 
@@ -32,14 +32,17 @@ def _report(workspace: Path) -> str:
 
 
 def test_a_page_of_other_content_is_not_linked(copy: Path) -> None:
+    page, of_page = derived.EXPLORER, derived.EXPLORER.replace(".html", ".json")
     with Workspace.create(str(copy), owner="test") as workspace:
-        kept.keep(workspace, "<p>a page</p>")
-        assert kept.is_kept(workspace)
+        derived.keep(workspace, page, b"<p>a page</p>")
+        assert derived.is_kept(workspace, page)
         known = {"made_from": "another digest", "content": new_digest(b"<p>a page</p>").hexdigest()}
-        workspace.write_file(kept.SEAL, seal(known))
-        assert not kept.is_kept(workspace)
-        workspace.write_file(kept.SEAL, b"torn")
-        assert not kept.is_kept(workspace)
+        for damage in (seal(known), b"torn"):
+            workspace.write_file(of_page, damage)
+            assert not derived.is_kept(workspace, page)
+            assert derived.stale(workspace) == [page, of_page]
+        assert derived.remove_stale(workspace) == [page, of_page]
+        assert derived.stale(workspace) == []
 
 
 def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from distembed.execution import compute
 from distembed.libraries import da, pa, pq, stats
 from distembed.linalg.chunks import LEAST_ROWS, ROW_COPIES, batches, row_chunk
 from distembed.pipeline.context import Context, Counted, StageSpec, System, kept_as, sections, whole_sparse
-from distembed.pipeline.inputs import recorded_bytes, stamps_at
+from distembed.pipeline.inputs import recorded_bytes, sizes_at
 from distembed.pipeline.matrices.files import MatrixSize, open_matrix
 from distembed.pipeline.matrices.files import matrix_size as size_of_file
 from distembed.pipeline.matrices.matrix import Matrix, refuse_equal_names, row_array
@@ -75,7 +75,7 @@ def neighbor_sizes(job: NeighborsJob, counted: Counted | None) -> NeighborSizes:
         n_bytes = recorded_bytes(rows.parameters)
     else:
         matrix = size_of_file(job.input)
-        n_bytes = sum(int(stamp[0]) for stamp in stamps_at(job.input.path).values())
+        n_bytes = sum(int(stamp[0]) for stamp in sizes_at(job.input.path).values())
         if job.input.dense and matrix.is_sparse:
             n_values = matrix.n_rows * matrix.n_columns
             matrix = matrix._replace(is_sparse=False, n_stored=n_values)

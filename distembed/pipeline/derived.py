@@ -1,0 +1,73 @@
+"""The pages that are drawn from what a workspace holds: its report, and the page to explore.
+
+They lie in one folder of the workspace, and a seal beside each says of which content it was made. A page without a
+seal that fits is stale: a run removes it and `verify` names it. Other files are written outside of workspaces. So what
+was taken out of the corpus is nowhere in a workspace when its job has been run again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from distembed.storage.schema import WORKSPACE_FILE, ManifestError, new_digest, seal, unseal
+from distembed.storage.workspace import Workspace
+
+FOLDER = "report"
+REPORT, EXPLORER = f"{FOLDER}/index.html", f"{FOLDER}/explore.html"
+
+
+def keep(workspace: Workspace, name: str, page: bytes, *, shown: str = "") -> str:
+    """Write a page and then its seal, and return its place; `shown` is a digest of what else it was made from."""
+    workspace.write_file(name, page)
+    body = {"made_from": workspace.digest(), "content": new_digest(page).hexdigest(), "shown": shown}
+    workspace.write_file(_seal_file(name), seal(body))
+    return workspace.path(name)
+
+
+def is_kept(workspace: Workspace, name: str, *, shown: str | None = None) -> bool:
+    """Return whether a page is there, whole, and of what the workspace holds, and of `shown` where that is given."""
+    page = workspace.read_file(name)
+    if page is None:
+        return False
+    try:
+        known = unseal(workspace.read_file(_seal_file(name)) or b"", _seal_file(name))
+    except ManifestError:
+        return False
+    is_whole = known.get("content") == new_digest(page).hexdigest()
+    return is_whole and known.get("made_from") == workspace.digest() and shown in (None, known.get("shown"))
+
+
+def stale(workspace: Workspace) -> list[str]:
+    """Return the files in the folder of pages that were not made from what the workspace holds now."""
+    names = workspace.files_below(FOLDER)
+    current = {name for name in names if is_kept(workspace, name)}
+    return sorted(set(names) - current - set(map(_seal_file, current)))
+
+
+def remove_stale(workspace: Workspace) -> list[str]:
+    """Remove the stale files in the folder of pages, and return their names."""
+    found = stale(workspace)
+    for name in found:
+        workspace.remove_file(name)
+    return found
+
+
+def check_outside(target: str) -> None:
+    """Refuse to write a file, or a folder, into a workspace: no run would know what it was made from.
+
+    Raises
+    ------
+    ValueError
+        If a folder above it is a workspace; the message names it.
+    """
+    folders = [] if "://" in target else Path(target).absolute().parents
+    for folder in folders:
+        if (folder / WORKSPACE_FILE).is_file():
+            raise ValueError(
+                f"{target} lies in the workspace {folder}, which holds only what its job makes: name a place "
+                "outside of it"
+            )
+
+
+def _seal_file(name: str) -> str:
+    return str(PurePosixPath(name).with_suffix(".json"))
