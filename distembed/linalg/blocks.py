@@ -17,6 +17,9 @@ from distembed.linalg.csr import row_range
 
 Floats = NDArray[np.floating]
 
+ROUNDED = 64 * np.finfo(float).eps
+"""Share of the lengths of two vectors up to which their difference is rounding."""
+
 
 def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
     """Return A_i X, shape (rows_i, b), in the dtype of `dense`."""
