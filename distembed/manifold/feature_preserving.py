@@ -302,6 +302,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         confidence: VectorLike | None,
         sets: tuple[Any, ...],
     ) -> FeaturePreservingEmbedding:
+        self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
         self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
         self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
@@ -375,10 +376,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             )
         rows = self._new_rows(X, data_set)
         begin = sum(self.sizes_[:data_set])
+        options = self._fitted_options
         degrees = np.sqrt(np.maximum(degrees_of(self.adjacency_), np.finfo(float).tiny))
-        scale = degrees if self.normalization == "symmetric" else np.ones_like(degrees)
+        scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
         weights, indices = _nearness(
-            rows, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory
+            rows, self.sets_[data_set], options["n_neighbors"], options["metric"], self.block_memory
         )
         near = begin + indices
         means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])

@@ -256,7 +256,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         """
         rows = row_blocks(new_matrix(self, X, learned="components_"))
         projected = sparse_times(rows, whole(self.components_.T))
-        return like_input(projected + self.intercept_ if self.constant_column else projected, X)
+        return like_input(projected + self.intercept_ if self.intercept_.any() else projected, X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):

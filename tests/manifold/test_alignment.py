@@ -262,6 +262,14 @@ def test_new_rows_are_placed_by_nearness_whatever_number_of_rows_they_equal(n_eq
     np.testing.assert_allclose(model.transform(x[None])[0], expected, rtol=1e-8, atol=1e-12)
 
 
+def test_new_rows_are_placed_by_the_options_of_the_fit(quiet):
+    X, _, V = planted(40)
+    model = FeaturePreservingEmbedding(4).fit(X, V)
+    before = model.predict(X[:3] + 0.1)
+    model.set_params(normalization="symmetric", metric="euclidean", n_neighbors=2)
+    np.testing.assert_array_equal(model.predict(X[:3] + 0.1), before)
+
+
 def test_rows_without_a_direction_are_no_neighbors_of_new_ones(quiet):
     """A graph of one's own may join rows of zeros; fewer than n_neighbors of the others are left to be near."""
     X, graph = np.zeros((12, 2)), sp.csr_array(np.diag(np.ones(11), 1) + np.diag(np.ones(11), -1))

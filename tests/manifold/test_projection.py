@@ -135,7 +135,10 @@ def test_a_constant_column_is_one_more_column_of_the_regression(monkeypatch, dir
     longer = np.column_stack([X, np.ones(60)])
     W = plain.spectral_regression(longer, plain.affinity(X, k=6), 5, 0.01)
     same_up_to_sign(np.vstack([model.components_.T, model.intercept_]), W, 1e-7)
-    same_up_to_sign(np.asarray(model.transform(kind(X))), longer @ W, 1e-7)
+    for later in (True, False):  # what is set after the fit is for the next one
+        same_up_to_sign(
+            np.asarray(model.set_params(constant_column=later).transform(kind(X))), longer @ W, 1e-7
+        )
     without = LocalityPreservingProjection(5, n_neighbors=6, **TIGHT).fit(X)
     assert not without.intercept_.any()
     with pytest.raises(ValueError, match="constant_column belongs to the regression"):
