@@ -92,8 +92,16 @@ def mean_rows(
         The number of known tokens of each text.
     n_open : int
         The number of known tokens of the text that goes on.
+
+    Raises
+    ------
+    IndexError
+        If a row is that of no word: compiled code would read foreign memory.
     """
     n_words, d = table.shape
+    n_rows = n_words + len(extra)
+    if extra.shape[1] != d or len(total) != d:
+        raise IndexError("the rows of further words have another number of components than the table")
     means = np.zeros((len(stops), d), np.float32)
     n_known = np.zeros(len(stops), np.int64)
     k, n = 0, n_before
@@ -104,6 +112,8 @@ def mean_rows(
             k += 1
             if row < 0:
                 continue
+            if row >= n_rows:
+                raise IndexError("a token has a row above those of the table and of further words")
             source = table[row] if row < n_words else extra[row - n_words]
             for j in range(d):
                 total[j] += source[j]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from copy import copy
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self, get_args, overload
 from uuid import uuid4
@@ -48,6 +49,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     Liang and Ma 2017). Weights and whitening are learned from the vocabulary, never from the texts that are
     encoded, so that the vector of a text does not depend on the texts beside it. They are linear, and are folded into
     one table of rows. A text without a known word has the zero vector.
+
+    The rows are made at the first use. Where another parameter is set later, they are made again at the next use, so that
+    every result is that of the parameters as they are.
 
     Parameters
     ----------
@@ -127,11 +131,12 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         (2, [[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
         """
         self._check()
-        self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
+        self._tokenizer = self.tokenizer or tokenizer_of(self.vectors.words)
         shares = word_shares(self.vectors, self.counts)
         weights = None if self.weighting == "mean" else blocks.inverse_frequency(shares.shares, self.a)
         self._folded = folded_rows(self.vectors, weights, shares.shares, self.whitening)
-        self.counts_source_ = shares.source
+        self._counts_source = shares.source
+        self._fitted_to = self.get_params(deep=False)
         self.n_without_words_ = 0
         return self
 
@@ -176,8 +181,10 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._ensure()
         if isinstance(X, da.Array):
             chunks = (X.chunks[0], (self.n_features_out_,))
+            # A copy, because other parameters may be set before the array is computed.
+            block = copy(self)._block
             return map_blocks(
-                self._block, X, dtype=np.float32, chunks=chunks, new_axis=1, meta=np.empty((0, 0), np.float32)
+                block, X, dtype=np.float32, chunks=chunks, new_axis=1, meta=np.empty((0, 0), np.float32)
             )
         encoded = self.encode(X)
         self.n_without_words_ = int((encoded.n_known == 0).sum())
@@ -233,12 +240,25 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         [[[1.0, 1.0], [0.0, 2.0]]]
         """
         self._ensure()
-        return TextStream(self._folded, self.vectors, self.tokenizer_, self.unknown, url=url, errors=errors)
+        return TextStream(self._folded, self.vectors, self._tokenizer, self.unknown, url=url, errors=errors)
 
     @property
     def rows_(self) -> NDArray[np.float32]:
         """The rows whose mean over the tokens of a text is its vector."""
+        self._ensure()
         return self._folded.table
+
+    @property
+    def counts_source_(self) -> str:
+        """Where the shares of the words are taken from."""
+        self._ensure()
+        return self._counts_source
+
+    @property
+    def tokenizer_(self) -> Tokenizer:
+        """How texts become words."""
+        self._ensure()
+        return self._tokenizer
 
     @property
     def n_features_out_(self) -> int:
@@ -253,9 +273,12 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return type(self).__name__, uuid4().hex
 
     def _ensure(self) -> None:
-        """Fit where `fit` has not been called, because it learns nothing from texts."""
-        if not hasattr(self, "_folded"):
-            self.fit()
+        """Fit where the parameters are others than those of the last fit, because it learns nothing from texts."""
+        fitted_to = getattr(self, "_fitted_to", {})
+        for name, value in self.get_params(deep=False).items():
+            if name not in fitted_to or not _is_same(value, fitted_to[name]):
+                self.fit()
+                return
 
     def _encoded(self, batch: Batch) -> EncodedTexts:
         return self.stream().add(batch)
@@ -282,6 +305,11 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         tags.requires_fit = False
         return tags
+
+
+def _is_same(value: object, earlier: object) -> bool:
+    """Return whether a parameter is the same object, or the same number or word."""
+    return value is earlier or (isinstance(value, (str, int, float)) and value == earlier)
 
 
 class TextStream:

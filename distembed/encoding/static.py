@@ -68,7 +68,6 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     ['README.md', 'model.safetensors']
     """
     place = _checked_place(folder)
-    encoder = encoder if hasattr(encoder, "rows_") else encoder.fit()
     words = list(encoder.vectors.words)
     tokenizer = tokenizer_json(encoder.tokenizer_, words)
     with replacing_folder(place) as partial:

@@ -19,7 +19,8 @@ from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import directions, row_cosines
+from distembed.linalg.blocks import ROUNDED, directions, row_cosines
+from distembed.neighbors.blocks import typical_square
 
 Floats: TypeAlias = NDArray[np.float64]
 Method: TypeAlias = Callable[[Floats, Floats], Any]
@@ -308,8 +309,10 @@ def linear_map(X: Floats, Y: Floats) -> Floats:
     """Impute by a least-squares map of X with a ridge chosen by the leave-one-out error."""
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     spread = X[known].var(axis=0).sum()  # the mean diagonal of the centered kernel
+    if spread <= ROUNDED**2 * (X[known].mean(axis=0) ** 2).sum():  # known rows that are all equal give no map
+        return mean_vector(X, Y)
     with one_blas_thread():
-        model = RidgeCV(alphas=np.array(RIDGES) * max(spread, np.finfo(float).tiny)).fit(X[known], Y[known])
+        model = RidgeCV(alphas=np.array(RIDGES) * spread).fit(X[known], Y[known])
         out[~known] = model.predict(X[~known])
     return out
 
@@ -322,11 +325,16 @@ def mean_vector(X: Floats, Y: Floats) -> Floats:  # noqa: ARG001 - a method take
 
 
 def kernel_ridge(X: Floats, Y: Floats) -> Floats:
-    """Impute by a map of X with the kernel exp(-‖x - z‖² / median), its ridge chosen by the leave-one-out error."""
+    """Impute by a map of X with the kernel exp(-‖x - z‖² / scale), its ridge chosen by the leave-one-out error.
+
+    The scale is the median of the squared distances of known rows, or where most of them are equal, of those that
+    are not.
+    """
     known, out = ~np.isnan(Y[:, 0]), Y.copy()
     with one_blas_thread():
         squares = pairwise_distances(X, X[known], metric="sqeuclidean")
-        out[~known] = _ridge_map(np.exp(-squares / np.median(squares[known])), known, Y)
+        scale = typical_square(squares[known], X[known], X[known])
+        out[~known] = _ridge_map(np.exp(-squares / scale), known, Y)
     return out
 
 
@@ -346,7 +354,7 @@ def _ridge_map(kernel: Floats, known: NDArray[np.bool_], Y: Floats) -> Floats:
     kernel = kernel - kernel[known].mean(axis=0)
     kernel = kernel - kernel.mean(axis=1, keepdims=True)
     inside, targets = kernel[known], Y[known] - mean
-    unit = inside.trace() / len(inside)
+    unit = inside.trace() / len(inside) or 1.0  # 0 where all known rows are equal
     errors, solutions = zip(*(_left_one_out(inside, ridge * unit, targets) for ridge in RIDGES), strict=True)
     result: Floats = kernel[~known] @ solutions[int(np.argmin(errors))] + mean
     return result

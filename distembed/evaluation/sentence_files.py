@@ -133,6 +133,8 @@ def _classified_documents(path: Path) -> ClassifiedTexts | None:
         for record, part in zip(records, parts, strict=True)
         if record.get("label") is not None and (not field or part in PARTS)
     ]
+    if not kept:
+        return None
     name = path.name.removesuffix(".xz").removesuffix(".jsonl")
     labels, texts = [str(record["label"]) for record, _ in kept], [_whole_text(record) for record, _ in kept]
     return ClassifiedTexts(name, labels, texts, [part for _, part in kept] if field else None)

@@ -7,7 +7,9 @@ Protocol:
 - Classification: logistic regression on standardized text vectors; the vectors themselves are not trained. A set with
   a test part is trained on its training part, and the strength C of the regularization, one of `STRENGTHS`, is
   chosen on the development part, or on a tenth of the training part where there is none. Another set is cross-validated
-  in ten stratified folds, of which the next fold chooses C for each. The model that is scored is fitted again, to
+  in ten stratified folds, of which the next fold chooses C for each; in fewer where no label has ten texts, and where
+  none has three in folds that are not stratified. Fewer than three texts have no score. Where the training texts have one
+  label only, or no word in common for a model of words, their most frequent label is the answer. The model that is scored is fitted again, to
   everything but the test part. The score is the share of right labels of all tested texts.
 - Classification without vectors, `evaluate_bags`, is the same with a linear support vector machine on tf-idf weights of
   the words (logarithmic counts, words of two texts at least), fitted to the training part; C is one of `BAG_STRENGTHS`.
@@ -17,15 +19,17 @@ Protocol:
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -50,6 +54,8 @@ BAG_STRENGTHS = (0.1, 0.3, 1.0, 3.0)
 """The values of C that are tried for tf-idf weights, whose rows have the length 1."""
 
 N_FOLDS = 10
+LEAST_FOLDS = 3
+"""Folds of a cross-validation, at least: one to test on, one to choose C on, and one to train on."""
 MAX_ITERATIONS = 300
 """Iterations of a logistic regression, at most: standardized vectors need some fifty."""
 
@@ -130,7 +136,9 @@ def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:
     encoded = encoder.encode([*pairs.first, *pairs.second])
     x, y = pair_cosines(encoded.vectors[:n], encoded.vectors[n:]), pairs.scores
     value = float(blocks.spearman(x, y)) if n > 1 and encoded.n_known.any() else math.nan
-    interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), n, Policy(seed=seed))
+    interval = None
+    if not math.isnan(value):
+        interval = bootstrap_interval(lambda draw: blocks.spearman(x[draw], y[draw]), n, Policy(seed=seed))
     counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
     return Score(pairs.name, "sentences", "spearman", value, *counts, "", interval)
 
@@ -193,7 +201,10 @@ def _right_labels(
     """Return 1 for each tested text that gets its label and 0 for the other ones; NaN for texts that are not tested."""
     classes = np.unique(texts.labels, return_inverse=True)[1]
     right = np.full(len(classes), math.nan)
-    with one_blas_thread():
+    with one_blas_thread(), warnings.catch_warnings():
+        # Labels of few texts are a fact of the set, and no reason not to score it.
+        for message in ("The least populated class", "The number of unique classes"):
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
         for split in _splits(texts, classes, seed):
             right[split.test] = _right(inputs, classes, split, model, strengths)
     return right
@@ -201,22 +212,43 @@ def _right_labels(
 
 def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> Iterator[Split]:
     if texts.parts is None:
-        folds = [
-            test
-            for _, test in StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(classes, classes)
-        ]
+        folds = _folds(classes, seed)
         for k, test in enumerate(folds):
-            choose = folds[(k + 1) % N_FOLDS]
+            choose = folds[(k + 1) % len(folds)]
             train = np.setdiff1d(np.arange(len(classes)), np.concatenate([test, choose]))
             yield Split(train, choose, test)
         return
     train, choose, test = (np.flatnonzero(np.array(texts.parts) == part) for part in ("train", "dev", "test"))
+    if not train.size:
+        raise ValueError(f"the set {texts.name} has no text in its part train: give it some, or no parts")
     if not choose.size:
-        rare = np.bincount(classes[train]).min(initial=N_FOLDS, where=np.bincount(classes[train]) > 0) < 2
-        train, choose = train_test_split(
-            train, test_size=1 / N_FOLDS, random_state=seed, stratify=None if rare else classes[train]
-        )
+        train, choose = _tenth(train, classes, seed)
     yield Split(train, choose, test)
+
+
+def _folds(classes: NDArray[np.int64], seed: int) -> list[NDArray[np.int64]]:
+    """Return the texts of each fold: as many folds as a label has texts, at most ten; none for a few texts."""
+    largest = int(np.bincount(classes).max(initial=0))
+    is_stratified = largest >= LEAST_FOLDS
+    n_folds = min(N_FOLDS, largest if is_stratified else classes.size)
+    if n_folds < LEAST_FOLDS:
+        return []
+    folds = (StratifiedKFold if is_stratified else KFold)(n_folds, shuffle=True, random_state=seed)
+    return [test for _, test in folds.split(classes, classes)]
+
+
+def _tenth(
+    train: NDArray[np.int64], classes: NDArray[np.int64], seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the training texts but a tenth, and that tenth: of each label where all have two and it holds them all."""
+    if train.size == 1:
+        return train, train
+    sizes = np.unique(classes[train], return_counts=True)[1]
+    is_stratified = sizes.min() > 1 and sizes.size <= math.ceil(train.size * (1 / N_FOLDS))
+    first, second = train_test_split(
+        train, test_size=1 / N_FOLDS, random_state=seed, stratify=classes[train] if is_stratified else None
+    )
+    return first, second
 
 
 def _right(
@@ -228,14 +260,33 @@ def _right(
 ) -> NDArray[np.bool_]:
     """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
     found = [
-        model(strength)
-        .fit(inputs[split.train], classes[split.train])
-        .score(inputs[split.choose], classes[split.choose])
+        _fitted(model(strength), inputs[split.train], classes[split.train]).score(
+            inputs[split.choose], classes[split.choose]
+        )
         for strength in strengths
     ]
     every = np.concatenate([split.train, split.choose])
-    best = model(strengths[int(np.argmax(found))]).fit(inputs[every], classes[every])
+    best = _fitted(model(strengths[int(np.argmax(found))]), inputs[every], classes[every])
+    if not split.test.size:
+        return np.zeros(0, np.bool_)
     return np.asarray(best.predict(inputs[split.test]) == classes[split.test])
+
+
+def _fitted(model: Any, inputs: NDArray[Any], classes: NDArray[np.int64]) -> Any:
+    """Return a fitted model: of the most frequent label where the texts have nothing to learn from."""
+    is_learnable = np.unique(classes).size > 1 and (inputs.dtype != object or _has_common_word(inputs))
+    return (model if is_learnable else DummyClassifier()).fit(inputs, classes)
+
+
+def _has_common_word(texts: NDArray[Any]) -> bool:
+    """Return whether a word is in two of the texts."""
+    words_of, seen = TfidfVectorizer().build_analyzer(), set[str]()
+    for text in texts:
+        words = set(words_of(text))
+        if words & seen:
+            return True
+        seen |= words
+    return False
 
 
 def _regression(strength: float) -> Any:

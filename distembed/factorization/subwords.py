@@ -231,6 +231,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         )
         self.ngrams_, self.buckets_, self.n_words_ = found.ngrams, found.buckets, found.n_words
         self.n_collisions_ = found.n_collisions
+        self._form: dict[str, Any] = {"min_n": self.min_n, "max_n": self.max_n, "n_buckets": self.buckets}
         self._table: SubwordTable | None = None
         columns = _column_blocks(matrix)
         with one_blas_thread():
@@ -272,11 +273,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             self._table = SubwordTable(
                 compute(self.vectors_),
                 self.mean_,
-                min_n=self.min_n,
-                max_n=self.max_n,
                 ngrams=self.ngrams_,
-                n_buckets=self.buckets,
                 buckets=self.buckets_,
+                **self._form,
             )
         return self._table
 

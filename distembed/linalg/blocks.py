@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.linalg.csr import row_range
+from distembed.linalg.csr import extreme_rows, row_range, squarable
 
 Floats = NDArray[np.floating]
+
+ROUNDED = 64 * np.finfo(float).eps
+"""Share of the lengths of two vectors up to which their difference is rounding."""
 
 
 def sparse_times_dense(block: csr_array, dense: Floats) -> Floats:
@@ -161,7 +164,13 @@ def column_dots(left: Floats, right: Floats) -> Floats:
 
 def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rows scaled to length one; a row that is zero or not finite has no direction and becomes zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        extreme = extreme_rows(lengths[:, 0] ** 2)
+    if extreme.size and np.any(rows[extreme]):
+        rows = rows.copy()
+        rows[extreme] = squarable(rows[extreme])
+        lengths[extreme] = np.linalg.norm(rows[extreme], axis=1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
 
 

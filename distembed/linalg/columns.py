@@ -20,6 +20,8 @@ Float64s = NDArray[np.float64]
 STEPS_PER_VARIABLE = 10
 # Rows that the record of a solution keeps, thinned where it took more steps: enough for a curve on a page.
 RECORDED_STEPS = 256
+# Between these the squares of values keep all their digits.
+SQUARABLE = 1e-100, 1e100
 
 
 # --------------------------------------------------------------------------- non-negative least squares
@@ -141,8 +143,18 @@ def _bicgstab_cycle(
     return Y, sizes
 
 
+def _unit(*arrays: Float64s) -> float:
+    """Return 1, or the power of two to divide values by whose squares would underflow or overflow; no digit changes."""
+    largest = max(float(np.abs(values).max(initial=0.0)) for values in arrays)
+    if largest == 0 or not np.isfinite(largest) or SQUARABLE[0] < largest < SQUARABLE[1]:
+        return 1.0
+    return float(2.0 ** np.floor(np.log2(largest)))
+
+
 def relative_residual(W: sp.csr_array, B: Float64s, Y: Float64s) -> Float64s:
     """Return ‖B - (I - W) Y‖₂ / ‖B‖₂ of each column, shape (1, c); where B is zero, ‖(I - W) Y‖₂."""
+    if (unit := _unit(B, Y)) != 1.0:
+        return relative_residual(W, B / unit, Y / unit)
     R = B - Y
     R += W @ Y
     sizes = np.sqrt(_dots(B, B))
@@ -174,6 +186,10 @@ def solve_columns(
     float64 array (q + 2 + RECORDED_STEPS, c)
         Y, then the relative residual, the number of steps, and the record of `thinned`, by column.
     """
+    if (unit := _unit(B, start)) != 1.0:
+        found = solve_columns(W, B / unit, start / unit, tol=tol, max_iter=max_iter, cycle=cycle)
+        found[: len(B)] *= unit
+        return found
     sizes = np.sqrt(_dots(B, B))
     Y = np.repeat(start, B.shape[0], axis=0)
     record: list[Float64s] = []

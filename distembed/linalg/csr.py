@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating]
 Float64s = NDArray[np.float64]
 
+LEAST_SQUARE = 1e-200
+"""Squared length of a row under which its squares have lost digits, those of values near the smallest that there are."""
+
 
 def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
     """Return a block as `csr_array` with sorted indices, no duplicates and no stored zeros.
@@ -85,10 +88,36 @@ def unit_rows(X: Any) -> Any:
             X = X.copy()
             X.sum_duplicates()
         squares = X.astype(np.float64).multiply(X).sum(axis=1)
+        extreme = extreme_rows(squares)
+        if extreme.size and X[extreme].nnz:
+            scale = np.zeros(X.shape[0], np.int64)
+            scale[extreme] = _exponents(abs(X[extreme]).max(axis=1).toarray().ravel())
+            scaled = np.ldexp(X.data.astype(np.float64), -scale[rows_of(X)])
+            X = sp.csr_array((scaled, X.indices, X.indptr), X.shape)
+            squares = X.multiply(X).sum(axis=1)
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
         return sp.csr_array((X.data / lengths[rows_of(X)], X.indices, X.indptr), X.shape)
     squares = _row_squares(np.ascontiguousarray(X))
+    extreme = extreme_rows(squares)
+    if extreme.size and np.any(X[extreme]):
+        X = X.astype(np.float64)
+        X[extreme] = squarable(X[extreme])
+        squares = _row_squares(np.ascontiguousarray(X))
     return X / np.sqrt(np.where(squares > 0, squares, 1.0))[:, None]
+
+
+def extreme_rows(squares: Float64s) -> NDArray[np.int64]:
+    """Return the rows whose squared lengths have lost digits, or all of them, to underflow or overflow."""
+    return np.flatnonzero(~((squares > LEAST_SQUARE) & np.isfinite(squares)))
+
+
+def squarable(X: Float64s) -> Float64s:
+    """Return rows divided by powers of two, so that their largest values are about 1; no digit changes."""
+    return np.ldexp(X, -_exponents(np.abs(X).max(axis=1, initial=0.0))[:, None])
+
+
+def _exponents(largest: Float64s) -> NDArray[np.int64]:
+    return np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
 
 
 @njit(cache=True, nogil=True)

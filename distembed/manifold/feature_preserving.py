@@ -302,6 +302,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         confidence: VectorLike | None,
         sets: tuple[Any, ...],
     ) -> FeaturePreservingEmbedding:
+        self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
         self.adjacency_ = adjacency if isinstance(adjacency, da.Array) else sp.csr_array(adjacency)
         self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
@@ -375,10 +376,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
             )
         rows = self._new_rows(X, data_set)
         begin = sum(self.sizes_[:data_set])
+        options = self._fitted_options
         degrees = np.sqrt(np.maximum(degrees_of(self.adjacency_), np.finfo(float).tiny))
-        scale = degrees if self.normalization == "symmetric" else np.ones_like(degrees)
+        scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
         weights, indices = _nearness(
-            rows, self.sets_[data_set], self.n_neighbors, self.metric, self.block_memory
+            rows, self.sets_[data_set], options["n_neighbors"], options["metric"], self.block_memory
         )
         near = begin + indices
         means = np.einsum("rj,rjk->rk", weights, (self.embedding_ / scale[:, None])[near])
@@ -468,11 +470,15 @@ def _dense(block: Any) -> Any:
 
 
 def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) -> tuple[Float64s, Any]:
-    """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k)."""
-    k = min(k, fitted.shape[0])
+    """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k).
+
+    The weights are exp(-d²/h²), h the distance to the `LOCAL_NEIGHBOR`-th of them. Where so many fitted rows are equal
+    to a new row that h is 0, they share the weight and the others have none.
+    """
     used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
+    k = min(k, used_fitted.size)
     weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
-    if not used.any():
+    if not used.any() or not k:
         return weights, indices
     rows = domain_rows(X[np.flatnonzero(used)], metric=metric, block_memory=block_memory)
     others = domain_rows(fitted[used_fitted], metric=metric, block_memory=block_memory)
@@ -481,9 +487,8 @@ def _nearness(X: Any, fitted: Any, k: int, metric: Metric, block_memory: int) ->
         lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
     squares = lists[:, 0]
     own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
-    raw = np.exp(-np.divide(squares, own, out=np.zeros_like(squares), where=own > 0))
-    weights[used], indices[used] = (
-        raw / raw.sum(axis=1, keepdims=True),
-        used_fitted[lists[:, 1].astype(np.int64)],
-    )
+    exponent = np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0)
+    raw = np.exp(-exponent)
+    weights[used] = raw / raw.sum(axis=1, keepdims=True)
+    indices[used] = used_fitted[lists[:, 1].astype(np.int64)]
     return weights, indices

@@ -109,7 +109,8 @@ class LatentSemanticImputation(BaseEstimator):
         default it is chosen on known rows that are hidden.
     kernel : "linear" or "rbf"
         What the map is linear in: the rows of X, or features of them whose inner product is
-        exp(-‖x - z‖² / median), so that the map is a kernel ridge regression.
+        exp(-‖x - z‖² / scale), so that the map is a kernel ridge regression; the scale is the median squared distance
+        of known rows that differ.
     random_state : int
         The seed of the known rows that are hidden for a choice, and of those that span the kernel's features.
 

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.linalg.blocks import row_cosines
+from distembed.linalg.blocks import ROUNDED, row_cosines
+from distembed.neighbors.blocks import typical_square
 
 Float64s = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 LEAST_VALUE = 1e-12
 """Share of the largest squared singular value of the table under which one is rounding."""
-
 
 LEAST_KERNEL_VALUE = 1e-10
 """Share of the largest eigenvalue of the landmarks' kernel under which one is rounding."""
@@ -62,7 +62,7 @@ class KernelFeatures(NamedTuple):
     landmarks : (m, d)
         Rows of the table.
     scale : float
-        The median of the squared distances between landmarks.
+        The median of the squared distances between landmarks, see `typical_square`.
     roots : (m, k)
         The inverse square root of the kernel of the landmarks, less directions that are rounding.
     """
@@ -75,7 +75,7 @@ class KernelFeatures(NamedTuple):
 def fit_kernel_features(landmarks: Float64s) -> KernelFeatures:
     """Return the features of some rows of the table."""
     squares = squared_distances(landmarks, landmarks)
-    scale = max(float(np.median(squares)), np.finfo(float).tiny)
+    scale = typical_square(squares, landmarks, landmarks)
     values, basis = np.linalg.eigh(np.exp(-squares / scale))
     kept = values > LEAST_KERNEL_VALUE * values[-1]
     return KernelFeatures(landmarks, scale, basis[:, kept] / np.sqrt(values[kept]))
@@ -113,7 +113,7 @@ def path_of_products(products: Float64s, means: Float64s, n_known: int) -> Ridge
     d = len(products)
     values, basis = np.linalg.eigh(products[:, :d])
     unit = float(np.trace(products[:, :d])) / n_known
-    kept = values > LEAST_VALUE * max(values[-1], np.finfo(float).tiny)
+    kept = values > _least_value(values, means[:d], n_known)
     basis = basis[:, kept]
     return RidgePath(means[:d], means[d:], basis, values[kept], basis.T @ products[:, d:], unit)
 
@@ -124,12 +124,17 @@ def path_of_rows(rows: Float64s, n_columns: int) -> RidgePath:
     centered = rows - means
     A, T = centered[:, :n_columns], centered[:, n_columns:]
     values, left = np.linalg.eigh(A @ A.T)
-    kept = values > LEAST_VALUE * max(values[-1], np.finfo(float).tiny)
+    kept = values > _least_value(values, means[:n_columns], len(rows))
     left, values = left[:, kept], values[kept]
     basis = A.T @ left / np.sqrt(values)
     products = np.sqrt(values)[:, None] * (left.T @ T)
     unit = float((A**2).sum()) / len(A)
     return RidgePath(means[:n_columns], means[n_columns:], basis, values, products, unit)
+
+
+def _least_value(values: Float64s, mean: Float64s, n_known: int) -> float:
+    """Return the squared singular value up to which one is rounding, so that rows that are all equal give no map."""
+    return max(LEAST_VALUE * float(values[-1]), n_known * ROUNDED**2 * float(mean @ mean))
 
 
 def map_weights(path: RidgePath, ridge: float) -> Float64s:

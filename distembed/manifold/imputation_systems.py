@@ -171,7 +171,7 @@ def _history(record: blocks.Float64s, steps: blocks.Int64s) -> blocks.Float64s:
 def solve_by_power(
     W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, lazy: bool, checkpoint: Checkpoint
 ) -> Solution:
-    """Iterate until a sweep moves less than tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
+    """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6); kept under "power_<sweeps>".
 
     The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
     sweep where the rule stops.
@@ -186,7 +186,7 @@ def solve_by_power(
         n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
         batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)
         moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
-        settled = np.nonzero(moves < tol * sizes)[0]
+        settled = np.nonzero(moves <= tol * sizes)[0]
         if settled.size:
             converged, n_sweeps = True, int(settled[0]) + 1
             batch = _swept(system, state, done=done, n_sweeps=n_sweeps, **options)

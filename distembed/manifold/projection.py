@@ -8,7 +8,6 @@ J. Han, Spectral Regression for Efficient Regularized Subspace Learning, ICCV 20
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import Any, Literal, NamedTuple, overload
 
 import dask.array as da
@@ -32,7 +31,7 @@ from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
-from distembed.neighbors.graph_blocks import LEAST_AFFINITY
+from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
 from distembed.options import RandomState
 from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
@@ -256,7 +255,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         """
         rows = row_blocks(new_matrix(self, X, learned="components_"))
         projected = sparse_times(rows, whole(self.components_.T))
-        return like_input(projected + self.intercept_ if self.constant_column else projected, X)
+        return like_input(projected + self.intercept_ if self.intercept_.any() else projected, X)
 
     def _check_options(self, X: Any) -> None:
         if self.solver not in ("spectral_regression", "eigen"):
@@ -372,7 +371,7 @@ def neighborhood_graph(
     - "binary": 1;
     - "cosine": c, at least 1e-6;
     - "gaussian": exp(-2 (1 - c) / h), h the mean of 2 (1 - c), the squared distance of unit rows;
-    - "polynomial": ((1 + c) / 2)^degree;
+    - "polynomial": ((1 + c) / 2)^degree, at least 1e-6;
     - "local": the Gaussian with the rows' own widths; nearest neighbors only.
 
     Rows of zeros have no edge.
@@ -413,12 +412,15 @@ def neighborhood_graph(
             return row_blocks(_threshold_graph(X, threshold, block_memory))
 
         return _reweighted(sp.csr_array(compute(checkpoint("threshold-graph", make))), affinity, degree)
-    search = partial(
-        neighbor_affinity, X, n_neighbors, symmetry=symmetry, block_memory=block_memory, checkpoint=checkpoint
+    return neighbor_affinity(
+        X,
+        n_neighbors,
+        affinity=affinity,
+        symmetry=symmetry,
+        degree=degree,
+        block_memory=block_memory,
+        checkpoint=checkpoint,
     )
-    if affinity == "polynomial":
-        return _reweighted(search(affinity="cosine"), affinity, degree)
-    return search(affinity=affinity)
 
 
 def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_array:
@@ -427,7 +429,7 @@ def _reweighted(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_
     if affinity == "binary":
         weights = np.ones_like(cosines)
     elif affinity == "polynomial":
-        weights = ((1 + cosines) / 2) ** degree
+        weights = polynomial_weights(cosines, degree)
     elif affinity == "gaussian":
         squares = 2 * (1 - cosines)
         width = squares.mean() if squares.size else 1.0

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import rows_of
 
 Floats = NDArray[np.floating]
@@ -111,6 +112,19 @@ def _measure_again(X: Float64s, Z: Float64s, limits: Float64s, squares: Float64s
         for j in range(squares.shape[1]):
             if squares[i, j] < limits[i, j]:
                 squares[i, j] = squared_distance(X[i], Z[j])
+
+
+def typical_square(squares: Float64s, X: Floats, Z: Floats) -> float:
+    """Return the median of all ‖x_i - z_j‖², above zero also where most rows are equal.
+
+    Where half of the squares or more are those of equal rows, as in a one-hot table, it is the median of the others;
+    of rows that are all equal it is 1.
+    """
+    lengths = (X**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1)
+    are_apart = squares > ROUNDED * lengths
+    if 2 * np.count_nonzero(are_apart) <= squares.size:
+        squares = squares[are_apart]
+    return float(np.median(squares)) if squares.size else 1.0
 
 
 def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> NDArray[np.float32]:

@@ -33,18 +33,21 @@ class Weighing(NamedTuple):
 
     Attributes
     ----------
-    affinity : "binary", "cosine", "gaussian" or "local"
+    affinity : "binary", "cosine", "polynomial", "gaussian" or "local"
     metric : "cosine" or "euclidean", of the lists
     scales : float64 (n,)
         The scale of each row, for "local".
     width : float
         The mean squared distance to the neighbors, for "gaussian".
+    degree : int
+        Of the polynomial, for "polynomial".
     """
 
     affinity: str
     metric: str
     scales: Float64s
     width: float
+    degree: int = 1
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
@@ -59,6 +62,8 @@ def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
         return np.ones_like(lists[:, 0])
     if how.affinity == "cosine":
         return np.maximum(1.0 - np.maximum(lists[:, 0] / 2, 0.0), LEAST_AFFINITY)
+    if how.affinity == "polynomial":
+        return polynomial_weights(1.0 - lists[:, 0] / 2, how.degree)
     squares = edge_squares(lists, how.metric)
     widths = np.full_like(squares, how.width)
     if how.affinity == "local":
@@ -67,6 +72,11 @@ def edge_weights(lists: Float64s, first: int, how: Weighing) -> Float64s:
     # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
     exponent = np.divide(squares, widths, out=np.where(squares > 0, np.inf, 0.0), where=widths > 0)
     return np.maximum(np.exp(-exponent), LEAST_AFFINITY)
+
+
+def polynomial_weights(cosines: Float64s, degree: int) -> Float64s:
+    """Return ((1 + c) / 2)^degree of cosines c from -1 to 1, at least `LEAST_AFFINITY`."""
+    return np.maximum(((1 + np.clip(cosines, -1, 1)) / 2) ** degree, LEAST_AFFINITY)
 
 
 class Edges(NamedTuple):

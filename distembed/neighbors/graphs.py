@@ -45,9 +45,10 @@ def neighbor_affinity(
     X: Any,
     n_neighbors: int,
     *,
-    affinity: Affinity = "local",
+    affinity: Affinity | Literal["polynomial"] = "local",
     symmetry: Symmetry = "union",
     metric: Metric = "cosine",
+    degree: int = 1,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
 ) -> sp.csr_array:
@@ -55,6 +56,7 @@ def neighbor_affinity(
 
     - "binary": 1;
     - "cosine": the cosine, at least `LEAST_AFFINITY` (metric "cosine" only);
+    - "polynomial": ((1 + c) / 2)^degree of the cosine c, at least `LEAST_AFFINITY` (metric "cosine" only);
     - "gaussian": exp(-d²/h), h the mean squared distance to the neighbors;
     - "local": exp(-d²/(h_i h_j)), h_i the distance of row i to its `LOCAL_NEIGHBOR`-th neighbor.
 
@@ -71,6 +73,8 @@ def neighbor_affinity(
         Whether one of two rows must be among the nearest of the other, or both.
     metric : str
         The distance between rows.
+    degree : int
+        Of the polynomial affinity.
     block_memory : int
         The memory of one task in bytes.
     checkpoint : keeps the search under "neighbors"
@@ -82,13 +86,13 @@ def neighbor_affinity(
     Raises
     ------
     ValueError
-        If an option is unknown, "cosine" is asked of another metric, or `nearest_neighbors` refuses X.
+        If an option is unknown, "cosine" or "polynomial" is asked of another metric, or `nearest_neighbors` refuses X.
 
     References
     ----------
     Zelnik-Manor & Perona 2004, Self-tuning spectral clustering (local scaling).
     """
-    options: dict[str, Any] = {"affinity": affinity, "symmetry": symmetry, "metric": metric}
+    options: dict[str, Any] = {"affinity": affinity, "symmetry": symmetry, "metric": metric, "degree": degree}
     rows = affinity_rows(X, n_neighbors, **options, block_memory=block_memory, checkpoint=checkpoint)
     graph = sp.csr_array(sp.vstack(compute(delayed_blocks(rows).ravel().tolist()), format="csr"))
     graph.sort_indices()
@@ -99,9 +103,10 @@ def affinity_rows(
     X: Any,
     n_neighbors: int,
     *,
-    affinity: Affinity = "local",
+    affinity: Affinity | Literal["polynomial"] = "local",
     symmetry: Symmetry = "union",
     metric: Metric = "cosine",
+    degree: int = 1,
     block_memory: int = BLOCK_MEMORY,
     checkpoint: Checkpoint = persist,
     reread: bool = False,
@@ -113,7 +118,7 @@ def affinity_rows(
 
     Parameters
     ----------
-    X, n_neighbors, affinity, symmetry, metric, block_memory, checkpoint : those of `neighbor_affinity`
+    X, n_neighbors, affinity, symmetry, metric, degree, block_memory, checkpoint : those of `neighbor_affinity`
     reread : each task of the search reads its blocks of dense rows again, so that memory never holds all rows
     """
     _check_options(affinity, symmetry, metric)
@@ -121,7 +126,7 @@ def affinity_rows(
     near = nearest_neighbors(
         rows, n_neighbors, metric=metric, block_memory=block_memory, checkpoint=checkpoint, reread=reread
     )
-    how = _weighing(near.lists, affinity, metric)
+    how = _weighing(near.lists, affinity, metric)._replace(degree=degree)
     bounds = list(pairwise(np.cumsum([0, *near.lists.chunks[0]]).tolist()))
     ends = _spread_bounds(bounds, kept)
     options = how, symmetry == "mutual", np.flatnonzero(kept), kept.size
@@ -134,7 +139,7 @@ def affinity_rows(
     return blockwise(partial(step, lists=readers(near.lists)), "ij", numbers, "ij", **form)
 
 
-def _weighing(lists: da.Array, affinity: Affinity, metric: Metric) -> graph_blocks.Weighing:
+def _weighing(lists: da.Array, affinity: str, metric: Metric) -> graph_blocks.Weighing:
     """Return how edges are weighed, from a pass over the neighbor lists."""
     scales, total = [np.zeros(0)], 0.0
     for part in delayed_blocks(lists).ravel() if affinity in {"gaussian", "local"} else []:
@@ -177,13 +182,13 @@ def _symmetric_block(
 
 def _check_options(affinity: str, symmetry: str, metric: str) -> None:
     for name, value, known in (
-        ("affinity", affinity, ("binary", "cosine", "gaussian", "local")),
+        ("affinity", affinity, ("binary", "cosine", "polynomial", "gaussian", "local")),
         ("symmetry", symmetry, ("union", "mutual")),
     ):
         if value not in known:
             raise ValueError(f"{name} is {value!r}: choose one of {', '.join(known)}")
-    if affinity == "cosine" and metric != "cosine":
-        raise ValueError(f"affinity 'cosine' is measured with metric 'cosine', not {metric!r}")
+    if affinity in {"cosine", "polynomial"} and metric != "cosine":
+        raise ValueError(f"affinity {affinity!r} is measured with metric 'cosine', not {metric!r}")
 
 
 def _without_zeros(X: Any, metric: str) -> tuple[Any, NDArray[np.bool_]]:

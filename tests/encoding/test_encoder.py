@@ -18,6 +18,8 @@ from sklearn.pipeline import make_pipeline
 
 import distembed as de
 from distembed.corpus.partitions import read_batches
+from distembed.corpus.tokenizer_json import tokenizer_json
+from distembed.encoding import blocks
 from distembed.encoding import encoder as module
 from distembed.encoding.rows import word_shares
 from distembed.encoding.tokens import tokenizer_of
@@ -179,6 +181,43 @@ def test_what_is_no_list_of_texts_is_refused(texts, error, message):
 def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         de.TextEncoder(VECTORS, **options).fit()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"vectors": de.WordVectors(["b", "g", "h"], [[1, 0], [2, 1], [0, 3]])},
+        {"a": 0.5},
+        {"weighting": "mean"},
+        {"counts": COUNTS[::-1]},
+        {"whitening": "half"},
+        {"tokenizer": de.Tokenizer(lowercase=False)},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*no known word")
+def test_nothing_is_left_of_a_parameter_that_was_changed(change, tmp_path):
+    """Word rows of one space beside the words of another would be wrong, or memory of something else."""
+    encoder, other = de.TextEncoder(VECTORS), de.TextEncoder(**{"vectors": VECTORS, **change})
+    encoder.transform(["a b"])
+    lazy = encoder.transform(da.from_array(np.array(["g h", "A b"], dtype=object), chunks=1))
+    before, expected = de.TextEncoder(VECTORS).transform(["g h", "A b"]), other.transform(["g h", "A b"])
+    encoder.set_params(**change)
+    np.testing.assert_array_equal(encoder.transform(["g h", "A b"]), expected)
+    np.testing.assert_array_equal(lazy.compute(), before)
+    encoder = de.TextEncoder(VECTORS).fit().set_params(**change)
+    np.testing.assert_array_equal(encoder.rows_, other.rows_)
+    assert (encoder.counts_source_, encoder.tokenizer_) == (other.counts_source_, other.tokenizer_)
+    folder = de.write_static_model(tmp_path / "model", de.TextEncoder(VECTORS).fit().set_params(**change))
+    assert (folder / "tokenizer.json").read_text() == tokenizer_json(other.tokenizer_, other.vectors.words)
+
+
+@pytest.mark.parametrize("wrong", [{"rows": np.array([2])}, {"extra": np.zeros((1, 2), np.float32)}])
+def test_a_row_that_is_not_there_is_refused(wrong):
+    arguments = {"extra": np.zeros((0, 3), np.float32), "rows": np.array([0]), **wrong}
+    with pytest.raises(IndexError, match="further words"):
+        blocks.mean_rows(
+            np.ones((2, 3), np.float32), arguments["extra"], arguments["rows"], np.array([1]), np.zeros(3), 0
+        )
 
 
 def test_it_is_a_scikit_learn_transformer():

@@ -104,6 +104,25 @@ def test_a_map_with_nothing_to_learn_is_the_mean():
         assert np.abs(method(X, Y)[:20] - mean).max() < 0.5
 
 
+@pytest.mark.parametrize("standardized", [False, True])
+def test_most_rows_of_a_table_may_be_equal(standardized):
+    """A category gets its own mean from a map, although the median of the squared distances is 0, or rounding."""
+    rng, kinds = np.random.default_rng(0), np.repeat([0, 1, 2, 3], [45, 5, 5, 5])
+    X, means = np.eye(4)[kinds], rng.standard_normal((4, 5))
+    X = (X - X.mean(axis=0)) / X.std(axis=0) if standardized else X
+    Y = means[kinds]
+    Y[::3] = np.nan
+    for method in (evaluation.linear_map, evaluation.kernel_ridge):
+        np.testing.assert_allclose(method(X, Y), means[kinds], atol=0.02)
+
+
+def test_known_rows_that_are_all_equal_give_the_mean():
+    X, Y = np.tile([0.1, 0.2, 0.3], (13, 1)), np.random.default_rng(0).standard_normal((13, 4))
+    X[-1], Y[-1] = 5.0, np.nan
+    for method in (evaluation.linear_map, evaluation.kernel_ridge):
+        np.testing.assert_allclose(method(X, Y)[-1], Y[:-1].mean(axis=0))
+
+
 def test_the_mean_of_nearest_is_a_mean():
     X = np.array([[0.0], [1.0], [5.0], [0.4]])
     Y = np.array([[1.0], [3.0], [9.0], [np.nan]])

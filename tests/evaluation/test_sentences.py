@@ -190,3 +190,56 @@ def test_a_label_of_one_training_text_does_not_stop_the_choice():
     parts = ["train"] * 40 + ["test"] * 20
     (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["alone", *labels[1:]], texts, parts)])
     assert 0 < score.value < 1
+
+
+FEW = {
+    "fewer than folds": (["a", "b"] * 5, None),
+    "one label": (["a"] * 12, None),
+    "a rare label": (["a"] * 20 + ["b"] * 2, None),
+    "labels of two": ([str(i // 2) for i in range(12)], None),
+    "many labels": ([str(i % 20) for i in range(60)], ["train"] * 40 + ["test"] * 20),
+    "one text": (["a", "b"], ["train", "test"]),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("words", [WORDS, ["zz"], ["."], None])
+def test_a_small_set_is_scored_in_fewer_folds(name, words):
+    """Every set that the reader takes has a score: of few labels, of many, of texts without a word in common."""
+    labels, parts = FEW[name]
+    texts = [f"w{i}" for i in range(len(labels))] if words is None else sentences_of(len(labels), words=words)
+    each = ClassifiedTexts(name, labels, texts, parts)
+    (score,), (bag,) = de.evaluate_sentences(ENCODER, [each]), sentences.evaluate_bags([each])
+    n_tested = len(labels) if parts is None else parts.count("test")
+    assert bag.total == n_tested
+    assert 0 <= score.value <= 1
+    assert 0 <= bag.value <= 1
+    if name == "one label":
+        assert score.value == bag.value == 1
+
+
+def test_the_folds_are_as_many_as_the_largest_label_has_texts():
+    def n_folds(labels):
+        return len(sentences._folds(np.array(labels), 0))
+
+    assert [n_folds([0] * n + [1] * n) for n in (3, 7, 10, 40)] == [3, 7, 10, 10]
+    assert [n_folds(list(range(n))) for n in (3, 12)] == [3, 10]
+    (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a", "b"], ["ak", "bl"], None)])
+    assert np.isnan(score.value)
+    with pytest.raises(ValueError, match="the set c has no text in its part train"):
+        sentences.evaluate_bags([ClassifiedTexts("c", ["a"], ["ak"], ["test"])])
+
+
+def test_pairs_without_a_correlation_have_no_interval():
+    scores = np.array([1.0, np.nan, 2.0, 4.0])
+    (score,) = de.evaluate_sentences(
+        ENCODER, [SentencePairs("s", scores, sentences_of(4), sentences_of(4, seed=2))]
+    )
+    assert np.isnan(score.value)
+    assert score.interval is None
+
+
+def test_json_lines_without_a_label_are_no_set(tmp_path):
+    (tmp_path / "d.jsonl").write_text(json_lines([{"label": None, "text": "ak"}]), encoding="utf-8")
+    assert find_sentence_sets([tmp_path]).sets == []

@@ -53,6 +53,14 @@ def test_the_map_is_the_ridge_regression(min_n, max_n, evidence):
     np.testing.assert_allclose(model.transform(strings), mean + A @ Z, atol=2e-4)
 
 
+@pytest.mark.parametrize("change", [{"min_n": 2}, {"max_n": 4}, {"buckets": 7}])
+def test_what_was_learned_stays_as_it_was_learned(change):
+    """The vectors of some n-grams are none of others, whichever parameter is set before the next fit."""
+    model, other = (SubwordMap(3, 5, **EXACT).fit(WORDS, planted()) for _ in range(2))
+    model.set_params(**change)
+    np.testing.assert_array_equal(model.transform(["walken"]), other.transform(["walken"]))
+
+
 @pytest.mark.parametrize("n_buckets", [1, 7, 100_000])
 def test_hashed_ngrams_share_vectors(n_buckets):
     vectors = planted()

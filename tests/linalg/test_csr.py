@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from distembed.linalg.blocks import directions
 from distembed.linalg.csr import canonical_csr, row_lengths, row_range, rows_of, unit_rows
+
+
+@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-560, 2.0**-360, 2.0**600, 2.0**1000])
+def test_rows_whose_squares_underflow_or_overflow_have_a_direction(scale):
+    X = np.array([[3.0, 4.0], [0, 0], [1, -7]])
+    mixed, expected = X * np.array([[scale], [1], [1]]), unit_rows(X)
+    np.testing.assert_allclose(unit_rows(mixed), expected, rtol=1e-15)
+    np.testing.assert_allclose(unit_rows(sp.csr_array(mixed)).toarray(), expected, rtol=1e-15)
+    np.testing.assert_allclose(directions(mixed), expected, rtol=1e-15)
+    assert mixed[0, 0] == 3 * scale
 
 
 def test_unit_rows_leave_their_argument_alone():

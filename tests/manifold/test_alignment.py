@@ -249,6 +249,36 @@ def test_transform_puts_known_rows_near_their_place(normalization):
         model.transform(X1, data_set=2)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n_equal", [0, 3, 6, 7, 8, 9, 14])
+def test_new_rows_are_placed_by_nearness_whatever_number_of_rows_they_equal(n_equal, metric, quiet):
+    X, _, V = planted(40)
+    X, V = np.vstack([np.tile(X[:1], (n_equal, 1)), X[1:]]), np.vstack([np.tile(V[:1], (n_equal, 1)), V[1:]])
+    X = X / np.linalg.norm(X, axis=1)[:, None] if metric == "cosine" else X
+    x = planted(40)[0][0]
+    x = x / np.linalg.norm(x) if metric == "cosine" else x
+    model = FeaturePreservingEmbedding(4, n_neighbors=9, metric=metric).fit(X, V)
+    expected = reference.nearness(x, X, 9) @ model.embedding_
+    np.testing.assert_allclose(model.transform(x[None])[0], expected, rtol=1e-8, atol=1e-12)
+
+
+def test_new_rows_are_placed_by_the_options_of_the_fit(quiet):
+    X, _, V = planted(40)
+    model = FeaturePreservingEmbedding(4).fit(X, V)
+    before = model.predict(X[:3] + 0.1)
+    model.set_params(normalization="symmetric", metric="euclidean", n_neighbors=2)
+    np.testing.assert_array_equal(model.predict(X[:3] + 0.1), before)
+
+
+def test_rows_without_a_direction_are_no_neighbors_of_new_ones(quiet):
+    """A graph of one's own may join rows of zeros; fewer than n_neighbors of the others are left to be near."""
+    X, graph = np.zeros((12, 2)), sp.csr_array(np.diag(np.ones(11), 1) + np.diag(np.ones(11), -1))
+    X[:3] = [[1, 0], [0, 1], [1, 1]]
+    model = FeaturePreservingEmbedding(2).fit_graph(graph, np.arange(12.0)[:, None], sets=(X,))
+    expected = reference.nearness(np.array([1.0, 0.0]), X[:3] / np.linalg.norm(X[:3], axis=1)[:, None], 3)
+    np.testing.assert_allclose(model.transform([[2, 0]])[0], expected @ model.embedding_[:3], rtol=1e-8)
+
+
 def test_dask_rows_chunks_and_schedulers_give_the_same_bits():
     X1, X2, V = planted(90)
     pairs = pairs_of(np.arange(20))

@@ -396,3 +396,24 @@ def test_cosine_measures_directions():
     unit = X / np.linalg.norm(X, axis=1)[:, None]
     c = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(unit, Y)
     np.testing.assert_allclose(a.vectors_, c.vectors_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_vectors_that_are_right_from_the_start_have_converged(solver):
+    """Nothing moves where all known vectors are zero: no share of nothing has to be undercut."""
+    X, Y = np.random.default_rng(0).standard_normal((30, 3)), np.zeros((30, 2))
+    Y[::3] = np.nan
+    model = LatentSemanticImputation(min_degree=4, solver=solver).fit(X, Y)
+    assert model.converged_
+    assert not model.vectors_.any()
+
+
+@pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_the_unit_of_the_vectors_changes_nothing(solver, scale):
+    """The squares of such vectors are zero or infinite."""
+    X, Y = np.random.default_rng(0).standard_normal((2, 30, 3))
+    Y[::3] = np.nan
+    model = LatentSemanticImputation(min_degree=4, solver=solver)
+    expected = model.fit(X, Y).vectors_
+    np.testing.assert_array_equal(model.fit(X, scale * Y).vectors_, scale * expected)

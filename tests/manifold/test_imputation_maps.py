@@ -58,6 +58,22 @@ def test_the_map_of_kernel_features_is_kernel_ridge():
     np.testing.assert_allclose(model.vectors_[~known], (centered @ dual + mean)[~known], rtol=1e-3, atol=1e-3)
 
 
+def test_the_scale_of_the_kernel_is_that_of_rows_that_differ():
+    """Of a one-hot table in which most rows are equal the median distance is 0, and nearness is still told apart."""
+    landmarks = np.repeat([[0.0, 0.1], [2.0, 0.1], [3.0, 0.1]], [45, 10, 5], axis=0)
+    assert blocks.fit_kernel_features(landmarks).scale == pytest.approx(4.0)
+    assert blocks.fit_kernel_features(np.tile(landmarks[0], (4, 1))).scale == 1.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("d", [3, 30])
+def test_known_rows_that_are_all_equal_give_the_mean(kernel, d):
+    X, Y = np.tile(0.1 * np.arange(1, d + 1), (13, 1)), np.random.default_rng(0).standard_normal((13, 4))
+    X[-1], Y[-1] = 5.0, np.nan
+    model = LatentSemanticImputation(min_degree=4, method="linear_map", kernel=kernel, ridge=1e-3).fit(X, Y)
+    np.testing.assert_allclose(model.vectors_[-1], Y[:-1].mean(axis=0))
+
+
 @pytest.mark.parametrize("d", [4, 70])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_the_combination_is_the_map_plus_its_imputed_residuals(d, metric):

@@ -57,6 +57,18 @@ def test_graph_equals_the_oracle(kind, limit, sparse):
     np.testing.assert_allclose(graph.toarray(), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_polynomial_tells_negative_cosines_apart(sparse):
+    """Rows on a wide cone lie apart by more than a right angle, and the nearest are still nearer than the others."""
+    X = np.array([[1, 0], [-0.6, 0.8], [-0.5, -0.9], [0.1, -1.0]])
+    graph = neighborhood_graph(
+        sp.csr_array(X) if sparse else X, n_neighbors=3, affinity="polynomial", degree=2
+    )
+    expected = plain.affinity(X, k=3, kind="polynomial")
+    np.testing.assert_allclose(graph.toarray(), np.where(expected > 0, np.maximum(expected, 1e-6), 0), atol=1e-12)
+    assert graph.toarray()[0, 1] < 0.05
+
+
 def test_gaussian_falls_with_distance():
     X = some_rows()
     cosine = neighborhood_graph(X, threshold=0.7)
@@ -135,7 +147,10 @@ def test_a_constant_column_is_one_more_column_of_the_regression(monkeypatch, dir
     longer = np.column_stack([X, np.ones(60)])
     W = plain.spectral_regression(longer, plain.affinity(X, k=6), 5, 0.01)
     same_up_to_sign(np.vstack([model.components_.T, model.intercept_]), W, 1e-7)
-    same_up_to_sign(np.asarray(model.transform(kind(X))), longer @ W, 1e-7)
+    for later in (True, False):  # what is set after the fit is for the next one
+        same_up_to_sign(
+            np.asarray(model.set_params(constant_column=later).transform(kind(X))), longer @ W, 1e-7
+        )
     without = LocalityPreservingProjection(5, n_neighbors=6, **TIGHT).fit(X)
     assert not without.intercept_.any()
     with pytest.raises(ValueError, match="constant_column belongs to the regression"):

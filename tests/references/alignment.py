@@ -53,3 +53,17 @@ def smallest_objective(L, v, confidence, *, ridge, n_rounds=500):
     for _ in range(n_rounds):
         a = np.linalg.solve(np.sqrt(ridge) / np.sqrt(a @ L @ a) * L + M, M @ v)
     return 2 * np.sqrt(ridge * (a @ L @ a)) + confidence @ (a - v) ** 2
+
+
+def nearness(x, fitted, k, neighbor=7):
+    """Return the weight of every fitted row for a new row: exp(-d²/h²) of the k nearest, h the 7th of their distances.
+
+    Where h is 0 the limit of h -> 0: the rows at the distance 0 share the weight.
+    """
+    squares = ((fitted - x) ** 2).sum(axis=1)
+    nearest = sorted(range(len(fitted)), key=lambda row: (squares[row], row))[:k]
+    h2 = squares[nearest[min(neighbor, k) - 1]]
+    weights = np.zeros(len(fitted))
+    for row in nearest:
+        weights[row] = np.exp(-squares[row] / h2) if h2 > 0 else float(squares[row] == 0)
+    return weights / weights.sum()
