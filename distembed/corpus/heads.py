@@ -78,7 +78,22 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
         encoding = detect_encoding(head)
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
+    check_line_ends(partition, head.decode(encoding, "replace"))
     return replace(partition, encoding=encoding)
+
+
+def check_line_ends(partition: Partition, text: str) -> None:
+    """Check that the lines at the beginning of a file end in line feeds, also after carriage returns.
+
+    Raises
+    ------
+    CorpusError
+        If there are carriage returns alone.
+    """
+    if "\r" in text and "\n" not in text:
+        raise CorpusError(
+            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
+        )
 
 
 def read_beginning(partition: Partition) -> bytes:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus import (
@@ -27,6 +27,7 @@ from distembed.corpus import (
     Tokenizer,
     build_vocabulary,
     documents,
+    partitions,
     read_corpus,
     readers,
     tokenize_partition,
@@ -34,7 +35,7 @@ from distembed.corpus import (
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, read_partition, total
 from distembed.corpus.readers import documents_of
-from distembed.corpus.streams import Partition
+from distembed.corpus.streams import BadRecord, Partition
 from tests.references.tokens import ids_of
 
 
@@ -94,6 +95,56 @@ def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cut
     ]
 
 
+TEXTS = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "é中", "two words", "x" * 9]), max_size=14).map(
+    "".join
+)
+CUTS = st.sets(st.integers(1, 60), max_size=4)
+
+
+def blocks_of(data: bytes) -> list[tuple[str, str, str]]:
+    """Return the blocks of a text, found by looking at all of it at once."""
+    begins = [
+        match.end() for match in re.finditer(rb"(?:\A|\n\r?\n)[\r\n]*", data) if match.end() < len(data)
+    ]
+    found = []
+    for begin, last in zip(begins, [*begins[1:], None][: len(begins)], strict=True):
+        block = data[begin:last]
+        blank = re.search(rb"\n\r?\n", block)
+        block = block[: blank.start()] if blank else re.sub(rb"(?:\r?\n|\r)\Z", b"", block)
+        title = block.partition(b"\n")[0].rstrip(b"\r")
+        found.append((f"mixed.txt:{begin}", title.decode(), block[len(title) :].decode()))
+    return found
+
+
+@given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20), mark=st.booleans())
+@settings(max_examples=200, deadline=None)
+@example(text="a\n\n\r\r\na", cuts={6}, piece=20, mark=False)
+@example(text="a\n\n" + 70_000 * "\r" + "b", cuts={70_003}, piece=1 << 20, mark=False)
+@example(text="é" * 511 + "a\r\r\nb", cuts=set(), piece=1025, mark=False)
+def test_blocks_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts, piece, mark):
+    data = text.encode()
+    path = write(tmp_path_factory.getbasetemp() / "mixed.txt", codecs.BOM_UTF8 * mark + data)
+    bounds = sorted(cut for cut in cuts if cut < len(data) + 3 * mark)
+    found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
+    places = [int(ident.partition(":")[2]) for ident, *_ in blocks_of(data)]
+    moved = [f"mixed.txt:{place + 3 if place else 0}" if mark else f"mixed.txt:{place}" for place in places]
+    assert found == [(ident, *block[1:]) for ident, block in zip(moved, blocks_of(data), strict=True)]
+
+
+@given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20))
+@settings(max_examples=100, deadline=None)
+def test_lines_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts, piece):
+    data = text.encode()
+    path = write(tmp_path_factory.getbasetemp() / "mixed.txt", data)
+    bounds = sorted(cut for cut in cuts if cut < len(data))
+    whole, cut = (documents_by_split(path, b, format="text", piece_bytes=piece) for b in ([], bounds))
+    assert cut == whole
+    *lines, last = text.split("\n")
+    expected = [line for line in lines if line not in {"", "\r"}] + [last.removesuffix("\r")]
+    expected = expected if expected[-1] else expected[:-1]
+    assert [text for *_, text in whole] == expected
+
+
 COMPRESS = {
     "": bytes,
     ".bz2": bz2.compress,
@@ -150,6 +201,41 @@ def test_other_encoding(tmp_path):
     path = write(tmp_path / "latin.txt", "naïve Zoë\nÜber\n".encode("latin-1"))
     assert [d.text for d in read_corpus(path, encoding="latin-1").documents()] == ["naïve Zoë", "Über"]
     assert build_vocabulary(read_corpus(path, encoding="latin-1")).words == ["naïve", "zoë", "über"]
+
+
+def test_files_of_one_name_have_their_folders_in_the_ids(tmp_path):
+    """Below the folder that they have in common; a name that one file has stands alone."""
+    for name in ("d/a/x.txt", "d/b/c/x.txt", "d/x.txt", "y.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("one\ntwo\n")
+    ids = [document.id for document in read_corpus(tmp_path).documents()]
+    names = ["a/x.txt", "b/c/x.txt", "x.txt", "y.txt"]
+    assert ids == [f"{name}:{offset}" for name in names for offset in (0, 4)]
+    alone = read_corpus([tmp_path / "d/a", tmp_path / "y.txt"], layout="blocks")
+    assert [document.id for document in alone.documents()] == ["x.txt:0", "y.txt:0"]
+
+
+@pytest.mark.parametrize("layout", ["line", "blocks"])
+def test_a_byte_order_mark_is_no_text(tmp_path, layout):
+    """Also where the encoding was given, so that the mark is a character of the text."""
+    for name, encoding in (("a.txt", "utf-8-sig"), ("b.txt", "utf-16"), ("c.txt", "utf-16-le")):
+        text = ("\ufeff" if encoding == "utf-16-le" else "") + "first\nsecond\n"
+        path = write(tmp_path / name, text.encode(encoding))
+        corpus = read_corpus(path, layout=layout, encoding={"c.txt": "utf-16-le"})
+        first, *_ = corpus.documents()
+        assert first.id == f"{name}:0"
+        assert (first.title or first.text) == "first"
+    path = write(tmp_path / "d.txt", codecs.BOM_UTF8 + b"\r\nfirst\nsecond\n")
+    first, *_ = read_corpus(path, layout=layout).documents()
+    assert (first.title or first.text) == "first"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+@pytest.mark.parametrize("layout", ["line", "blocks"])
+def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path, name, layout):
+    path = write(tmp_path / name, b"cat sat\rdog ran\r")
+    with pytest.raises(CorpusError, match=r"carriage returns alone; convert it: tr '\\r' '\\n'"):
+        read_corpus(path, layout=layout)
 
 
 def test_globs_and_lists_in_order(tmp_path):
@@ -389,6 +475,21 @@ def test_bad_json(tmp_path, line, message):
     (skipped,) = read_partition(tokens.partitions[0], "skipped").to_pylist()
     assert (skipped["file"], skipped["place"]) == (path, "byte 30")
     assert re.search(message.partition(", ")[2], skipped["reason"])
+
+
+def test_bad_records_are_all_counted_and_the_first_listed_in_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
+    long = json.dumps({f"{number:04}": 1 for number in range(999)})
+    path = write(tmp_path / "a.jsonl", (f"{long}\n" * 5 + '{"text": "good"}\n').encode())
+    corpus = read_corpus(path, bad_records="skip")
+    summary = tokenize_partition(corpus.partitions[0], Tokenizer(), str(tmp_path / "part"))
+    assert (summary.n_bad_records, summary.n_documents) == (5, 1)
+    reasons = read_partition(str(tmp_path / "part"), "skipped")["reason"].to_pylist()
+    assert len(reasons) == 3
+    assert max(map(len, reasons)) < 200
+    rows = partitions.SkippedRows(None)
+    rows.add(BadRecord("a", "b" * 10**6, "c" * 10**6))
+    assert [len(text) for text in rows.held[0]] == [1, 500, 500]
 
 
 def test_null_text_is_an_empty_document_everywhere(tmp_path):

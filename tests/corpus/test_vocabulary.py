@@ -261,6 +261,14 @@ def test_choose_words():
         choose_words(words, counts, n_documents=10, stop_words="klingon")
 
 
+def test_a_share_of_the_documents_is_compared_exactly():
+    """29 of 100 are a share of 0.29, although 0.29 * 100 is a little less than 29 in floating point."""
+    for percent in range(1, 101):
+        options = {"n_documents": 100, "max_share": percent / 100, "keep": ["kept"]}
+        chosen = choose_words(["fits", "too common", "kept"], np.array([percent, percent + 1, 1]), **options)
+        assert chosen.tolist() == [0, 2]
+
+
 def test_words_that_tell_documents_apart(tmp_path):
     """`build_vocabulary` leaves out what is rare, common or a stop word, and keeps the counts of the rest."""
     texts = ["sun moon the", "sun sea the", "sun moon rare the", "sun sky sky the"]
