@@ -20,7 +20,7 @@ import fsspec
 import numpy as np
 
 from distembed.corpus.delimited import with_columns
-from distembed.corpus.heads import Encodings, doubts, encoding_patterns, with_encoding
+from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import find_files, name_files
@@ -527,6 +527,7 @@ def with_head(partition: Partition) -> Partition:
             data += piece
             if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
                 break
+    check_is_text(partition, data)
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)
