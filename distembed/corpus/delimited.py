@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from distembed.corpus.documents import MAX_JSON_LINE_BYTES, Span, batched, checked_fields, replaced
-from distembed.corpus.heads import read_beginning
+from distembed.corpus.heads import check_line_ends, read_beginning
 from distembed.corpus.spreadsheets import separated
 from distembed.corpus.streams import (
     BadRecord,
@@ -68,10 +68,7 @@ def with_columns(partition: Partition) -> Partition:
     text, named = separated(beginning)
     if named and partition.delimiter == "auto":
         candidates = (named,)
-    if "\r" in text and "\n" not in text:
-        raise CorpusError(
-            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
-        )
+    check_line_ends(partition, text)  # again, without the line that names the separator
     asked = {*partition.fields[0], *partition.fields[1:]}
     headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}
     best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
@@ -115,10 +112,9 @@ def row_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
     rows = read_rows(partition, progress)
     header = next(rows, Row([], 1, 1))
     places = _places(partition, header.fields)
-    name = partition.url.rsplit("/", 1)[-1]
     for number, row in enumerate(rows, start=1):
         try:
-            yield _span(partition, row, places, f"{name}:{number}")
+            yield _span(partition, row, places, f"{partition.name}:{number}")
         except RecordError as error:
             progress.pass_over(partition, error)
 
@@ -209,7 +205,8 @@ def text_lines(partition: Partition, progress: Progress) -> Iterator[str]:
                 "memory; give the text as plain text or Parquet."
             )
     if held:
-        yield b"".join(held).decode("utf-8", errors)
+        text = b"".join(held).decode("utf-8", errors)
+        yield text.removeprefix("\ufeff") if number == 1 else text
 
 
 def _cut(data: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Reads partitions of text, JSON lines and Parquet files as batches of documents.
+"""Reads partitions of JSON lines and Parquet files as batches of documents, and lines of any text.
 
 Text moves in batches of a few MiB: a longer document is several consecutive spans, and no line, document or
 file is ever held whole, except for a JSON line, whose length is limited.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from distembed.corpus.streams import (
     BadRecord,
@@ -34,31 +32,12 @@ from distembed.corpus.streams import (
 )
 from distembed.parquet import parquet_file, read_batches
 
-# What ends a block. (A line of white space is text.)
-BLANK_LINE = re.compile(rb"\n\r?\n")
-NO_NEWLINE = re.compile(rb"[^\r\n]")
-# The longest blank line, and the line end before it, that may lie before a partition.
-LOOKBACK_BYTES = 4
-MAX_TITLE_BYTES = 1024
 # A JSON line is parsed as a whole.
 MAX_JSON_LINE_BYTES = 1 << 28
 TOO_LONG = (
     f"has over {MAX_JSON_LINE_BYTES} bytes, which cannot be parsed in bounded memory; "
     "give the text as plain text or Parquet"
 )
-
-
-def read_text(partition: Partition, progress: Progress) -> Iterator[Batch]:
-    """Yield the batches of a text partition, in the layout it names."""
-    return (
-        read_blocks(partition, progress) if partition.layout == "blocks" else read_lines(partition, progress)
-    )
-
-
-def document_ids(url: str, offsets: NDArray[np.int64]) -> pa.Array:
-    """Return ids of the form "file:byte offset", which can be given without counting the lines before."""
-    name = url.rsplit("/", 1)[-1] + ":"
-    return pc.binary_join_element_wise(name, pa.array(offsets).cast(pa.string()), "")
 
 
 def nothing(n: int) -> pa.Array:
@@ -109,51 +88,6 @@ def owned_lines(partition: Partition, progress: Progress) -> Iterator[tuple[int,
         yield offset, rest
 
 
-def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
-    """Yield the batches of text with a document a line."""
-    is_open, offset, data = False, 0, b""
-    for offset, data in owned_lines(partition, progress):
-        yield line_batch(partition, data, offset, continues=is_open)
-        is_open = not data.endswith(b"\n")
-    if is_open:
-        yield closing_batch(offset + len(data))
-
-
-def closing_batch(offset: int) -> Batch:
-    """Return an empty last span, which ends a document left open by the end of the file."""
-    zero = np.zeros(1, np.int64)
-    return Batch(np.zeros(0, np.uint8), zero, zero, 1, nothing(0), nothing(0), no_labels(0), offset)
-
-
-def line_batch(partition: Partition, data: bytes, offset: int, *, continues: bool) -> Batch:
-    """Divide a piece of text into lines; an empty line is not a document."""
-    array = np.frombuffer(data, np.uint8)
-    stops = np.flatnonzero(array == ord("\n"))
-    n_closed = len(stops)
-    if not data.endswith(b"\n"):
-        stops = np.append(stops, len(data))
-    starts = np.concatenate([[0], stops[:-1] + 1])
-    empty = (stops == starts) | (
-        (stops == starts + 1) & (array[np.minimum(starts, len(data) - 1)] == ord("\r"))
-    )
-    empty[0] &= not continues
-    empty[n_closed:] = False
-    n_closed -= int(empty[:n_closed].sum())
-    starts, stops = starts[~empty], stops[~empty]
-    begun = starts[1:] if continues else starts
-    n = len(begun)
-    return Batch(
-        array,
-        starts,
-        stops,
-        n_closed,
-        document_ids(partition.url, offset + begun),
-        nothing(n),
-        no_labels(n),
-        offset,
-    )
-
-
 class Span(NamedTuple):
     """A piece of text that will be put into a batch; `id` is None where it continues the previous document."""
 
@@ -195,126 +129,6 @@ def joined(spans: list[Span]) -> Batch:
         titles=pa.array([span.title for span in begun], pa.string()),
         labels=pa.array([span.label for span in begun], pa.string()),
     )
-
-
-def read_blocks(partition: Partition, progress: Progress) -> Iterator[Batch]:
-    """Yield the batches of text in blocks: blank lines between documents, the title on the first line."""
-    return batched(block_spans(partition, progress), piece_bytes=partition.piece_bytes)
-
-
-def block_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
-    """Yield the spans of the blocks that begin in a partition."""
-    reader = BlockReader(partition)
-    for piece in pieces_of(partition, progress, lookback=reader.lookback):
-        yield from reader.feed(piece.data)
-        if reader.finished:
-            return
-    yield from reader.end()
-
-
-class BlockReader:
-    """A state machine that reads text in blocks; `state` describes the text before the next byte to be read.
-
-    The states are "unknown" (inside a block that belongs to the previous partition), "between" (blocks),
-    "title" and "text".
-    """
-
-    def __init__(self, partition: Partition):
-        self.partition = partition
-        self.lookback = min(partition.start, LOOKBACK_BYTES)
-        self.offset = partition.start - self.lookback
-        self.stop = float("inf") if partition.stop is None else partition.stop
-        # A file begins as if blank lines came before it; a partition in its middle must find some.
-        self.state = "unknown" if self.offset else "between"
-        self.start = partition.start
-        self.data = b""
-        # What lies before `at` has been read. Cutting it off at every step would copy the rest each time.
-        self.at = 0
-        self.finished = False
-        self.id: str | None = None
-        self.title = ""
-
-    def feed(self, data: bytes) -> Iterator[Span]:
-        """Yield the spans that the next bytes complete, and an open one of what is sure to be text."""
-        self.data, self.at = self.data[self.at :] + data, 0
-        while not self.finished and (step := self._step()) is not None:
-            if step.text or step.closes:
-                yield step
-        if self.state == "text" and not self.finished:
-            sure = self.data[self.at :]
-            sure = sure[: without_cut(sure)]
-            # The end of a line may turn out to be half of a blank line.
-            keep = len(sure) - len(sure[-2:]) + len(sure[-2:].rstrip(b"\r\n"))
-            if keep > 0:
-                yield self._span(self.at + keep, self.at + keep, closes=False)
-
-    def end(self) -> Iterator[Span]:
-        """Yield the last block, which the end of the file closes."""
-        if self.state == "title":
-            self._take_title(self.data[self.at :].rstrip(b"\r\n"))
-        if self.state == "text":
-            rest = self.data[self.at :].rstrip(b"\r\n")
-            yield self._span(self.at + len(rest), len(self.data), closes=True)
-
-    def _step(self) -> Span | None:
-        """Make one step; None where more bytes are needed."""
-        if self.state == "between":
-            return self._begin_block()
-        if self.state == "title":
-            newline = self.data.find(b"\n", self.at)
-            if newline < 0 and len(self.data) - self.at <= MAX_TITLE_BYTES:
-                return None
-            end = newline if newline >= 0 else self.at + MAX_TITLE_BYTES
-            return self._take_title(self.data[self.at : end].rstrip(b"\r"))
-        blank = BLANK_LINE.search(self.data, self.at)
-        if self.state == "text":
-            return (
-                None
-                if blank is None
-                else self._span(blank.start(), blank.end(), closes=True, state="between")
-            )
-        self._go_to(blank.end() if blank else max(self.at, len(self.data) - LOOKBACK_BYTES))
-        self.finished = self.offset >= self.stop
-        self.state = "between" if blank else self.state
-        return NO_SPAN if blank else None
-
-    def _begin_block(self) -> Span | None:
-        begin = NO_NEWLINE.search(self.data, self.at)
-        self._go_to(begin.start() if begin else len(self.data))
-        if not begin:
-            return None
-        self.finished = self.offset >= self.stop
-        self.id = f"{self.partition.url.rsplit('/', 1)[-1]}:{self.offset}"
-        # A block that begins in the bytes looked back at belongs to the partition before.
-        self.state = "title" if self.offset >= self.start else "unknown"
-        return NO_SPAN
-
-    def _take_title(self, title: bytes) -> Span:
-        title = title[: without_cut(title[:MAX_TITLE_BYTES])]
-        self._check(title)
-        self.title = title.decode("utf-8", "replace")
-        self._go_to(self.at + len(title))
-        self.state = "text"
-        return NO_SPAN
-
-    def _span(self, end: int, go_to: int, *, closes: bool, state: str = "text") -> Span:
-        span = Span(self.data[self.at : end], closes, self.id, self.title)
-        self._check(span.text)
-        self.id, self.title, self.state = None, "", state
-        self._go_to(go_to)
-        return span
-
-    def _check(self, text: bytes) -> None:
-        """Refuse text that is not UTF-8 here, where its place in the file is known: a batch leaves the titles out."""
-        if self.partition.errors == "strict":
-            try:
-                text.decode()
-            except UnicodeDecodeError as error:
-                raise not_utf8_in(self.partition, self.offset + error.start, text[error.start]) from error
-
-    def _go_to(self, place: int) -> None:
-        self.offset += place - self.at
-        self.at = place
 
 
 def json_lines(partition: Partition, progress: Progress) -> Iterator[tuple[int, bytes]]:
@@ -368,7 +182,7 @@ def json_span(partition: Partition, offset: int, record: dict[str, Any]) -> Span
     return Span(
         encoded(partition, offset, "\n".join(texts)),
         closes=True,
-        id=optional(partition, offset, record, id_field) or f"{partition.url.rsplit('/', 1)[-1]}:{offset}",
+        id=optional(partition, offset, record, id_field) or f"{partition.name}:{offset}",
         title=optional(partition, offset, record, title_field) or "",
         label=optional(partition, offset, record, label_field),
     )
@@ -415,7 +229,8 @@ def missing_text(partition: Partition, record: dict[str, Any]) -> str:
         if record.get(field) is not None and not isinstance(record[field], str):
             return f'holds {type(record[field]).__name__} in "{field}", not text; give {key}'
     fields = " or ".join(f'"{field}"' for field in text_fields)
-    return f"has no field {fields} (it has {', '.join(sorted(record)) or 'none'}); give {key}"
+    found = ", ".join(name[:40] for name in sorted(record)[:20]) or "none"
+    return f"has no field {fields} (it has {found}); give {key}"
 
 
 def optional(partition: Partition, offset: int, record: dict[str, Any], field: str | None) -> str | None:
@@ -532,7 +347,7 @@ def parquet_batch(
     n, text = len(rows), joined_columns([columns[field] for field in partition.fields[0]])
     ids, titles, labels = (repaired(columns[field]) if field else None for field in partition.fields[1:])
     numbers = pa.array(place.row + rows).cast(pa.string())
-    name = f"{partition.url.rsplit('/', 1)[-1]}:{place.group}."
+    name = f"{partition.name}:{place.group}."
     places = pc.binary_join_element_wise(name, numbers, "")
     _, offsets, data = text.buffers()
     bounds = (

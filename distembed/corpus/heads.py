@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,17 +16,25 @@ from distembed.corpus.streams import CorpusError, Partition, Progress, decompres
 Encodings = tuple[tuple[str, str], ...]
 """Patterns of file names, each with the encoding of the files that match."""
 
+_RENAME = "save it as plain text, or give it the extension of its format"
+_UNZIP = ("a ZIP archive or an office document", "unpack it (unzip FILE), or save it as plain text")
 NOT_TEXT = {
-    b"%PDF": "a PDF file",
-    b"PK\x03\x04": "a ZIP file or an office document",
-    b"\xd0\xcf\x11\xe0": "an old office document",
-    b"\x1f\x8b": "compressed with gzip",
-    b"BZh": "compressed with bzip2",
-    b"\xfd7zXZ": "compressed with xz",
-    b"\x28\xb5\x2f\xfd": "compressed with Zstandard",
-    b"PAR1": "a Parquet file",
+    b"%PDF": ("a PDF file", "save it as plain text (pdftotext FILE)"),
+    b"PK\x03\x04": _UNZIP,
+    b"PK\x05\x06": _UNZIP,
+    b"\xd0\xcf\x11\xe0": ("an old office document", "save it as plain text"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it (7z x FILE)"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unpack it (unrar x FILE)"),
+    b"\x1f\x8b": ("compressed with gzip", _RENAME),
+    b"BZh": ("compressed with bzip2", _RENAME),
+    b"\xfd7zXZ": ("compressed with xz", _RENAME),
+    b"\x28\xb5\x2f\xfd": ("compressed with Zstandard", _RENAME),
+    b"PAR1": ("a Parquet file", _RENAME),
 }
-"""The first bytes of files that are no text, whatever their name."""
+"""The first bytes of files that are no text, whatever their name, with what they are and what to do."""
+
+PACKED_TAR = (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
+"""How the names of tar archives end that say nothing else of their compression."""
 
 
 def encoding_patterns(encoding: str | Mapping[str, str]) -> Encodings:
@@ -63,11 +72,7 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
         If the file is no text.
     """
     head = read_beginning(partition)
-    for magic, what in NOT_TEXT.items():
-        if head.startswith(magic):
-            raise CorpusError(
-                f"{partition.url} is {what}, not text: save it as plain text, or give it the extension of its format."
-            )
+    check_is_text(partition, head)
     encoding = asked_encoding(partition.url, encodings)
     if encoding == "auto":
         if is_binary(head):
@@ -78,7 +83,48 @@ def with_encoding(partition: Partition, encodings: Encodings) -> Partition:
         encoding = detect_encoding(head)
         if encoding == ONE_BYTE and partition.errors == "replace":
             encoding = "utf-8"  # whoever replaces bytes that do not decode has damaged UTF-8
+    check_line_ends(partition, head.decode(encoding, "replace"))
     return replace(partition, encoding=encoding)
+
+
+def check_is_text(partition: Partition, head: bytes) -> None:
+    """Check that a file is no archive, and none of the other files of `NOT_TEXT`, from its first bytes unpacked.
+
+    Raises
+    ------
+    CorpusError
+        If it is; the message says how to get its text.
+    """
+    found = [meaning for magic, meaning in NOT_TEXT.items() if head.startswith(magic)]
+    if is_tar(head) or (found and partition.url.lower().endswith(PACKED_TAR)):
+        found = [("a tar archive", "unpack it (tar -xf FILE), and give the folder with its files")]
+    for what, remedy in found:
+        raise CorpusError(f"{partition.url} is {what}, not text: {remedy}.")
+
+
+def is_tar(head: bytes) -> bool:
+    """Return whether bytes begin with the header of a tar archive: its mark, or that of before 1988 by its checksum."""
+    if head[257:262] == b"ustar":
+        return True
+    try:
+        tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def check_line_ends(partition: Partition, text: str) -> None:
+    """Check that the lines at the beginning of a file end in line feeds, also after carriage returns.
+
+    Raises
+    ------
+    CorpusError
+        If there are carriage returns alone.
+    """
+    if "\r" in text and "\n" not in text:
+        raise CorpusError(
+            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
+        )
 
 
 def read_beginning(partition: Partition) -> bytes:

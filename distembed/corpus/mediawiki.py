@@ -470,8 +470,22 @@ def paragraph_cut(text: str) -> int:
     return len(text)
 
 
-def large_page(source: PageSource) -> Iterator[PagePiece]:
-    """Yield a page that is too large to be held, piece by piece."""
+def large_page(source: PageSource, progress: Progress) -> Iterator[PagePiece]:
+    """Yield a page that is too large to be held, piece by piece.
+
+    Where bad records are left out, a page that is malformed ends where the fault is: what was before is read already.
+    """
+    piece: PagePiece | None = None
+    try:
+        for piece in _pieces_of_page(source):
+            yield piece
+    except RecordError as error:
+        progress.pass_over(source.partition, error)
+        if piece is not None and not piece.closes:
+            yield piece._replace(text=b"", begins=False, closes=True)
+
+
+def _pieces_of_page(source: PageSource) -> Iterator[PagePiece]:
     parser = PageParser(source.partition)
     data = PAGE
     try:
@@ -488,7 +502,9 @@ def large_page(source: PageSource) -> Iterator[PagePiece]:
                     f"{source.partition.url} is cut off inside its last page; download it again."
                 )
     except expat.ExpatError as error:
-        raise xml_error(source.partition, error, f"line {error.lineno}") from error
+        begun = parser.head.get("id", "")
+        place = f"page {begun}" if begun else f"line {error.lineno}"
+        raise xml_error(source.partition, error, place) from error
 
 
 def expat_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]:
@@ -508,7 +524,7 @@ def page_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]
         while source.seek_page():
             whole = source.whole_page()
             if whole is None:
-                yield from large_page(source)
+                yield from large_page(source, progress)
             else:
                 try:
                     page, text = source.parse(whole)

@@ -17,7 +17,8 @@ several ids, and its counts have to be added.
 ``<partition>.documents``
     Columns id, title, label (or null) and n_tokens (int64).
 ``<partition>.skipped``
-    Columns file, place and reason, one row per bad record; the file exists only if there are any.
+    Columns file, place and reason, a row for each of the first `LISTED_RECORDS` bad records; the file exists only if
+    there are any.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.delimited import read_delimited
-from distembed.corpus.documents import read_jsonl, read_parquet, read_text
+from distembed.corpus.documents import read_jsonl, read_parquet
 from distembed.corpus.mediawiki import read_mediawiki
 from distembed.corpus.scanning import Scanner
 from distembed.corpus.streams import BadRecord, Batch, CorpusError, Partition, Progress
+from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
@@ -60,6 +62,9 @@ DOCUMENTS_HELD = 1 << 14
 DICTIONARY_WORDS = 3 << 18
 # Documents and words of a partition have numbers of four bytes.
 LARGEST_ID = 2**31 - 1
+# Bad records that are listed, of a partition and of a corpus, and characters of the reason of each. All are counted.
+LISTED_RECORDS = 10_000
+LISTED_CHARACTERS = 500
 KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
@@ -250,25 +255,24 @@ def _partition_writer(kind: str, sink: Any) -> pq.ParquetWriter:
 
 
 class SkippedRows:
-    """A buffer for the bad records of a partition; their file is created when the first one is written."""
+    """The first bad records of a partition; their file is created only if there are any."""
 
     def __init__(self, files: PartitionFiles):
         self.files = files
         self.held: list[BadRecord] = []
 
     def add(self, record: BadRecord) -> None:
-        """Add a bad record."""
-        self.held.append(record)
-        if len(self.held) >= DOCUMENTS_HELD:
-            self.finish()
+        """Keep a bad record, its texts cut, unless enough are kept."""
+        if len(self.held) < LISTED_RECORDS:
+            file, *texts = record
+            self.held.append(BadRecord(file, *(text[:LISTED_CHARACTERS] for text in texts)))
 
     def finish(self) -> None:
-        """Write the buffered records."""
+        """Write the records that were kept."""
         if self.held:
             self.files.add("skipped")
             columns = zip(*self.held, strict=True)
             self.files.write("skipped", [pa.array(column, pa.string()) for column in columns])
-        self.held = []
 
 
 class PartitionRows:

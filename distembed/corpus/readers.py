@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from distembed.corpus.delimited import with_columns
-from distembed.corpus.heads import Encodings, doubts, encoding_patterns, with_encoding
+from distembed.corpus.heads import Encodings, check_is_text, doubts, encoding_patterns, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import find_files, name_files
@@ -259,7 +260,7 @@ def read_corpus(
         joined by line ends, without those that are null.
     id_field : str, optional
         The field with the id of a document; by default an id is made of the file's name and the document's
-        place.
+        place. Files of the same name have their folders before it, below the one that they have in common.
     title_field : str, optional
         The field with the title of a document; by default titles are empty.
     label_field : str, optional
@@ -380,7 +381,17 @@ def all_partitions(
             refused.append(error)
     if refused and (len(refused) == len(urls) or template.bad_records == "error"):
         raise _refusal(refused, len(urls), template.section)
-    return tuple(partitions), tuple(refused)
+    return _told_apart(partitions), tuple(refused)
+
+
+def _told_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
+    names = Counter(url.rsplit("/", 1)[-1] for url in {partition.url for partition in partitions})
+    folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}
+    levels = zip(*folders.values(), strict=False)
+    n_common = sum(1 for _ in takewhile(lambda folder: len(set(folder)) == 1, levels))
+    below = {url: "".join(f"{name}/" for name in folder[n_common:]) for url, folder in folders.items()}
+    return tuple(replace(part, folder=below[part.url]) if part.url in below else part for part in partitions)
 
 
 def _refusal(refused: Sequence[CorpusError], n_files: int, section: str) -> CorpusError:
@@ -516,6 +527,7 @@ def with_head(partition: Partition) -> Partition:
             data += piece
             if len(data) >= MAX_HEAD_BYTES or b"</siteinfo>" in data:
                 break
+    check_is_text(partition, data)
     encoding, names = read_head(partition.url, data, partition.section)
     layout = "pages" if is_plain(data) else "xml"
     return replace(partition, encoding=encoding, namespace_names=names, layout=layout)

@@ -96,6 +96,9 @@ class Partition:
         The section of the job file that the options come from, for errors; "" in the library.
     storage_options : tuple of (str, object)
         The options of fsspec, as sorted items.
+    folder : str
+        What the ids of documents have before the name of the file, as "a/", where several files of a corpus have
+        the same name.
 
     Examples
     --------
@@ -125,6 +128,12 @@ class Partition:
     quotes: str = "double"
     section: str = ""
     piece_bytes: int = PIECE_BYTES
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the file, with which the ids of its documents begin."""
+        return self.folder + self.url.rsplit("/", 1)[-1]
 
 
 class Batch(NamedTuple):

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -387,7 +388,7 @@ def choose_words(
         raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
     unwanted, wanted_anyway = stop_words_of(stop_words), set(keep)
     wanted = np.array([word not in unwanted and word.lower() not in unwanted for word in words], dtype=bool)
-    wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= max_share * n_documents)
+    wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= most_documents(max_share, n_documents))
     wanted |= np.array([word in wanted_anyway for word in words], dtype=bool)
     if not wanted.any():
         raise ValueError(
@@ -395,6 +396,14 @@ def choose_words(
             f"of {n_documents}, and not a stop word; lower min_documents or raise max_share."
         )
     return np.flatnonzero(wanted)
+
+
+def most_documents(max_share: float, n_documents: int) -> int:
+    """Return the largest number of documents that is at most a share of all, the share being the decimal it is read as.
+
+    29 of 100 documents are a share of 0.29, although 0.29 * 100 is a little less than 29.
+    """
+    return int(Fraction(str(min(max_share, 1))) * n_documents)
 
 
 @dataclass(frozen=True)

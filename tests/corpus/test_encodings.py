@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import re
 import struct
+import tarfile
 import warnings
 
 import pytest
@@ -115,6 +120,13 @@ def test_files_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "brief.txt").write_bytes(b"%PDF-1.7 ...")
     with pytest.raises(CorpusError, match=r"brief\.txt is a PDF file, not text: save it as plain text"):
         read_corpus(tmp_path / "brief.txt")
+    for name, first, command in (
+        ("a.docx", b"PK\x03\x04", "unzip FILE"), ("b.zip", b"PK\x05\x06", "unzip FILE"),
+        ("c.txt", b"7z\xbc\xaf\x27\x1c", "7z x FILE"), ("d", b"Rar!\x1a\x07", "unrar x FILE"),
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(first + b" words that look like text\n")
+        with pytest.raises(CorpusError, match=re.escape(f"({command})")):
+            read_corpus(tmp_path / name)
     (tmp_path / "zahlen.txt").write_bytes(struct.pack("<3000d", *(number / 7 for number in range(3000))))
     (tmp_path / "records.txt").write_bytes(
         b"".join(name.ljust(12, b"\0") for name in (b"Berlin", b"Paris")) * 9
@@ -129,3 +141,26 @@ def test_files_that_are_no_text_are_refused(tmp_path):
         read_corpus(tmp_path / "~$letter.txt")
     (tmp_path / "stray.txt").write_bytes(GERMAN.encode() + b"\0")
     assert read_corpus(tmp_path / "stray.txt").partitions[0].encoding == "utf-8"
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, None])
+@pytest.mark.parametrize(
+    "name", ["a.tar", "a.txt", "a.csv", "a.xml", "a.tar.gz", "a.tgz", "a.tar.xz", "a.tbz2"]
+)
+def test_tar_archives_are_refused_with_the_command_that_unpacks(tmp_path, name, form):
+    """By their content, however they are named and packed; the oldest form (None) has no mark."""
+    text = b"Ein Satz mit Worten.\n" * 3000
+    entry = tarfile.TarInfo("satz.txt")
+    entry.size, entry.uname = len(text), "maria"
+    plain = bytearray(entry.tobuf(tarfile.USTAR_FORMAT if form is None else form))
+    if form is None:
+        plain[257:] = bytes(len(plain) - 257)
+        plain[148:156] = b" " * 8
+        plain[148:156] = b"%06o\0 " % sum(plain)
+    pack = {"gz": gzip.compress, "tgz": gzip.compress, "xz": lzma.compress, "tbz2": bz2.compress}
+    data = bytes(plain) + text
+    (tmp_path / name).write_bytes(pack.get(name.rpartition(".")[2], bytes)(data))
+    with pytest.raises(
+        CorpusError, match=rf"{re.escape(name)} is a tar archive, not text: unpack it \(tar -xf FILE\)"
+    ):
+        read_corpus(tmp_path / name)

@@ -16,7 +16,14 @@ from xml.etree import ElementTree as ET
 import mwparserfromhell
 import pytest
 
-from distembed.corpus import CorpusError, Tokenizer, read_corpus, strip_wikitext, tokenize_partition
+from distembed.corpus import (
+    CorpusError,
+    Tokenizer,
+    mediawiki,
+    read_corpus,
+    strip_wikitext,
+    tokenize_partition,
+)
 from distembed.corpus.partitions import read_partition, total
 from distembed.corpus.readers import documents_of
 from distembed.corpus.streams import Progress, pieces_of
@@ -223,6 +230,28 @@ def test_large_page_in_bounded_memory(tmp_path, head, make_page):
     tracemalloc.stop()
     assert (summary.n_documents, summary.n_tokens, summary.n_words) == (2, 500 * 2000 * 5 + 1, 6)
     assert peak < 80 << 20
+
+
+@pytest.mark.parametrize(("place", "text"), [(0, ""), (4000, "words ")])
+def test_a_malformed_page_too_large_to_be_held_ends_at_its_fault(
+    tmp_path, monkeypatch, head, make_page, place, text
+):
+    monkeypatch.setattr(mediawiki, "MAX_PAGE_BYTES", 2000)
+    words = "words " * 1000
+    pages = make_page(1, "one"), make_page(2, words[:place] + "<b" + words[place:]), make_page(3, "three")
+    path = tmp_path / "x.xml"
+    path.write_text(head + "".join(pages).replace("&lt;b", "<b") + "</mediawiki>", encoding="utf-8")
+    partition = replace(read_corpus(path, bad_records="skip").partitions[0], piece_bytes=500)
+    summary = tokenize_partition(partition, Tokenizer(), str(tmp_path / "part"))
+    assert read_partition(str(tmp_path / "part"), "documents")["id"].to_pylist() == [
+        "1",
+        *["2"] * bool(text),
+        "3",
+    ]
+    [record] = read_partition(str(tmp_path / "part"), "skipped").to_pylist()
+    assert (summary.n_bad_records, record["place"]) == (1, "page 2")
+    with pytest.raises(CorpusError, match="page 2, is malformed XML"):
+        tokenize_partition(replace(partition, bad_records="error"), Tokenizer(), str(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from distembed.corpus import (
     Corpus,
@@ -27,6 +25,7 @@ from distembed.corpus import (
     Tokenizer,
     build_vocabulary,
     documents,
+    partitions,
     read_corpus,
     readers,
     tokenize_partition,
@@ -34,64 +33,13 @@ from distembed.corpus import (
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, read_partition, total
 from distembed.corpus.readers import documents_of
-from distembed.corpus.streams import Partition
+from distembed.corpus.streams import BadRecord
 from tests.references.tokens import ids_of
 
 
 def write(path: Path, data: bytes) -> str:
     path.write_bytes(data)
     return str(path)
-
-
-def documents_by_split(path: str, bounds: list[int], **options: object) -> list[tuple[str, str, str]]:
-    """Read the documents of a file cut at given bytes, with pieces of a few bytes."""
-    stops = [*bounds, None]
-    return [
-        (document.id, document.title, document.text)
-        for start, stop in zip([0, *bounds], stops, strict=True)
-        for document in documents_of(Partition(url=path, start=start, stop=stop, **options))
-    ]
-
-
-LINES = st.lists(st.sampled_from(["", "a", "é中", "two words", "\r", "x" * 9]), max_size=8)
-
-
-@given(
-    lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20)
-)
-@settings(max_examples=120, deadline=None)
-def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
-    data = "\n".join(lines).encode() + b"\n" * last
-    path = write(tmp_path_factory.getbasetemp() / "lines.txt", data)
-    bounds = sorted(cut for cut in cuts if cut < len(data))
-    found = documents_by_split(path, bounds, format="text", piece_bytes=piece)
-    assert [text.rstrip("\r") for _, _, text in found] == [line for line in lines if line not in {"", "\r"}]
-    for document_id, _, text in found:
-        offset = int(document_id.rpartition(":")[2])
-        assert data[offset : offset + len(text.encode())].decode() == text
-
-
-@given(
-    blocks=st.lists(
-        st.lists(st.sampled_from(["a", "é中", "two words", "x" * 9, " "]), min_size=1, max_size=3), max_size=5
-    ),
-    breaks=st.sampled_from(["\n\n", "\n\n\n\n", "\r\n\r\n"]),
-    lead=st.sampled_from(["", "\n", "\n\n"]),
-    tail=st.sampled_from(["", "\n", "\n\n"]),
-    cuts=st.sets(st.integers(1, 60), max_size=4),
-    piece=st.integers(4, 20),
-)
-@settings(max_examples=150, deadline=None)
-def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):
-    newline = "\r\n" if "\r" in breaks else "\n"
-    data = (lead + breaks.join(newline.join(block) for block in blocks) + tail).encode()
-    path = write(tmp_path_factory.getbasetemp() / "blocks.txt", data)
-    bounds = sorted(cut for cut in cuts if cut < len(data))
-    found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
-    assert [title for _, title, _ in found] == [block[0] for block in blocks]
-    assert [text.replace("\r", "").strip("\n") for _, _, text in found] == [
-        "\n".join(block[1:]) for block in blocks
-    ]
 
 
 COMPRESS = {
@@ -150,6 +98,18 @@ def test_other_encoding(tmp_path):
     path = write(tmp_path / "latin.txt", "naïve Zoë\nÜber\n".encode("latin-1"))
     assert [d.text for d in read_corpus(path, encoding="latin-1").documents()] == ["naïve Zoë", "Über"]
     assert build_vocabulary(read_corpus(path, encoding="latin-1")).words == ["naïve", "zoë", "über"]
+
+
+def test_files_of_one_name_have_their_folders_in_the_ids(tmp_path):
+    """Below the folder that they have in common; a name that one file has stands alone."""
+    for name in ("d/a/x.txt", "d/b/c/x.txt", "d/x.txt", "y.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("one\ntwo\n")
+    ids = [document.id for document in read_corpus(tmp_path).documents()]
+    names = ["a/x.txt", "b/c/x.txt", "x.txt", "y.txt"]
+    assert ids == [f"{name}:{offset}" for name in names for offset in (0, 4)]
+    alone = read_corpus([tmp_path / "d/a", tmp_path / "y.txt"], layout="blocks")
+    assert [document.id for document in alone.documents()] == ["x.txt:0", "y.txt:0"]
 
 
 def test_globs_and_lists_in_order(tmp_path):
@@ -389,6 +349,21 @@ def test_bad_json(tmp_path, line, message):
     (skipped,) = read_partition(tokens.partitions[0], "skipped").to_pylist()
     assert (skipped["file"], skipped["place"]) == (path, "byte 30")
     assert re.search(message.partition(", ")[2], skipped["reason"])
+
+
+def test_bad_records_are_all_counted_and_the_first_listed_in_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
+    long = json.dumps({f"{number:04}": 1 for number in range(999)})
+    path = write(tmp_path / "a.jsonl", (f"{long}\n" * 5 + '{"text": "good"}\n').encode())
+    corpus = read_corpus(path, bad_records="skip")
+    summary = tokenize_partition(corpus.partitions[0], Tokenizer(), str(tmp_path / "part"))
+    assert (summary.n_bad_records, summary.n_documents) == (5, 1)
+    reasons = read_partition(str(tmp_path / "part"), "skipped")["reason"].to_pylist()
+    assert len(reasons) == 3
+    assert max(map(len, reasons)) < 200
+    rows = partitions.SkippedRows(None)
+    rows.add(BadRecord("a", "b" * 10**6, "c" * 10**6))
+    assert [len(text) for text in rows.held[0]] == [1, 500, 500]
 
 
 def test_null_text_is_an_empty_document_everywhere(tmp_path):

@@ -89,6 +89,16 @@ def test_words_of_one_bucket_are_dealt_out_evenly_by_another_seed():
     assert sizes.max() < 5 * sizes.mean()
 
 
+def test_ties_are_in_the_order_of_code_points(tmp_path):
+    """Also where some of them are kept whatever their count, and where only some of them fit."""
+    (tmp_path / "t.txt").write_text("d c é b a d c é b a\nz\n", encoding="utf-8")
+    docs = read_corpus(tmp_path / "t.txt")
+    assert build_vocabulary(docs).words == ["a", "b", "c", "d", "é", "z"]
+    assert build_vocabulary(docs, keep=["é", "c"]).words == ["a", "b", "c", "d", "é", "z"]
+    assert build_vocabulary(docs, keep=["é", "c"], max_size=3).words == ["a", "c", "é"]
+    assert build_vocabulary(docs, max_size=2).words == ["a", "b"]
+
+
 @pytest.mark.parametrize("pattern", ["unicode", "tests.corpus.test_vocabulary:tokens_of_line"])
 def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern):
     options = {"border": "line", "min_border_tokens": 2}
@@ -259,6 +269,14 @@ def test_choose_words():
         choose_words(words, counts[:3], n_documents=10)
     with pytest.raises(ValueError, match="stop_words is 'klingon'; give"):
         choose_words(words, counts, n_documents=10, stop_words="klingon")
+
+
+def test_a_share_of_the_documents_is_compared_exactly():
+    """29 of 100 are a share of 0.29, although 0.29 * 100 is a little less than 29 in floating point."""
+    for percent in range(1, 101):
+        options = {"n_documents": 100, "max_share": percent / 100, "keep": ["kept"]}
+        chosen = choose_words(["fits", "too common", "kept"], np.array([percent, percent + 1, 1]), **options)
+        assert chosen.tolist() == [0, 2]
 
 
 def test_words_that_tell_documents_apart(tmp_path):

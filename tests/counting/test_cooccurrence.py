@@ -417,6 +417,14 @@ def test_counts_that_could_overflow_are_refused():
         merging.count_type([partial, partial])
 
 
+def test_fractions_are_divided_in_float64_and_rounded_once():
+    """Above 2**24 not every sum has a float32, so that a division in float32 would round twice."""
+    sums = np.arange(2**24 + 1, 2**24 + 500)
+    found = merging._counts_of_units(sums, 7, np.dtype(np.float32))
+    np.testing.assert_array_equal(found, (sums / 7).astype(np.float32))
+    assert (found != sums.astype(np.float32) / np.float32(7)).any()
+
+
 def test_a_count_above_what_the_parts_say_is_an_error_and_does_not_wrap(tmp_path):
     """The bound in a record of partial counts may be too low, where another version wrote it."""
     partial = partial_counts.PartialCounts(f"{tmp_path}/c", 1, 2**31 - 1, 9, 1)

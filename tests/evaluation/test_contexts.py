@@ -80,6 +80,16 @@ def test_planted_contexts_come_first() -> None:
     assert (found.n_contexts, found.n_half) == (7, 1)
 
 
+def test_half_of_the_cosine_is_reached_by_the_fewest_largest_terms() -> None:
+    """0.1 + 0.2 + 0.3 + 0.4 = 1: the two largest reach the half, all four the whole."""
+    roots = np.sqrt([0.1, 0.2, 0.3, 0.4])
+    vectors = de.WordVectors(["a", "b"], np.array([roots, roots * (1 + 1e-3)]))
+    axes = de.WordVectors(["w", "x", "y", "z"], np.eye(4))
+    found = de.explain_similarity(vectors, "a", "b", contexts=axes)
+    assert [term.word for term in found.raising] == ["z", "y", "x", "w"]
+    assert found.n_half == 2
+
+
 @pytest.mark.parametrize(
     ("first", "second", "error", "message"),
     [

@@ -181,6 +181,16 @@ def test_antonyms_of_one_direction_are_nearest():
         evaluate_sets(SparseSpace("abcd", csr_array(np.eye(4))), [AntonymSet("a", [("a", "b")])])
 
 
+def test_words_nearer_by_no_more_than_rounding_share_a_rank():
+    """The last digit of single precision in a twin of a word must not put the twin before the word."""
+    cosine, sine = np.float32([0.8775826, 0.47942555])
+    twin, nearer = np.nextafter(sine, np.float32(0)), np.float32(0.47)
+    for other, rank in ((twin, 1), (nearer, 2)):
+        vectors = WordVectors("abc", np.array([[1, 0], [cosine, sine], [cosine, other]], np.float32))
+        (score,) = evaluate_sets(vectors, [AntonymSet("a", [("a", "b")])])
+        assert score.value == 2 / (rank + 2), "b is nearer to c than to a"
+
+
 def test_the_pairs_of_deese():
     deese = read_word_set(PACKAGED_SETS / "deese.tsv")
     assert isinstance(deese, AntonymSet)

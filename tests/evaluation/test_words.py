@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import row_table
+from distembed.evaluation.scoring import bootstrap_interval, row_table
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import (
     Policy,
@@ -92,6 +92,14 @@ def test_outlier_position_equals_compactness(seed, n):
     units = np.random.default_rng(seed).normal(size=(n, 4))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     assert blocks.outlier_position(units @ units.T) == plain.outlier_position(units)
+
+
+def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
+    def percentiles(draws):
+        return np.linspace(0, 100, len(draws))
+
+    low, high = bootstrap_interval(percentiles, 3, Policy())
+    assert (low, high) == pytest.approx((2.5, 97.5))
 
 
 def test_choose_shares_ties():

@@ -12,6 +12,7 @@ import pytest
 import zarr
 
 import distembed as de
+from distembed.corpus import partitions
 from distembed.pipeline import quantities
 from distembed.pipeline.config import load_job
 from distembed.pipeline.context import whole_sparse
@@ -22,6 +23,7 @@ from distembed.pipeline.runner import run_job
 from distembed.pipeline.status import job_status, verify_job
 from distembed.pipeline.systems.psdvec.stages import CoreMemory
 from distembed.storage import Workspace
+from distembed.storage.file_items import FileItem
 from distembed.weighting.pmi import pmi, ppmi
 
 from .conftest import by_a_new_interpreter, digest, forget_stage, run
@@ -250,6 +252,21 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
     assert (options.uniform_weight, options.background_weight, options.smoothing) == (0.0, 0.0, 0.02)
     assert tuple(plan_job(paper).stages) == (*run_job(paper, until="vectors").ran, "evaluation")
     assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
+
+
+def test_the_table_of_bad_records_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "LISTED_RECORDS", 3)
+    items = []
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.jsonl").write_text('x\ny\n{"text": "one"}\n')
+        [part] = de.read_corpus(tmp_path / f"{name}.jsonl", bad_records="skip").partitions
+        prefix = str(tmp_path / f"{name}-part")
+        summary = partitions.tokenize_partition(part, de.Tokenizer(), prefix)._asdict()
+        items.append(FileItem(sorted(map(str, tmp_path.glob(f"{name}-part.*"))), summary))
+    rows = stages._bad_records(items).to_pylist()
+    assert [row["file"][-7:] for row in rows] == ["a.jsonl", "a.jsonl", "b.jsonl", ""]
+    assert rows[-1]["reason"] == "3 more bad records are not listed"
+    assert stages._bad_records(items[:1]).num_rows == 2
 
 
 def test_bad_records_are_counted_listed_and_named_in_the_report(tmp_path: Path) -> None:

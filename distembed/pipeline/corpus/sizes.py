@@ -214,11 +214,11 @@ class Sampled(NamedTuple):
     def wanted(self, vocabulary: VocabularySection) -> NDArray[np.bool_]:
         """Return which words of the sample a job takes if they occur often enough."""
         from distembed.corpus.stop_words import stop_words_of
+        from distembed.corpus.vocabulary import most_documents
 
         options, sample = vocabulary.model_dump(), self.sample
-        wanted: NDArray[np.bool_] = (
-            sample.document_counts <= options.get("max_share", 1.0) * sample.n_documents
-        )
+        most = most_documents(options.get("max_share", 1.0), sample.n_documents)
+        wanted: NDArray[np.bool_] = sample.document_counts <= most
         unwanted = stop_words_of(options.get("stop_words", "none"), file=options.get("stop_words_file"))
         if unwanted:
             wanted &= ~pc.is_in(pc.utf8_lower(sample.words), pa.array(sorted(unwanted))).to_numpy(False)

@@ -165,8 +165,8 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
 
 
 def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
-    """Return file, place and reason of each bad record that the partitions list."""
-    from distembed.corpus.partitions import SKIPPED_SCHEMA, read_partition
+    """Return file, place and reason of the first bad records; a last row counts those that are not listed."""
+    from distembed.corpus.partitions import LISTED_RECORDS, SKIPPED_SCHEMA, read_partition
 
     suffix = ".skipped.parquet"
     prefixes = (
@@ -175,7 +175,14 @@ def _bad_records(partitions: Sequence[FileItem]) -> pa.Table:
         for path in partition.paths
         if path.endswith(suffix)
     )
-    return pa.concat_tables([SKIPPED_SCHEMA.empty_table(), *(read_partition(p, "skipped") for p in prefixes)])
+    found = SKIPPED_SCHEMA.empty_table()
+    for prefix in prefixes:
+        found = pa.concat_tables([found, read_partition(prefix, "skipped")])[:LISTED_RECORDS]
+        if found.num_rows == LISTED_RECORDS:
+            break
+    left = sum(partition.summary["n_bad_records"] for partition in partitions) - found.num_rows
+    more = [{"file": "", "place": "", "reason": f"{left:,} more bad records are not listed"}] if left else []
+    return pa.concat_tables([found, pa.Table.from_pylist(more, SKIPPED_SCHEMA)])
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:

@@ -1,0 +1,144 @@
+"""Plain text in lines and in blocks: the same documents wherever it is cut, whatever its lines end in."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from distembed.corpus import CorpusError, read_corpus
+from distembed.corpus.readers import documents_of
+from distembed.corpus.streams import Partition
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def documents_by_split(path: str, bounds: list[int], **options: object) -> list[tuple[str, str, str]]:
+    """Read the documents of a file cut at given bytes, with pieces of a few bytes."""
+    stops = [*bounds, None]
+    return [
+        (document.id, document.title, document.text)
+        for start, stop in zip([0, *bounds], stops, strict=True)
+        for document in documents_of(Partition(url=path, start=start, stop=stop, **options))
+    ]
+
+
+LINES = st.lists(st.sampled_from(["", "a", "é中", "two words", "\r", "x" * 9]), max_size=8)
+
+
+@given(
+    lines=LINES, last=st.booleans(), cuts=st.sets(st.integers(1, 60), max_size=4), piece=st.integers(4, 20)
+)
+@settings(max_examples=120, deadline=None)
+def test_lines_split_anywhere(tmp_path_factory, lines, last, cuts, piece):
+    data = "\n".join(lines).encode() + b"\n" * last
+    path = write(tmp_path_factory.getbasetemp() / "lines.txt", data)
+    bounds = sorted(cut for cut in cuts if cut < len(data))
+    found = documents_by_split(path, bounds, format="text", piece_bytes=piece)
+    assert [text.rstrip("\r") for _, _, text in found] == [line for line in lines if line not in {"", "\r"}]
+    for document_id, _, text in found:
+        offset = int(document_id.rpartition(":")[2])
+        assert data[offset : offset + len(text.encode())].decode() == text
+
+
+@given(
+    blocks=st.lists(
+        st.lists(st.sampled_from(["a", "é中", "two words", "x" * 9, " "]), min_size=1, max_size=3), max_size=5
+    ),
+    breaks=st.sampled_from(["\n\n", "\n\n\n\n", "\r\n\r\n"]),
+    lead=st.sampled_from(["", "\n", "\n\n"]),
+    tail=st.sampled_from(["", "\n", "\n\n"]),
+    cuts=st.sets(st.integers(1, 60), max_size=4),
+    piece=st.integers(4, 20),
+)
+@settings(max_examples=150, deadline=None)
+def test_blocks_split_anywhere(tmp_path_factory, blocks, breaks, lead, tail, cuts, piece):
+    newline = "\r\n" if "\r" in breaks else "\n"
+    data = (lead + breaks.join(newline.join(block) for block in blocks) + tail).encode()
+    path = write(tmp_path_factory.getbasetemp() / "blocks.txt", data)
+    bounds = sorted(cut for cut in cuts if cut < len(data))
+    found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
+    assert [title for _, title, _ in found] == [block[0] for block in blocks]
+    assert [text.replace("\r", "").strip("\n") for _, _, text in found] == [
+        "\n".join(block[1:]) for block in blocks
+    ]
+
+
+TEXTS = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "é中", "two words", "x" * 9]), max_size=14).map(
+    "".join
+)
+CUTS = st.sets(st.integers(1, 60), max_size=4)
+
+
+def blocks_of(data: bytes) -> list[tuple[str, str, str]]:
+    """Return the blocks of a text, found by looking at all of it at once."""
+    begins = [
+        match.end() for match in re.finditer(rb"(?:\A|\n\r?\n)[\r\n]*", data) if match.end() < len(data)
+    ]
+    found = []
+    for begin, last in zip(begins, [*begins[1:], None][: len(begins)], strict=True):
+        block = data[begin:last]
+        blank = re.search(rb"\n\r?\n", block)
+        block = block[: blank.start()] if blank else re.sub(rb"(?:\r?\n|\r)\Z", b"", block)
+        title = block.partition(b"\n")[0].rstrip(b"\r")
+        found.append((f"mixed.txt:{begin}", title.decode(), block[len(title) :].decode()))
+    return found
+
+
+@given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20), mark=st.booleans())
+@settings(max_examples=200, deadline=None)
+@example(text="a\n\n\r\r\na", cuts={6}, piece=20, mark=False)
+@example(text="a\n\n" + 70_000 * "\r" + "b", cuts={70_003}, piece=1 << 20, mark=False)
+@example(text="é" * 511 + "a\r\r\nb", cuts=set(), piece=1025, mark=False)
+def test_blocks_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts, piece, mark):
+    data = text.encode()
+    path = write(tmp_path_factory.getbasetemp() / "mixed.txt", codecs.BOM_UTF8 * mark + data)
+    bounds = sorted(cut for cut in cuts if cut < len(data) + 3 * mark)
+    found = documents_by_split(path, bounds, format="text", layout="blocks", piece_bytes=piece)
+    places = [int(ident.partition(":")[2]) for ident, *_ in blocks_of(data)]
+    moved = [f"mixed.txt:{place + 3 if place else 0}" if mark else f"mixed.txt:{place}" for place in places]
+    assert found == [(ident, *block[1:]) for ident, block in zip(moved, blocks_of(data), strict=True)]
+
+
+@given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20))
+@settings(max_examples=100, deadline=None)
+def test_lines_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts, piece):
+    data = text.encode()
+    path = write(tmp_path_factory.getbasetemp() / "mixed.txt", data)
+    bounds = sorted(cut for cut in cuts if cut < len(data))
+    whole, cut = (documents_by_split(path, b, format="text", piece_bytes=piece) for b in ([], bounds))
+    assert cut == whole
+    *lines, last = text.split("\n")
+    expected = [line for line in lines if line not in {"", "\r"}] + [last.removesuffix("\r")]
+    expected = expected if expected[-1] else expected[:-1]
+    assert [text for *_, text in whole] == expected
+
+
+@pytest.mark.parametrize("layout", ["line", "blocks"])
+def test_a_byte_order_mark_is_no_text(tmp_path, layout):
+    """Also where the encoding was given, so that the mark is a character of the text."""
+    for name, encoding in (("a.txt", "utf-8-sig"), ("b.txt", "utf-16"), ("c.txt", "utf-16-le")):
+        text = ("\ufeff" if encoding == "utf-16-le" else "") + "first\nsecond\n"
+        path = write(tmp_path / name, text.encode(encoding))
+        corpus = read_corpus(path, layout=layout, encoding={"c.txt": "utf-16-le"})
+        first, *_ = corpus.documents()
+        assert first.id == f"{name}:0"
+        assert (first.title or first.text) == "first"
+    path = write(tmp_path / "d.txt", codecs.BOM_UTF8 + b"\r\nfirst\nsecond\n")
+    first, *_ = read_corpus(path, layout=layout).documents()
+    assert (first.title or first.text) == "first"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+@pytest.mark.parametrize("layout", ["line", "blocks"])
+def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path, name, layout):
+    path = write(tmp_path / name, b"cat sat\rdog ran\r")
+    with pytest.raises(CorpusError, match=r"carriage returns alone; convert it: tr '\\r' '\\n'"):
+        read_corpus(path, layout=layout)
