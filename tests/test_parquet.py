@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed import parquet
 
 READERS = {
     "whole": "whole_table(file)",
@@ -41,6 +42,35 @@ def test_no_thread_is_started(reader: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("reader", READERS)
+def test_a_flipped_byte_of_a_page_is_no_value(reader: str, tmp_path: Path) -> None:
+    """The values are stored as they are: without the checksums the flipped one would be read."""
+    path = tmp_path / "table.parquet"
+    words = pa.table({"word": [f"word{i:04d}" for i in range(2000)], "count": range(2000)})
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(words, path, row_group_size=1000, **options)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"word0500", b"word0501", 1))
+    assert "word0500" not in pq.read_table(path)["word"].to_pylist()
+    with path.open("rb") as file, pytest.raises(OSError, match="CRC checksum verification failed"):
+        eval(READERS[reader], vars(parquet) | {"file": file})
+
+
+def test_every_parquet_file_is_opened_and_written_with_checksums_of_its_pages() -> None:
+    of_arrow = re.compile(
+        r"(?<!>>> )\bpq\.(?:ParquetFile|ParquetDataset|ParquetWriter|read_table|write_table)\("
+    )
+    calls = [
+        (path.name, text[found.start() : found.start() + 300])
+        for path in Path(de.__file__).parent.rglob("*.py")
+        for text in [path.read_text(encoding="utf-8")]
+        for found in of_arrow.finditer(text)
+    ]
+    assert len(calls) >= 9
+    said = re.compile(r"page_checksum(?:_verification)?=True")
+    assert [call for call in calls if not said.search(call[1])] == []
+
+
 def test_every_read_of_the_package_says_so() -> None:
     calls = re.compile(r"\.(?:read_row_groups?|iter_batches|read_table)\((?:[^()]|\([^()]*\))*\)")
     places = [
@@ -48,7 +78,7 @@ def test_every_read_of_the_package_says_so() -> None:
         for path in Path(de.__file__).parent.rglob("*.py")
         for call in calls.finditer(path.read_text(encoding="utf-8"))
     ]
-    assert len(places) >= 6
+    assert len(places) >= 4
     assert [place for place in places if "use_threads=False" not in place[1]] == []
 
 

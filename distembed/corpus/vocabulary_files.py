@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from distembed.corpus.partitions import WORDS_SCHEMA
+from distembed.parquet import whole_table
 
 LARGEST_COUNT = int(np.iinfo(np.int64).max)
 UNKNOWN_COUNT = -1
@@ -24,7 +24,7 @@ def read_table(path: Path) -> pa.Table:
         If it cannot be read, or a column or a value is missing or of another kind.
     """
     try:
-        table = pq.read_table(path, use_threads=False, pre_buffer=False, page_checksum_verification=True)
+        table = whole_table(path)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:

@@ -110,7 +110,10 @@ def commits_of(folder: Folder, stages: Iterable[str]) -> dict[str, StageManifest
 
 def has_any(folder: Folder) -> bool:
     """Return whether a folder holds a whole record that a stage has begun or is committed."""
-    files = folder.find(MANIFEST)
+    try:
+        files = folder.find(MANIFEST)
+    except FileNotFoundError:  # a bucket that is not there
+        return False
     names = [
         *map(manifest_file, committed_names(files)),
         *map(begun_file, begun_names(files)),
