@@ -207,6 +207,65 @@ def test_a_lift_past_execution_is_found(line: str) -> None:
     assert lifts_of_dask(line)
 
 
+# --- one gate for files and URLs --------------------------------------------------------------------------------
+
+
+GATE = "urls.py"
+HARMLESS = {"fsspec.implementations.local", "fsspec.config", "fsspec.utils"}
+"""What of fsspec any module may import: it parses no URL."""
+
+OPENERS = (
+    "fsspec",
+    "dask.bag",
+    "dask.bytes",
+    "dask.dataframe",
+    "pyarrow.fs",
+    "requests",
+    "aiohttp",
+    "urllib.request",
+)
+"""Packages and modules that open URLs, whatever their protocol."""
+
+
+def opened_past_the_gate(source: str) -> list[str]:
+    """Return the places of a module that import what opens URLs, or have a store of Zarr parse one."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [str(node.module), *(f"{node.module}.{name}" for name in names)]
+        opens = [name for name in names if f"{name}.".startswith(tuple(f"{opener}." for opener in OPENERS))]
+        if opens and not HARMLESS & {*opens}:
+            found.append(f"line {node.lineno}: {opens[0]}")
+        if isinstance(node, ast.Attribute) and node.attr in ("from_url", "from_uri"):
+            found.append(f"line {node.lineno}: .{node.attr}")
+    return found
+
+
+def test_files_and_urls_are_opened_at_one_gate() -> None:
+    """The gate knows which protocols only carry bytes: `distembed.urls`."""
+    bypasses = {name: opened_past_the_gate(source) for name, source in sources().items() if name != GATE}
+    assert {name: found for name, found in bypasses.items() if found} == {}
+    assert opened_past_the_gate(sources()[GATE])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import fsspec",
+        "import fsspec.core as core",
+        "from fsspec import url_to_fs",
+        "from fsspec.core import OpenFile",
+        "from pyarrow import fs",
+        "from urllib.request import urlopen",
+        "zarr.storage.FsspecStore.from_url(url)",
+    ],
+)
+def test_what_is_opened_past_the_gate_is_found(line: str) -> None:
+    assert opened_past_the_gate(line)
+    assert not opened_past_the_gate("from fsspec.implementations.local import LocalFileSystem")
+
+
 # --- decompositions with one thread ----------------------------------------------------------------------------
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import infer_compression
 
 from distembed.files import failures_told, replacing
 from distembed.urls import ProtocolError, opened, url_to_fs
@@ -125,7 +125,7 @@ def check_folder(name: str, target: str) -> None:
 def writing(name: str) -> Iterator[IO[bytes]]:
     """Open for writing, compressed by the extension; the file appears when the block ends without an error."""
     filesystem, target = url_to_fs(name)
-    compression = fsspec.utils.infer_compression(name)
+    compression = infer_compression(name)
     if isinstance(filesystem, LocalFileSystem):
         check_folder(name, target)
     with (

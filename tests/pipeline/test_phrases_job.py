@@ -56,13 +56,28 @@ def test_names_are_words_of_the_job_and_of_what_it_encodes(job: Path) -> None:
     assert (found["new_york"], found.get("new_york_city"), found.get("york")) == (40, None, None)
     for text, n_known in (("New York!", 1), ("Chicago", 0)):
         (job.parent / "t.txt").write_text(text)
-        run("encode", job.parent / "w", job.parent / "t.txt", "--to", job.parent / "t.csv")
+        run("encode", job, job.parent / "t.txt", "--to", job.parent / "t.csv")
         line = (job.parent / "t.csv").read_text().splitlines()[1]
         assert f",{n_known}," in line
     (job.parent / "new.txt").write_text("New York City is a city and New York City is the city\n" * 15)
-    given = run("infer", job.parent / "w", job.parent / "new.txt", "--to", job.parent / "new.vec.txt")
+    given = run("infer", job, job.parent / "new.txt", "--to", job.parent / "new.vec.txt")
     assert given.exit_code == 0, given.output
     assert "new_york_city" in de.WordVectors.load(job.parent / "new.vec.txt").words
+
+
+def test_the_names_of_a_job_that_only_a_workspace_names_are_not_read(job: Path) -> None:
+    assert run("run", job).exit_code == 0
+    place = job.parent / "w"
+    for command in ("infer", "encode"):
+        words = (job.parent / "text.txt", "--to", job.parent / "new.csv")
+        refused = run(command, place, *words)
+        assert refused.exit_code == 2
+        assert (
+            "names.txt' has to be read, but stands in a workspace, which may be a stranger's"
+            in refused.output
+        )
+        known = run(command, place / "job.toml", *words)
+        assert "there is no new word" in known.output or known.exit_code == 0, known.output
 
 
 def test_another_gazetteer_counts_again(job: Path) -> None:

@@ -1,4 +1,4 @@
-"""A stranger's job or workspace: nothing is run, written or sent because of the URLs and options that it names."""
+"""A stranger's job or workspace: whatever URLs and options it names, nothing is run, written or sent for them."""
 
 from __future__ import annotations
 
@@ -229,16 +229,6 @@ def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(
     assert not (tmp_path / "victim").exists()
     assert done.exit_code == 2
     assert "calls the Python function os:system on every document" in done.output
-
-
-def test_a_file_that_a_workspace_names_is_not_read_to_tokenize(
-    finished: tuple[Path, str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "c.txt").write_text(TEXT)
-    setting = ("--set", f"corpus.phrases_file={tmp_path}/c.txt")
-    done = run("infer", finished[0], tmp_path / "c.txt", "--to", tmp_path / "out.txt", *setting)
-    assert done.exit_code == 2
-    assert "has to be read, but stands in a workspace, which may be a stranger's" in done.output
 
 
 # --- keys and secrets ------------------------------------------------------------------------------------------

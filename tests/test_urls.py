@@ -1,0 +1,137 @@
+"""The gate of all paths and URLs: what it opens, what it refuses, and what it shows of a URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fsspec
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.registry import known_implementations
+
+import distembed as de
+from distembed import urls
+from distembed.vectors.streams import reading
+
+CARRIERS = {"file", "local", "memory", "s3", "gs", "gcs", "az", "abfs", "http", "https"}
+
+
+@pytest.mark.parametrize(
+    "protocol", sorted({*known_implementations, "s3a", "remembering", "FILE", " file", "", "file "})
+)
+def test_only_protocols_that_carry_bytes_are_opened(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(urls.PROTOCOLS_VARIABLE, raising=False)
+    asked: list[str] = []
+    monkeypatch.setattr(urls.fsspec, "get_filesystem_class", asked.append)
+    url = f"{protocol}://127.0.0.1:9/a.txt"
+    if protocol in {*CARRIERS, "s3a"}:
+        urls.check_url(url)
+        return
+    with pytest.raises(urls.ProtocolError, match=r"names the protocol .* DISTEMBED_PROTOCOLS="):
+        urls.url_to_fs(url)
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "dask://127.0.0.1:9::file:///a.txt",
+        "filecache::file:///a.txt",
+        "simplecache::s3://bucket/a.txt",
+        "zip://a.txt::s3://bucket/a.zip",
+        "s3://bucket/a.txt::dask://127.0.0.1:9",
+        "memory://a::memory://b",
+        "https://example.org/a::b",
+    ],
+)
+def test_no_protocol_is_opened_through_another(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "*")  # not even then
+    with pytest.raises(urls.ProtocolError, match='chains protocols by "::"'):
+        urls.url_to_fs(url)
+
+
+@pytest.mark.parametrize(
+    "name", ["dask::a.txt", "filecache::a.txt", "data:,text", "dask:a.txt", "::", "C:a.txt"]
+)
+def test_a_name_without_slashes_is_a_file_here(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("of this file")
+    for url in (name, f"file://{tmp_path}/{name}"):
+        filesystem, path = urls.url_to_fs(url)
+        assert isinstance(filesystem, LocalFileSystem)
+        assert path == str(tmp_path / name)
+        with urls.opened(url, "rt") as file:
+            assert file.read() == "of this file"
+    assert [document.text for document in de.read_corpus(name).documents()] == ["of this file"]
+
+
+@pytest.mark.parametrize("mode", ["wb", "wt"])
+def test_a_file_is_written_and_read_as_fsspec_does(mode: str, tmp_path: Path) -> None:
+    for place in (tmp_path / "new" / "a.txt.gz", "memory://new/b.txt.gz"):
+        with urls.opened(place, mode, compression="infer") as file:
+            file.write("sea\n" if mode == "wt" else b"sea\n")
+        with fsspec.open(str(place), "rt", compression="infer") as file:
+            assert file.read() == "sea\n"
+
+
+def test_readers_of_the_library_pass_the_gate() -> None:
+    for read in (
+        de.read_corpus,
+        de.WordVectors.load,
+        de.Workspace.open,
+        de.Workspace.exists,
+        de.read_neighbors,
+    ):
+        with pytest.raises(urls.ProtocolError, match="names the protocol 'sftp'"):
+            read("sftp://127.0.0.1:9/a.txt")
+    with pytest.raises(urls.ProtocolError), reading("sftp://127.0.0.1:9/a.txt"):
+        pass
+    with pytest.raises(urls.ProtocolError):
+        de.WordVectors(["a"], [[1.0]]).save("sftp://127.0.0.1:9/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_confirmed"),
+    [
+        ("https://minio.example.org", True),
+        ("https://minio.example.org:9000", True),
+        ("https://minio.example.org:9000/path?x", True),
+        ("http://minio.example.org", False),
+        ("minio.example.org", False),
+        ("https://minio.example.org.evil.org", False),
+        ("https://minio.example.org:9000@evil.org", False),
+        ("https://minio.example.org\t.evil.org", False),
+        ("https://minio.example.org\\.evil.org", False),
+        ("http://127.0.0.1:5000", True),
+        ("http://127.0.0.1:5001", False),
+        ("", False),
+    ],
+)
+def test_a_confirmed_endpoint_is_that_host_and_no_other(
+    endpoint: str, is_confirmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(urls.ENDPOINTS_VARIABLE, "https://minio.example.org, http://127.0.0.1:5000/")
+    assert urls.is_confirmed(endpoint) == is_confirmed
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/a.txt?design=3&page=2",
+        "abfs://container@account.dfs.core.windows.net/a.txt",
+        "s3://bucket/key=1/a.txt",
+        "/home/ann/a@b?sig=x",
+        "https://example.org/@ann/a.txt",
+    ],
+)
+def test_a_url_without_secrets_is_shown_as_it_is(url: str) -> None:
+    assert urls.public(url) == url
+    assert not urls.has_secret(url)
+
+
+@pytest.mark.parametrize("name", ["evil.org/", "ab", "a" * 25, "A.b"])
+def test_an_account_of_azure_is_a_name(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name of an account of Azure"):
+        urls.check_options("az", {"account_name": name})
