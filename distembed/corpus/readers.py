@@ -471,6 +471,13 @@ def has_known_extension(url: str) -> bool:
     return url.endswith(tuple(EXTENSIONS)) or ".xml-p" in url
 
 
+def format_of(url: str) -> str:
+    """Return the format that the name of a file suggests, with or without the extension of a compression."""
+    for extension in COMPRESSIONS:
+        url = url.removesuffix(extension)
+    return guess_format(url)
+
+
 def guess_format(stem: str) -> str:
     """Return the format that a file name suggests, given without its compression suffix."""
     if stem.endswith(tuple(EXTENSIONS)):
