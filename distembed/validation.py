@@ -94,7 +94,7 @@ def checked_matrix(
     nonnegative: bool = False,
     min_rows: int = 1,
 ) -> Any:
-    """Return a matrix as a NumPy array, CSR matrix or Dask array of numbers.
+    """Return a matrix as a NumPy array, CSR matrix or Dask array of numbers; float16 becomes float32.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def checked_matrix(
     TypeError
         If X is sparse and may not be.
     """
-    matrix = _checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows)
+    matrix = _in_single(_checked_layout(X, name, estimator, sparse=sparse, min_rows=min_rows))
     if reset is not None:
         checks.validate_data(estimator, X, reset=reset, skip_check_array=True)
     if not (finite or nonnegative):
@@ -129,6 +129,11 @@ def checked_matrix(
     if isinstance(matrix, da.Array):
         return map_blocks(check, matrix, dtype=matrix.dtype, meta=matrix._meta)
     return check(matrix)
+
+
+def _in_single(matrix: Any) -> Any:
+    """Return a matrix of half precision in single precision: SciPy knows no sparse halves, and their products overflow."""
+    return matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix
 
 
 def _checked_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:

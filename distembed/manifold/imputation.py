@@ -57,9 +57,9 @@ from distembed.manifold.imputation_weights import reconstruction_weights
 from distembed.neighbors.distances import Metric, as_euclidean, domain_rows
 from distembed.neighbors.search import approximate_rows, nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
-from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
+from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Floats, SparseMatrix
-from distembed.validation import training_matrix
+from distembed.validation import seed_of, training_matrix
 
 CHOICE_FOLDS, CHOICE_ROWS = 5, 2000
 """In how many turns known rows are hidden for the choice of a method, and how many at most."""
@@ -111,8 +111,9 @@ class LatentSemanticImputation(BaseEstimator):
         What the map is linear in: the rows of X, or features of them whose inner product is
         exp(-‖x - z‖² / scale), so that the map is a kernel ridge regression; the scale is the median squared distance
         of known rows that differ.
-    random_state : int
-        The seed of the known rows that are hidden for a choice, and of those that span the kernel's features.
+    random_state : int, None, Generator or RandomState
+        The seed of the known rows that are hidden for a choice, and of those that span the kernel's features. None and a
+        generator draw one for each fit, which the checkpoint keeps as "seed", so that a job that resumes has the same.
 
     Attributes
     ----------
@@ -126,6 +127,7 @@ class LatentSemanticImputation(BaseEstimator):
     history_ : shape (steps, 2), float64: how many steps were done, and the solver's own measure of them: "krylov" the
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
+    seed_ : the seed of the fit
     recall_ : share of true neighbors in a sample of the approximate lists; 1.0 for exact ones
     method_, ridge_ : the method and the ridge that were used; the graph has no ridge, which is 0
     choice_ : the mean score of each `Candidate`, where `method_` or `ridge_` was chosen. The best one's is
@@ -134,6 +136,10 @@ class LatentSemanticImputation(BaseEstimator):
     Notes
     -----
     A known vector of zeros is a vector like any other: it draws its neighbors towards zero.
+
+    Of rows of X at the same distance those of smaller numbers are neighbors. In a table of many equal rows, as a one-hot
+    table is, which of them are taken depends on their order, and so do the vectors: nothing in X tells them apart. Chunks
+    and workers change nothing.
 
     References
     ----------
@@ -173,7 +179,7 @@ class LatentSemanticImputation(BaseEstimator):
         method: Literal["graph", "linear_map", "combined", "auto"] = "graph",
         ridge: PositiveFloat | None = None,
         kernel: Literal["linear", "rbf"] = "linear",
-        random_state: NonNegativeInt = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.min_degree = min_degree
         self.solver = solver
@@ -382,6 +388,7 @@ class LatentSemanticImputation(BaseEstimator):
         known = known_rows(Y, self.weights_.shape[0])
         if self.method != "graph" and X is None:
             raise ValueError(f"method is {self.method!r}, which reads the rows of X: call fit_vectors(Y, X)")
+        self.seed_ = self._drawn_seed()
         with one_blas_thread():
             if self.method == "graph":
                 self.method_, self.ridge_ = Candidate("graph", 0.0)
@@ -390,6 +397,13 @@ class LatentSemanticImputation(BaseEstimator):
                 self._fit_by_choice(Y, known, X)
         return self
 
+    def _drawn_seed(self) -> int:
+        """Return the seed, or one that is drawn and kept by the checkpoint."""
+        seed = seed_of(self.random_state)
+        if isinstance(self.random_state, (int, np.integer)):
+            return seed
+        return int(compute(self.checkpoint("seed", lambda: da.from_array(np.array([seed]))))[0])
+
     def _map_rows(self, X: Any, known: Any) -> da.Array:
         """Return what the map is linear in: the rows of X, or features of them."""
         rows = domain_rows(self._training_matrix(X), metric=self.metric, block_memory=self.block_memory)
@@ -397,7 +411,7 @@ class LatentSemanticImputation(BaseEstimator):
             return rows
 
         def make() -> da.Array:
-            return kernel_features(rows, fit_kernel(rows, known, random_state=self.random_state))
+            return kernel_features(rows, fit_kernel(rows, known, random_state=self.seed_))
 
         return self.checkpoint(KERNEL_FEATURES, make)
 
@@ -462,6 +476,8 @@ class LatentSemanticImputation(BaseEstimator):
         [[3.0]]
         """
         check_is_fitted(self, "vectors_")
+        if not hasattr(self, "seed_"):  # the vectors are those of a job
+            self.seed_ = self._drawn_seed()
         matrix = self._training_matrix(X)
         known = known_rows(Y if isinstance(Y, da.Array) else np.asarray(Y), matrix.shape[0])
         options: dict[str, Any] = {"metric": self.metric, "block_memory": self.block_memory}
@@ -528,7 +544,7 @@ class LatentSemanticImputation(BaseEstimator):
                 f'Y are known: choose method = "graph", or give at least {LEAST_KNOWN} known rows'
             )
         folds = hold_out_folds(
-            np.flatnonzero(known), n_folds=CHOICE_FOLDS, max_names=CHOICE_ROWS, seed=self.random_state
+            np.flatnonzero(known), n_folds=CHOICE_FOLDS, max_names=CHOICE_ROWS, seed=self.seed_
         )
         scores = [
             fold_scores(
@@ -566,6 +582,7 @@ class LatentSemanticImputation(BaseEstimator):
         check_options(self)
         check_is_fitted(self, "weights_")
         known = known_rows(Y, self.weights_.shape[0])
+        self.seed_ = self._drawn_seed()
         with one_blas_thread():
             return self._hidden_fold(self._map_rows(X, known), Y, known, hidden, self.checkpoint)
 

@@ -23,7 +23,7 @@ class FittedModel(Protocol):
     weights: str
     floor: float
     kernel: str
-    random_state: int
+    seed_: int
     block_memory: int
     method_: str
     ridge_: float
@@ -96,7 +96,7 @@ def _map_rows(model: FittedModel, new: da.Array, fitted: FittedRows) -> tuple[da
     """Return what the map is linear in, of the rows of the fit and of the new ones."""
     if model.kernel == "linear":
         return fitted.rows, new
-    features = fit_kernel(fitted.rows, fitted.known, random_state=model.random_state)
+    features = fit_kernel(fitted.rows, fitted.known, random_state=model.seed_)
     return kernel_features(fitted.rows, features), kernel_features(new, features)
 
 

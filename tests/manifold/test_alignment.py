@@ -365,7 +365,7 @@ def test_duplicates_alike_count_once_and_matrices_are_taken():
         ),
         ({"V1": np.full((30, 2), np.inf)}, "row 0 of the feature values is infinite"),
         ({"n_components": 61}, "choose 1 to the 60 rows"),
-        ({"n_components": 0}, "choose 1 to the 60 rows"),
+        ({"n_components": 0}, "n_components is 0: give an integer of 1 or more"),
         ({"regularization": -1.0}, "regularization is -1"),
         ({"regularization": np.nan}, "regularization is nan"),
         ({"smoothness": 0}, "smoothness is 0"),
@@ -452,6 +452,13 @@ def test_systems_left_unsolved_are_no_convergence():
     assert model.solver_residuals_[-1] <= 1e-4
     assert model.objective_[-1] == pytest.approx(least, rel=0.02)  # the start is random here
     assert short.objective_[-1] > 50 * least
+
+
+@pytest.mark.parametrize("model", [SemisupervisedAlignment(n_neighbors="x"), FeaturePreservingEmbedding(metric=1)])
+def test_an_option_of_another_type_is_named(model):
+    X1, X2, V = planted(20)
+    with pytest.raises(ValueError, match="is ('x'|1): give"):
+        model.fit(X1, X2, **({} if isinstance(model, SemisupervisedAlignment) else {"V1": V}), correspondences=[[0, 0]])
 
 
 def test_too_many_eigenvectors_are_refused():

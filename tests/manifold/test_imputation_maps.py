@@ -143,3 +143,26 @@ def test_equal_scores_choose_the_graph_and_then_the_smoothest_map():
     scores = [dict.fromkeys(candidates_of("auto"), np.ones(3))]
     assert best_candidate(scores, "auto") == Candidate("graph", 0.0)
     assert best_candidate(scores, "combined") == Candidate("combined", max(RIDGES))
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.default_rng(3)])
+def test_a_seed_that_is_drawn_is_kept_for_a_fit_that_resumes(random_state, monkeypatch):
+    """The landmarks that span the kernel and the rows that choose the ridge are those of the first try."""
+    monkeypatch.setattr("distembed.manifold.imputation_maps.LANDMARKS", 10)
+    X, Y, _ = problem()
+    kept = {}
+
+    def checkpoint(name, make):
+        return kept.setdefault(name, make().persist())
+
+    def fitted(**options):
+        model = LatentSemanticImputation(
+            min_degree=4, method="linear_map", kernel="rbf", random_state=random_state, **options
+        )
+        return model.fit(X, Y)
+
+    first, again, other = fitted(checkpoint=checkpoint), fitted(checkpoint=checkpoint), fitted()
+    assert first.seed_ == again.seed_ != other.seed_
+    np.testing.assert_array_equal(again.vectors_, first.vectors_)
+    np.testing.assert_allclose(first.infer(X, X, Y)[-1], first.vectors_[-1], rtol=1e-4)
+    assert fitted().set_params(random_state=7).fit(X, Y).seed_ == 7
