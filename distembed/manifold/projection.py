@@ -46,8 +46,8 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
-SVD_PASSES = 6
-"""Products with XᵀX for the singular vectors of `solver="eigen"`."""
+SVD_PASSES = 8
+"""The most products with XᵀX for the singular vectors of `solver="eigen"`, which its plan counts."""
 RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
