@@ -303,7 +303,8 @@ class SphericalKMeans(DocumentClusterer):
         with one_blas_thread():
             matrix = unit_rows(row_blocks(training_matrix(self, X)))
             words = consensus_words(starts)
-            centroids = words / np.linalg.norm(words, axis=0)
+            norms = np.linalg.norm(words, axis=0)
+            centroids = words / np.where(norms > 0, norms, 1.0)
             nearest = compute(each(blocks.nearest_centroid, matrix, centroids, columns=2))
         self.labels_, self.centroids_ = nearest[:, 0].astype(np.int64), centroids.T
         filled = self.labels_ >= 0
