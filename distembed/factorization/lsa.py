@@ -111,6 +111,11 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         LSA
             The estimator itself.
 
+        Raises
+        ------
+        ValueError
+            If an option is out of range, X holds NaN or infinity, or has fewer rows or columns than components.
+
         Examples
         --------
         >>> import distembed as de

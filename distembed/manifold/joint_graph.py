@@ -21,7 +21,7 @@ from distembed.neighbors.graphs import (
     joint_adjacency,
     neighbor_affinity,
 )
-from distembed.options import RandomState
+from distembed.options import RandomState, check_options
 from distembed.typing import InMemory, Matrix, MatrixLike
 from distembed.validation import checked_matrix, seed_of, training_matrix
 
@@ -67,6 +67,7 @@ class JointGraphEstimator(BaseEstimator):
 
     def _training_sets(self, *sets: MatrixLike) -> tuple[Any, ...]:
         """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
+        check_options(self)
         rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
         first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
         others = enumerate(sets[1:], start=2)

@@ -34,7 +34,7 @@ from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
-from distembed.options import RandomState
+from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -132,21 +132,21 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def __init__(
         self,
-        n_components: int = 300,
+        n_components: PositiveInt = 300,
         *,
-        n_neighbors: int = 20,
+        n_neighbors: PositiveInt = 20,
         affinity: Affinity = "cosine",
         threshold: float | None = None,
         symmetry: Symmetry = "union",
-        degree: int = 2,
+        degree: PositiveInt = 2,
         solver: Solver = "spectral_regression",
-        alpha: float = 0.01,
+        alpha: NonNegativeFloat = 0.01,
         constant_column: bool = False,
-        svd_components: int | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 500,
+        svd_components: PositiveInt | None = None,
+        tol: PositiveFloat = 1e-4,
+        max_iter: PositiveInt = 500,
         random_state: RandomState = 0,
-        block_memory: int = BLOCK_MEMORY,
+        block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
@@ -259,14 +259,13 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         return like_input(projected + self.intercept_ if self.constant_column else projected, X)
 
     def _check_options(self, X: Any) -> None:
-        if self.solver not in ("spectral_regression", "eigen"):
-            raise ValueError(f"solver is {self.solver!r}; give 'spectral_regression' or 'eigen'")
+        check_options(self)
         if self.constant_column and self.solver == "eigen":
             raise ValueError(
                 "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
             )
         most = min(X.shape[0] - 1, X.shape[1])
-        if not 1 <= self.n_components <= most:
+        if self.n_components > most:
             raise ValueError(
                 f"n_components is {self.n_components} for an X of {X.shape[0]} x {X.shape[1]}: "
                 f"choose 1 to {most}"
