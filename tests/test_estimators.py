@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import _num_samples
 
 import distembed as de
+from distembed.options import fits, options_of
 from distembed.validation import checked_matrix, seed_of
 
 ROWS, COLUMNS = 30, 8
@@ -309,6 +310,10 @@ def result_of(model):
         return model.fit(X, X[:, :2]).embedding_
     if isinstance(model, de.SemanticNMF):
         return model.fit_transform(X, X.T @ X)
+    if isinstance(model, de.LatentSemanticImputation):
+        return model.fit(X, np.where(np.arange(ROWS)[:, None] % 3, X, np.nan)).vectors_
+    if isinstance(model, de.SubwordMap):
+        return model.fit([f"word{row}" for row in range(ROWS)], X).transform(["word"])
     return model.fit(X).transform(X)
 
 
@@ -342,6 +347,25 @@ def test_every_kind_of_random_state_is_taken(model):
     assert np.isfinite(result(None)).all()
     with pytest.raises(ValueError, match="random_state is -1: give an integer from 0 on"):
         result(-1)
+
+
+ESTIMATORS = [getattr(de, name) for name in de.__all__ if hasattr(getattr(de, name), "get_params")]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        pytest.param(estimator, name, id=f"{estimator.__name__}.{name}")
+        for estimator in ESTIMATORS
+        for name, option in options_of(estimator).items()
+        if name != "random_state" and fits(3, option.annotation) and not fits(2.5, option.annotation)
+    ],
+)
+def test_a_count_is_a_whole_number_and_no_less_than_its_least(estimator, name):
+    below = -1 if fits(0, options_of(estimator)[name].annotation) else 0
+    for value in (2.0, True, "3", below):
+        with pytest.raises(ValueError, match=f"{name} is {value!r}: give an integer of {below + 1} or more"):
+            result_of(estimator(**{name: value}))
 
 
 def test_a_seed_is_the_integer_itself_and_generators_go_on():

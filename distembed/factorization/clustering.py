@@ -17,7 +17,7 @@ from distembed.execution import compute, map_blocks, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus import consensus_words
 from distembed.factorization.row_lifts import Array, each, row_blocks, take_rows, total
-from distembed.options import RandomState
+from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -203,13 +203,13 @@ class SphericalKMeans(DocumentClusterer):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: PositiveInt = 8,
         *,
-        n_iter: int = 100,
-        tol: float = 1e-4,
-        n_init: int = 1,
+        n_iter: PositiveInt = 100,
+        tol: NonNegativeFloat = 1e-4,
+        n_init: PositiveInt = 1,
         random_state: RandomState = 0,
-        seeding_sample: int = 20_000,
+        seeding_sample: PositiveInt = 20_000,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_iter = n_iter
@@ -240,7 +240,8 @@ class SphericalKMeans(DocumentClusterer):
         Raises
         ------
         ValueError
-            If X is not a matrix, holds negative or NaN values, or fewer documents than clusters.
+            If X is not a matrix, holds negative or NaN values, or fewer documents than clusters, or if an option is
+            out of range.
 
         Examples
         --------
@@ -255,6 +256,7 @@ class SphericalKMeans(DocumentClusterer):
         >>> model.centroids_.shape, model.converged_
         ((2, 4), True)
         """
+        check_options(self)
         with one_blas_thread():
             # One pass counts values and finds NaN, infinity and negative values.
             matrix = row_blocks(training_matrix(self, X, finite=False))
@@ -303,7 +305,8 @@ class SphericalKMeans(DocumentClusterer):
         with one_blas_thread():
             matrix = unit_rows(row_blocks(training_matrix(self, X)))
             words = consensus_words(starts)
-            centroids = words / np.linalg.norm(words, axis=0)
+            norms = np.linalg.norm(words, axis=0)
+            centroids = words / np.where(norms > 0, norms, 1.0)
             nearest = compute(each(blocks.nearest_centroid, matrix, centroids, columns=2))
         self.labels_, self.centroids_ = nearest[:, 0].astype(np.int64), centroids.T
         filled = self.labels_ >= 0

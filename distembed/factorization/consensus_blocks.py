@@ -159,15 +159,16 @@ def _cosines_with_means(cosines: Floats, labels: Ints, n_groups: int) -> Floats:
 def mixing_of(gram: Floats, groups: TopicGroups) -> Floats:
     """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups).
 
-    Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group.
+    Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group, of
+    those that are not alone in theirs.
     """
     n_groups = groups.cosines.shape[1]
     labels = groups.labels.copy()
     own = groups.cosines[np.arange(len(labels)), labels]
     for group in range(n_groups):
         if not (labels == group).any():
-            stray = int(np.argmin(own))
-            labels[stray], own[stray] = group, np.inf
+            sizes = np.bincount(labels, minlength=n_groups)
+            labels[np.argmin(np.where(sizes[labels] > 1, own, np.inf))] = group
     members = np.eye(n_groups)[labels] / np.bincount(labels, minlength=n_groups)
     lengths = np.sqrt(np.diag(gram))[:, np.newaxis]
     return np.divide(members, lengths, out=np.zeros_like(members), where=lengths > 0)

@@ -15,8 +15,8 @@ from sklearn.utils import Tags
 
 from distembed.execution import Checkpoint, one_blas_thread, persist, whole
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.linalg.singular import SingularTriplets, largest_singular_triplets, scaled_power
-from distembed.options import RandomState
+from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
+from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, FloatType, InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -42,6 +42,10 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     singular_values_ : (n_components,) float64
     residuals_ : (n_components,) float64
         Of each component, relative to the square of its singular value; see `SingularTriplets`.
+    n_iter_ : int
+        The passes that were made.
+    converged_ : bool
+        Whether `tol` was met.
 
     Examples
     --------
@@ -62,12 +66,12 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 300,
+        n_components: PositiveInt = 300,
         *,
         exponent: float = 1.0,
-        n_passes: int = 6,
-        oversampling: int = 10,
-        tol: float | None = None,
+        n_passes: PositiveInt = 16,
+        oversampling: NonNegativeInt = 10,
+        tol: NonNegativeFloat | None = UNCERTAIN,
         dtype: FloatType = np.float32,
         random_state: RandomState = 0,
         checkpoint: Checkpoint = persist,
@@ -106,6 +110,11 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         -------
         LSA
             The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If an option is out of range, X holds NaN or infinity, or has fewer rows or columns than components.
 
         Examples
         --------
@@ -191,6 +200,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)
 
     def _fitted(self, X: MatrixLike) -> SingularTriplets:
+        check_options(self)
         matrix = training_matrix(self, X)
         with one_blas_thread():
             found = largest_singular_triplets(
@@ -204,7 +214,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 checkpoint=self.checkpoint,
             )
         self.components_, self.singular_values_ = found.right.T, found.values
-        self.residuals_ = found.residuals
+        self.residuals_, self.n_iter_, self.converged_ = found.residuals, found.n_passes, found.converged
         return found
 
 

@@ -40,6 +40,12 @@ FIRST_DEGREE = 8
 would leave nothing else in float64."""
 FILTERED_COLUMNS = 64
 """Columns filtered at a time: three blocks of so many are the filter's whole memory."""
+DRAWN_ROWS = 4096
+"""Rows of the random start that one generator draws, wherever the row blocks end."""
+JUDGED_FROM = 6
+"""The pass after which convergence is first judged: fewer are seldom enough, and judging costs an eigenproblem."""
+LEAST_RESIDUAL = 10
+"""Residual, in epsilons times the largest eigenvalue, that is left to rounding: more passes do not lower it."""
 
 
 class Eigenpairs(NamedTuple):
@@ -54,12 +60,15 @@ class Eigenpairs(NamedTuple):
         ``‖A v - value v‖``.
     n_passes : int
         Products with the matrix that were made.
+    converged : bool
+        Whether `tol` was met; True where none was given.
     """
 
     values: Floats
     vectors: da.Array
     residuals: Floats
     n_passes: int
+    converged: bool = True
 
 
 def largest_eigenpairs(
@@ -76,7 +85,9 @@ def largest_eigenpairs(
 ) -> Eigenpairs:
     """Find the algebraically largest eigenpairs of a symmetric matrix.
 
-    Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")``, for matrices in row blocks.
+    Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")``, for matrices in row blocks. Where all passes are
+    made and their vectors are as many as the rows, the basis is that of the whole space, so that nothing is missed
+    whatever the start lacks.
 
     Parameters
     ----------
@@ -91,9 +102,10 @@ def largest_eigenpairs(
     n_passes : int
         Most products with the matrix. The basis holds ``n_passes * block_size`` vectors.
     tol : float, optional
-        Stop as soon as every residual is at most ``tol * max|value|``. Default: make all passes.
+        Stop as soon as every residual is at most ``tol * |value|``, or rounding error; this is judged after
+        `JUDGED_FROM` passes and each later one. Default: make all passes.
     random_state : int
-        Seed of the random columns; each row block has its own generator.
+        Seed of the random columns, which do not depend on the row blocks.
     dtype : dtype
         float32 or float64: of the basis and the vectors.
     checkpoint : Checkpoint
@@ -108,11 +120,6 @@ def largest_eigenpairs(
     ValueError
         If k is not between 1 and n.
 
-    Warns
-    -----
-    RuntimeWarning
-        If `tol` is given and not reached.
-
     References
     ----------
     Musco & Musco 2015, Randomized block Krylov methods (algorithm 2).
@@ -121,24 +128,27 @@ def largest_eigenpairs(
     if not 1 <= k <= n:
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
     width = min(n, max(block_size or k, 0 if start is None else start.shape[1]))
+    most = max(n_passes, -(-k // width))
+    is_whole = tol is None and most * width >= n
     first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
     bases: list[da.Array] = []
     products: list[da.Array] = []
-    most = max(n_passes, -(-k // width))
-    for number in range(1, most + 1):
-        block = first if number == 1 else products[-1]
-        bases.append(checkpoint(f"{BASIS}-{number}", partial(_orthonormal, block, tuple(bases))))
+    columns: list[Floats] = []
+    for number in range(1, min(most, -(-n // width)) + 1):
+        block = products[-1] if products else first
+        make = partial(_orthonormal, block, tuple(bases))
+        if is_whole:
+            make = partial(_unit_vectors, matrix.row_chunks, (number - 1) * width, width, dtype)
+        bases.append(checkpoint(f"{BASIS}-{number}", make))
         products.append(checkpoint(f"{PRODUCT}-{number}", partial(matrix.apply, bases[-1])))
-        tell("passes", number, most)
-        found = None if tol is None else _rayleigh_ritz(bases, products, k)
-        if found is not None and _converged(found, tol):
-            return found
-        if number * width >= n:
-            break
-    found = found or _rayleigh_ritz(bases, products, k)
-    if tol is not None and not _converged(found, tol):
-        _warn_of_residuals(found, tol, "n_passes")
-    return found
+        tell("passes", number, most if tol is None else None)
+        if tol is not None:
+            columns.append(compute(_stacked_products(products[-1], tuple(bases))))
+            if number >= JUDGED_FROM and _has_settled(products[-1], columns, k, tol):
+                break
+    found = _rayleigh_ritz(bases, products, k)
+    is_good = tol is None or _all_small(found.values, found.residuals, tol, dtype)
+    return found._replace(converged=is_good)
 
 
 def filtered_eigenpairs(
@@ -217,7 +227,7 @@ def filtered_eigenpairs(
         degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE
         make = partial(_filtered_basis, matrix, found, lower, upper, degree)
         n_passes += 1 + degree
-    _warn_of_residuals(largest, tol, "n_rounds")
+    _warn_of_residuals(largest, tol)
     return largest
 
 
@@ -302,9 +312,22 @@ def starting_block(
 
 
 def _normal_block(*, random_state: int, block_info: Any = None) -> Floats:
+    """Return standard normal numbers that follow from their rows in the whole array, wherever its blocks end."""
     info = block_info[None]
-    generator = np.random.default_rng([random_state, info["chunk-location"][0]])
-    return generator.standard_normal(info["chunk-shape"]).astype(info["dtype"])
+    first, last = info["array-location"][0]
+    drawn = np.empty(info["chunk-shape"], info["dtype"])
+    for group in range(first // DRAWN_ROWS, last // DRAWN_ROWS + 1):
+        begin = group * DRAWN_ROWS
+        generator = np.random.default_rng([random_state, group])
+        rows = generator.standard_normal((min(DRAWN_ROWS, last - begin), drawn.shape[1]))
+        drawn[max(begin - first, 0) : begin + len(rows) - first] = rows[max(first - begin, 0) :]
+    return drawn
+
+
+def _unit_vectors(row_chunks: tuple[int, ...], first: int, width: int, dtype: Any) -> da.Array:
+    """Return columns `first` to `first + width` of the identity."""
+    n = sum(row_chunks)
+    return dense_blocks(np.eye(n, min(width, n - first), -first, dtype=dtype), row_chunks)
 
 
 def _orthonormal(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
@@ -334,13 +357,15 @@ def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
 
 def _whitened(block: da.Array, method: Any, threshold: float) -> da.Array:
     """Return Z T with orthonormal columns, zero where Z had fewer directions than columns."""
+    transform = once(method, _gram(block), threshold=threshold)
+    return map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
+
+
+def _gram(block: da.Array) -> da.Array:
+    """Return ZᵀZ, float64, one chunk."""
     width = block.shape[1]
     chunks = ((1,) * block.numblocks[0], (width,), (width,))
-    squares = sum_over_blocks(
-        map_blocks(blocks.self_gram, block, chunks=chunks, new_axis=2, dtype=np.float64)
-    )
-    transform = once(method, squares, threshold=threshold)
-    return map_blocks(_times_block, block, transform, chunks=block.chunks, dtype=block.dtype)
+    return sum_over_blocks(map_blocks(blocks.self_gram, block, chunks=chunks, new_axis=2, dtype=np.float64))
 
 
 def _times_block(block: Floats, transform: Floats) -> Floats:
@@ -380,14 +405,39 @@ def _combined(bases: list[da.Array], rotation: Floats) -> da.Array:
     return map_blocks(blocks.combine_basis, small, *bases, chunks=chunks, dtype=bases[0].dtype)
 
 
-def _converged(found: Eigenpairs, tol: float | None) -> bool:
-    return tol is not None and bool(found.residuals.max() <= tol * np.abs(found.values).max())
+def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -> bool:
+    """Return whether the Ritz pairs have small residuals, given the last product and QᵀA Q by its block columns.
+
+    A times all but the last vectors of the basis lies within it, so that the residual of a Ritz vector is what the
+    last product, weighted with the vector's last coordinates, has outside.
+    """
+    height, width = columns[-1].shape
+    upper = np.concatenate([np.pad(one, ((0, height - len(one)), (0, 0))) for one in columns], axis=1)
+    projected = np.triu(upper) + np.triu(upper, 1).T
+    squares = compute(_gram(product))
+    with one_blas_thread():
+        values, rotation = _ritz_values(projected, projected.any(axis=0), k)
+        outside = squares - columns[-1].T @ columns[-1]
+        last = rotation[-width:]
+        residuals = np.sqrt(np.maximum((last * (outside @ last)).sum(axis=0), 0))
+    return _all_small(values, residuals, tol, product.dtype)
 
 
-def _warn_of_residuals(found: Eigenpairs, tol: float, option: str) -> None:
+def _all_small(values: Floats, residuals: Floats, tol: float, dtype: Any) -> bool:
+    """Return whether every residual is at most `tol` times its eigenvalue, or rounding error."""
+    sizes = np.abs(values)
+    rounding = LEAST_RESIDUAL * np.finfo(dtype).eps * sizes.max()
+    return bool(np.all(residuals <= np.maximum(tol * sizes, rounding)))
+
+
+def _converged(found: Eigenpairs, tol: float) -> bool:
+    return bool(found.residuals.max() <= tol * np.abs(found.values).max())
+
+
+def _warn_of_residuals(found: Eigenpairs, tol: float) -> None:
     warnings.warn(
         f"the largest of {len(found.values)} residuals is {found.residuals.max():.2g} after "
-        f"{found.n_passes} passes, above tol {tol:g} times the largest eigenvalue: raise {option}",
+        f"{found.n_passes} passes, above tol {tol:g} times the largest eigenvalue: raise n_rounds",
         RuntimeWarning,
         stacklevel=3,
     )

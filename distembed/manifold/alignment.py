@@ -112,7 +112,7 @@ class SemisupervisedAlignment(JointGraphEstimator):
         normalization: Normalization = "symmetric",
         propagate: bool = False,
         random_state: RandomState = 0,
-        block_memory: int = BLOCK_MEMORY,
+        block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(

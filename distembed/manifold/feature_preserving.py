@@ -171,7 +171,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, JointGraphEsti
         solver_tol: PositiveFloat = 1e-4,
         solver_max_iter: PositiveInt = 500,
         random_state: RandomState = 0,
-        block_memory: int = BLOCK_MEMORY,
+        block_memory: PositiveInt = BLOCK_MEMORY,
         checkpoint: Checkpoint = persist,
     ) -> None:
         super().__init__(

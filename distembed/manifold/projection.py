@@ -33,7 +33,7 @@ from distembed.manifold.ridge import ridge_regression, with_ones
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, row_is_used
-from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.typing import Floats, InMemory, MatrixLike, SparseMatrix
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -45,8 +45,8 @@ DENSE_SIDE = 2000
 """Smaller side of X up to which `solver="eigen"` decomposes it whole."""
 MAX_EDGES = 1000
 """Mean edges of a row above which a threshold graph is refused: 12 GB for a million rows."""
-SVD_PASSES = 6
-"""Products with XᵀX for the singular vectors of `solver="eigen"`."""
+SVD_PASSES = 8
+"""The most products with XᵀX for the singular vectors of `solver="eigen"`, which its plan counts."""
 RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
 
@@ -131,7 +131,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def __init__(
         self,
-        n_components: int = 300,
+        n_components: PositiveInt = 300,
         *,
         n_neighbors: PositiveInt = 20,
         affinity: Affinity = "cosine",
@@ -139,7 +139,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         symmetry: Symmetry = "union",
         degree: PositiveInt = 2,
         solver: Solver = "spectral_regression",
-        alpha: float = 0.01,
+        alpha: NonNegativeFloat = 0.01,
         constant_column: bool = False,
         svd_components: PositiveInt | None = None,
         tol: PositiveFloat = 1e-4,
@@ -264,7 +264,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
             )
         most = min(X.shape[0] - 1, X.shape[1])
-        if not 1 <= self.n_components <= most:
+        if self.n_components > most:
             raise ValueError(
                 f"n_components is {self.n_components} for an X of {X.shape[0]} x {X.shape[1]}: "
                 f"choose 1 to {most}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dask.array as da
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
 
 from distembed import NMF, SemanticNMF, SphericalKMeans
 from distembed.factorization import consensus_blocks as blocks
 from distembed.factorization.consensus import consensus_words, topic_stability
+from tests.references import consensus as plain
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,17 @@ def test_an_empty_group_takes_the_farthest_topic() -> None:
     groups = blocks.TopicGroups(np.zeros(4, np.int64), np.stack([cosines[0], -np.ones(4)], axis=1))
     mixing = blocks.mixing_of(words.T @ words, groups)
     np.testing.assert_allclose(words @ mixing, [[1, 0.6], [0, 0.8]])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 4))
+def test_every_group_has_a_topic_whatever_the_assignment(seed: int, n_groups: int, n_starts: int) -> None:
+    random = np.random.default_rng(seed)
+    words = random.random((5, n_groups * n_starts)) * random.choice([0.1, 1, 9], n_groups * n_starts)
+    labels = random.integers(n_groups, size=n_groups * n_starts)
+    groups = blocks.TopicGroups(labels, random.uniform(-1, 1, (len(labels), n_groups)).round(1))
+    mixing = blocks.mixing_of(words.T @ words, groups)
+    expected = plain.group_means(words, labels.tolist(), groups.cosines)
+    np.testing.assert_allclose(words @ mixing, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("choose", ["consensus", "central", "objective"])

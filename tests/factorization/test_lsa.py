@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
+from sklearn.exceptions import ConvergenceWarning
 
 from distembed.factorization.lsa import LSA
 from distembed.linalg.operators import row_blocks
@@ -55,6 +56,46 @@ def test_float32_is_close_on_a_falling_spectrum():
     np.testing.assert_allclose(ours.singular_values_, np.linalg.svd(X)[1][:10], rtol=1e-4)
 
 
+def flat(shape=(300, 200)):
+    """Return ones at random places, whose singular values are close together, and their values."""
+    X = sp.csr_array((np.random.default_rng(0).random(shape) < 0.05).astype(np.float32))
+    return X, np.linalg.svd(X.toarray().astype(float))[1]
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_passes_go_on_until_a_flat_spectrum_is_found(transpose):
+    X, true = flat()
+    model = LSA(5, oversampling=4).fit(X.T.tocsr() if transpose else X)
+    assert model.converged_
+    assert 6 < model.n_iter_ < 16
+    assert model.residuals_.max() <= 0.01
+    np.testing.assert_allclose(model.singular_values_, true[:5], rtol=1e-3)
+
+
+def test_passes_that_do_not_suffice_are_told_once():
+    X, _ = flat()
+    with pytest.warns(ConvergenceWarning, match=r"after 6 passes, above tol 0.01: raise n_passes") as told:
+        model = LSA(5, oversampling=0, n_passes=6).fit(X)
+    assert len(told) == 1
+    assert (model.converged_, model.n_iter_) == (False, 6)
+    assert model.residuals_.max() > 0.01
+    assert LSA(5, oversampling=0, n_passes=6, tol=None).fit(X).n_iter_ == 6  # so many were asked for
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("transpose", [False, True])
+def test_chunks_agree_before_the_passes_suffice(transpose):
+    """The start does not depend on the chunks, so that what is far from converged is equally far for each."""
+    X, _ = flat()
+    X = X.T.tocsr() if transpose else X
+    one, *others = (
+        LSA(5, n_passes=2).fit(row_blocks(X, values_per_block=size)) for size in (10**6, 900, 300)
+    )
+    for other in others:
+        np.testing.assert_allclose(other.singular_values_, one.singular_values_, rtol=1e-6)
+        np.testing.assert_allclose(other.components_, one.components_, atol=1e-4)
+
+
 def steep(shape, seed=0):
     """Return a matrix of one large singular value above forty small ones, and its values."""
     rng = np.random.default_rng(seed)
@@ -83,7 +124,7 @@ def test_residuals_own_up_to_what_float32_loses(shape):
 
 def test_residuals_follow_their_formula():
     X = sparse_matrix(70, 50)
-    ours = LSA(6, dtype=np.float64, n_passes=1).fit(X)  # not converged
+    ours = LSA(6, dtype=np.float64, n_passes=1, tol=None).fit(X)  # not converged
     V, squares = ours.components_.T, ours.singular_values_**2
     expected = np.linalg.norm(X.T @ (X @ V) - V * squares, axis=0) / squares
     np.testing.assert_allclose(ours.residuals_, expected, rtol=1e-9)

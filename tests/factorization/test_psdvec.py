@@ -58,6 +58,16 @@ def test_core_equals_plain_em(solver):
     assert model.vectors_.dtype == np.float32
 
 
+@pytest.mark.parametrize("extra", [*range(9), 14, 20])
+def test_few_more_core_words_than_components_lose_no_direction(extra):
+    """Later rounds start from vectors of which some are zero, where eigenvalues were negative."""
+    n = 4 + extra
+    model, dense = (
+        PSDVec(4, solver=solver).fit(COUNTS[:n, :n], WORD_COUNTS[:n]) for solver in ("krylov", "dense")
+    )
+    np.testing.assert_allclose(model.objective_, dense.objective_, rtol=1e-5 if n <= 12 else 2e-3)
+
+
 @pytest.mark.parametrize("uniform", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [np.asarray, csr_array, row_blocks])
 def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, uniform):

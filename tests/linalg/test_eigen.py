@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
+from distembed.linalg import eigen
 from distembed.linalg.eigen import dense_eigenpairs, filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
 
@@ -57,13 +58,45 @@ def test_a_zero_matrix_has_zero_eigenvalues_and_orthonormal_vectors():
     assert np.isfinite(found.vectors.compute()).all()
 
 
-def test_tolerance_stops_early_or_warns():
+def test_tolerance_stops_early_or_is_not_met():
     matrix, dense = matrix_of(dtype=np.float64)
     found = largest_eigenpairs(matrix, 3, block_size=8, n_passes=14, tol=1e-4, dtype=np.float64)
     assert found.n_passes < 14
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:3], rtol=1e-6)
-    with pytest.warns(RuntimeWarning, match="raise n_passes"):
-        largest_eigenpairs(matrix, 3, n_passes=1, tol=1e-8)
+    assert found.converged
+    assert np.all(found.residuals <= 1e-4 * found.values)
+    assert not largest_eigenpairs(matrix, 3, n_passes=1, tol=1e-8).converged
+
+
+def test_a_tolerance_that_rounding_prevents_makes_no_more_passes_than_lower_the_residual():
+    values = np.concatenate([[1.0], 1e-6 * np.linspace(1, 0.5, 99)])
+    matrix = SparsePlusLowRank(row_blocks(csr_array(np.diag(values))))
+    found = largest_eigenpairs(matrix, 10, n_passes=9, tol=1e-3)
+    assert (found.n_passes, found.converged) == (6, True)
+    assert found.residuals.max() > 1e-3 * found.values[-1]
+
+
+def test_the_start_follows_from_the_rows_and_not_from_their_blocks(monkeypatch):
+    monkeypatch.setattr(eigen, "DRAWN_ROWS", 5)
+    drawn = [
+        eigen.starting_block(chunks, 3, start=None, random_state=7, dtype=np.float32).compute(
+            scheduler="sync"
+        )
+        for chunks in ((23,), (5,) * 4 + (3,), (1,) * 23, (4, 0, 11, 8), (10, 13))
+    ]
+    for other in drawn[1:]:
+        np.testing.assert_array_equal(other, drawn[0])
+    assert len(np.unique(drawn[0])) == 69  # no two rows draw the same numbers
+
+
+@pytest.mark.parametrize("extra", range(21))
+def test_a_start_that_lacks_directions_costs_none_where_the_passes_span_the_matrix(extra):
+    """Vectors of which some are zero, as of negative eigenvalues that were cut off: see PSDVec's rounds."""
+    matrix, dense = matrix_of(n=8 + extra)
+    start = da.ones((8 + extra, 8), chunks=(matrix.row_chunks, 8), dtype=np.float32)
+    found = largest_eigenpairs(matrix, 6, start=start, n_passes=4)
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:6], atol=1e-5)
+    np.testing.assert_allclose(found.residuals, 0, atol=1e-5)
 
 
 def test_small_matrices_are_decomposed_once_and_not_by_every_row_block(monkeypatch):

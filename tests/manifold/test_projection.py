@@ -365,7 +365,7 @@ def spoiled(place, value):
     ("options", "X", "message"),
     [
         ({"n_components": 13}, some_rows(), "n_components is 13 for an X of 60 x 12: choose 1 to 12"),
-        ({"n_components": 0}, some_rows(), "choose 1 to 12"),
+        ({"n_components": 0}, some_rows(), "n_components is 0: give an integer of 1 or more"),
         ({"n_neighbors": 60}, some_rows(), "60 neighbors of each row are asked for, but each of"),
         ({"threshold": 1.5}, some_rows(), "threshold is 1.5; a cosine from 0 up to 1"),
         ({"threshold": 0.999999}, some_rows(), "3 eigenvectors are wanted but 0 vertices have an edge"),

@@ -71,8 +71,8 @@ LIST_BYTES = 16
 MATRIX_COPIES = 3
 """Copies of a space of documents that one process may hold while it is turned: its pieces, and blocks of both."""
 
-BASIS_PASSES = 6
-"""Products that the basis of a truncated decomposition keeps."""
+BASIS_PASSES = 8
+"""Products that the basis of a truncated decomposition keeps: collections of text take 6 to 8."""
 
 SPAN_COPIES = 4
 """Copies of the rows within their singular vectors: themselves, weighted, and as the graph sums them up."""
