@@ -56,11 +56,13 @@ class Table(NamedTuple):
     path : where it lies
     columns : PyArrow chunked arrays, of strings where the file is CSV; NumPy arrays, also matrices, of an npz file
     notes : one sentence each
+    delimiter : between the fields of a text file
     """
 
     path: str
     columns: dict[str, Any]
     notes: list[str]
+    delimiter: str = ""
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     table = _parsed(path, text, options, head)
     if uneven:
         raise TableError(_uneven(path, uneven))
-    return Table(path, dict(zip(names, table.columns, strict=True)), notes)
+    return Table(path, dict(zip(names, table.columns, strict=True)), notes, found)
 
 
 def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:

@@ -40,12 +40,14 @@ class Returns(NamedTuple):
     notes: list[str]
 
 
-def from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
+def from_prices(
+    section: DomainSection, table: Table, key: str, problems: list[str], *, remedy: str
+) -> Domain:
     """Return the correlations of the returns of all columns that have prices enough in the window of dates."""
     dates = np.array(texts_of(table.columns[key]))
     rows, notes = _rows_in_time(section, dates)
     wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
-    series = features_of(section, table, dates.tolist(), wanted, problems)
+    series = features_of(section, table, dates.tolist(), wanted, problems, remedy=remedy)
     found = returns_of(series.matrix[rows], series.columns, max_missing=section.max_missing)
     if len(found.names) < 2:
         raise TableError(_too_few(section, len(found.names)))
