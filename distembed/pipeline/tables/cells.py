@@ -149,13 +149,14 @@ def _is_number(column: Any) -> bool:
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "fiub" and column.ndim <= 2
     kind = column.type
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def _typed(name: str, column: Any) -> list[Numbers]:
     """Return the columns of numbers that a column of a binary file holds, more than one where it is a matrix."""
     values = as_array(column)
-    if values.dtype.kind == "O":  # of truth values, some of them missing
+    if values.dtype.kind == "O":  # decimal numbers, and truth values of which some are missing
         values = np.array([np.nan if value is None else float(value) for value in values])
     if values.ndim == 1:
         return [Numbers(name, values)]

@@ -107,7 +107,7 @@ def known_bytes(section: KnownSection, n_components: int) -> int:
 
 
 def _is_table(section: KnownSection) -> bool:
-    bare = section.path
+    bare = section.path.lower()
     for compression in COMPRESSIONS:
         bare = bare.removesuffix(compression)
     return section.format == "table" or (section.format == "auto" and bare.endswith(TABLE_SUFFIXES))
