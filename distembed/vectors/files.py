@@ -141,7 +141,7 @@ def _reading_format(name: str, chosen: Format) -> Format:
 def without_compression(name: str) -> str:
     """Return the name of a file without the extension of its compression."""
     for compression in _COMPRESSION_SUFFIXES:
-        name = name.removesuffix(compression)
+        name = name[: -len(compression)] if name.lower().endswith(compression) else name
     return name
 
 

@@ -117,7 +117,8 @@ def test_a_cell_that_is_a_number_either_way_is_read_as_in_the_table_of_the_job(t
     table.write_text("Firma;a\nx;1,234\n")
     section, scales = DomainSection(path=str(table)), Scales(np.zeros(1), np.ones(1), np.zeros(1))
     assert read_new_rows(section, ["a"], scales, decimal=",").matrix == [[1.234]]
-    assert read_new_rows(section, ["a"], scales).matrix == [[1234]]
+    assert read_new_rows(section, ["a"], scales, decimal=".").matrix == [[1234]]
+    assert read_new_rows(section, ["a"], scales).matrix == [[1.234]]  # the semicolon speaks for commas
     (tmp_path / "alt.csv").write_text("Firma;a\nx;1,2\n")
     assert read_domain(DomainSection(path=str(tmp_path / "alt.csv"))).decimal == ","
 

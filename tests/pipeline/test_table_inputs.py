@@ -122,6 +122,21 @@ def test_counts_that_are_not_there_are_named(
         known_with_counts(tmp_path, vectors, **options)
 
 
+def test_counts_are_whole_numbers(tmp_path: Path, vectors: de.WordVectors) -> None:
+    vectors.save(tmp_path / "known.bin")
+    (tmp_path / "counts.csv").write_text("word\tcount\nFord\t1.234\nShell\t2.000\n")
+    section = KnownSection(
+        path=str(tmp_path / "known.bin"), counts=str(tmp_path / "counts.csv"), min_count=40
+    )
+    with pytest.raises(
+        TableError, match=r"no whole count for 1 name \('Ford'\).*set known.decimal where 1.234"
+    ):
+        read_known(section)
+    known = read_known(section.model_copy(update={"decimal": ","}))
+    assert known.counts is not None
+    assert sorted(known.counts.tolist())[-2:] == [1234, 2000]
+
+
 def test_nothing_known_is_left_by_a_threshold_that_is_too_high(
     tmp_path: Path, vectors: de.WordVectors
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distembed.pipeline.tables.cells import read_numbers
+from distembed.pipeline.tables.cells import read_numbers, readings
 from distembed.pipeline.tables.config import DomainSection, KnownSection, MatchingSection
 from distembed.pipeline.tables.domain import join, read_domain
 from distembed.pipeline.tables.files import Table, TableError
@@ -275,6 +277,9 @@ def test_a_table_of_another_country_is_read(tmp_path: Path, encoding: str) -> No
         (["1,5", "2,25"], "auto", [1.5, 2.25]),
         (["1,500", "2,250"], "auto", [1500, 2250]),  # no other column says that these are decimal commas
         (["1,500", "2,250"], ",", [1.5, 2.25]),
+        (["0,123", "1,234"], "auto", [0.123, 1.234]),  # no group of thousands follows a 0
+        (["0.123", "1.234"], "auto", [0.123, 1.234]),
+        (["1 234,567", "5 678,901"], "auto", [1234.567, 5678.901]),  # one sign stands between all groups
         (["1.500", "2.250"], "auto", [1.5, 2.25]),
         (["1.500", "2.250"], ",", [1500, 2250]),
         (["1 234", "5\u202f678,5"], "auto", [1234, 5678.5]),
@@ -289,6 +294,58 @@ def test_cells_become_numbers(cells: list[str], decimal: str, values: list[float
     table = Table("t.csv", {"a": pa.chunked_array([cells])}, [])
     (column,) = read_numbers(table, ["a"], decimal=decimal).numbers
     np.testing.assert_array_equal(column.values, values)
+
+
+LOCALES = {"en": (".", ","), "de": (",", "."), "fr": (",", "\u202f"), "ch": (".", "’"), "plain": (".", "")}
+"""The decimal sign and that between thousands."""
+
+
+@given(
+    st.lists(st.decimals(-(10**7), 10**7, places=3), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.sampled_from(sorted(LOCALES)),
+    st.sampled_from(["", ";"]),
+)
+def test_numbers_of_a_country_are_read_or_the_guess_is_told(
+    numbers: list[Decimal], places: int, country: str, delimiter: str
+) -> None:
+    point, between = LOCALES[country]
+    cells = [f"{number:,.{places}f}".translate({44: between, 46: point}) for number in numbers]
+    values = [float(f"{number:.{places}f}") for number in numbers]
+    table = Table("t.csv", {"a": pa.chunked_array([cells])}, [], delimiter)
+    (known,) = read_numbers(table, ["a"], decimal=point).numbers
+    np.testing.assert_array_equal(known.values, values)
+    (found,) = read_numbers(table, ["a"], decimal="auto").numbers
+    told = " ".join(readings([found], remedy="set known.decimal"))
+    ambiguous = [re.fullmatch(r"-?[1-9]\d{0,2}[.,]\d{3}", cell) for cell in cells]
+    if found.values.tolist() != values:
+        assert all(
+            mark or ("." not in cell and "," not in cell) for mark, cell in zip(ambiguous, cells, strict=True)
+        )
+    if all(ambiguous):
+        assert "; set known.decimal if that is wrong" in told
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "values", "reading"),
+    [
+        (";", [1234, 2345], "thousands separators"),
+        (",", [1.234, 2.345], ""),
+        ("\t", [1.234, 2.345], "decimal points"),
+    ],
+)
+def test_where_no_cell_tells_the_decimal_sign_the_delimiter_does_or_the_guess_is_told(
+    delimiter: str, values: list[float], reading: str
+) -> None:
+    table = Table("t.csv", {"a": pa.chunked_array([["1.234", "2.345"]])}, [], delimiter)
+    (column,) = read_numbers(table, ["a"], decimal="auto").numbers
+    assert (column.values.tolist(), column.reading) == (values, reading)
+
+
+def test_the_note_on_decimal_signs_names_the_section_of_the_table(tmp_path: Path) -> None:
+    known = read_known(KnownSection(path=write(tmp_path, "n;a;b\nu;0,123;1,5\nv;0,456;2,5\n")))
+    np.testing.assert_allclose(known.vectors.vectors, [[0.123, 1.5], [0.456, 2.5]], rtol=1e-6)
+    assert "set known.decimal if that is wrong" in known.notes[1]
 
 
 def test_points_in_threes_are_thousands_beside_decimal_commas() -> None:

@@ -28,7 +28,7 @@ from distembed.pipeline.matrices.matrix import (
     refuse_equal_names,
 )
 from distembed.pipeline.matrices.parquet import open_parquet
-from distembed.pipeline.tables.cells import read_numbers
+from distembed.pipeline.tables.cells import read_numbers, readings
 from distembed.pipeline.tables.files import COMPRESSIONS, column_of, read_table, some, texts_of
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
@@ -257,4 +257,6 @@ def _read_table(path: str, section: MatrixSection) -> Matrix:
     matrix = held_matrix(
         path, np.stack([column.values for column in read.numbers], axis=1), texts.get(key or "")
     )
-    return matrix._replace(note=column_note(path, [column.name for column in read.numbers], key))
+    told = readings(read.numbers, remedy="write the table with decimal points and no signs between thousands")
+    note = column_note(path, [column.name for column in read.numbers], key)
+    return matrix._replace(note="; ".join([note, *told]))

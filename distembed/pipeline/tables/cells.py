@@ -36,22 +36,31 @@ MISSING = (
 TRUTH = {"true": "1", "false": "0"}
 """Cells that are truth values, in lower case, and their numbers."""
 
-_GROUPS = r"[ '’\x{00A0}\x{2009}\x{202F}%s]"
-_NUMBER = r"^[+-]?((\d+|\d{1,3}(%s\d{3})+)(%s\d*)?|%s\d+)([eE][+-]?\d+)?$"
-NUMBERS: dict[Decimal, str] = {
-    ".": _NUMBER % (_GROUPS % ",", r"\.", r"\."),
-    ",": _NUMBER % (_GROUPS % r"\.", ",", ","),
-}
+_BLANKS = (" ", "['’]", r"\x{00A0}", r"\x{2009}", r"\x{202F}")
+"""What groups thousands beside a decimal point as beside a comma: blanks of several widths, and apostrophes."""
+
+
+def _number(point: str, other: str) -> str:
+    """Return what a number looks like: no group of thousands follows a 0, and one sign stands between all of them."""
+    grouped = "|".join(rf"[1-9]\d{{0,2}}({sign}\d{{3}})+" for sign in (*_BLANKS, other))
+    return rf"^[+-]?((\d+|{grouped})({point}\d*)?|{point}\d+)([eE][+-]?\d+)?$"
+
+
+NUMBERS: dict[Decimal, str] = {".": _number(r"\.", ","), ",": _number(",", r"\.")}
 """What a number looks like with a decimal point, and with a decimal comma; the other sign groups thousands."""
 
-GROUPED_BY_POINTS = r"^[+-]?\d{1,3}(\.\d{3})*$"
-"""Cells that are numbers either way: 1.234 is little more than one, or a thousand."""
+_GROUPING: dict[Decimal, str] = {".": "|".join((*_BLANKS, ",")), ",": "|".join((*_BLANKS, r"\."))}
+
+SIGN_OF_DELIMITER: dict[str, Decimal] = {";": ",", ",": "."}
+"""The decimal sign of a text file whose numbers do not tell it: programs write semicolons because of decimal commas."""
 
 SIGNS = r"[$€£¥%]"
 """Signs of currency, and percent, that are taken off a number."""
 
 
 DECIMAL_COMMAS = "decimal commas"
+DECIMAL_POINTS = "decimal points"
+"""Told only where nothing but a guess speaks for them."""
 
 
 class Numbers(NamedTuple):
@@ -64,6 +73,7 @@ class Numbers(NamedTuple):
     unread : the first cell that is neither missing nor a number, "" where there is none
     reading : what was made of the cells before they were numbers, such as "decimal commas"
     example : a cell of which it was made
+    sign : the decimal sign, None where the cells are the same with either
     """
 
     name: str
@@ -71,11 +81,7 @@ class Numbers(NamedTuple):
     unread: str = ""
     reading: str = ""
     example: str = ""
-
-    @property
-    def has_commas(self) -> bool:
-        """Whether cells were read with decimal commas."""
-        return DECIMAL_COMMAS in self.reading
+    sign: Decimal | None = None
 
 
 class NumberColumns(NamedTuple):
@@ -87,7 +93,7 @@ class NumberColumns(NamedTuple):
 
 
 def read_numbers(
-    table: Table, wanted: Iterable[str], *, decimal: Decimal | Literal["auto"], ties: Decimal = "."
+    table: Table, wanted: Iterable[str], *, decimal: Decimal | Literal["auto"], ties: Decimal | None = None
 ) -> NumberColumns:
     """Return the numbers in the wanted columns of a table.
 
@@ -97,13 +103,13 @@ def read_numbers(
     ----------
     table : the table
     wanted : columns of it; those of a matrix are numbered
-    decimal : the decimal sign, or "auto": the one with which more cells of a column are numbers, and where both
-        serve, the one of the other columns
-    ties : the decimal sign where both serve in all columns
+    decimal : the decimal sign, or "auto": the one with which more cells of a column are numbers; where both serve, the
+        one on which the other columns agree; else the one that goes with the delimiter; else the point
+    ties : the decimal sign where both serve in a column, whatever the other columns have
     """
     names = list(wanted)
     cells = {name: _cells(table.columns[name]) for name in names if _is_text(table.columns[name])}
-    signs = _decimal_signs(cells, decimal, ties)
+    signs = _decimal_signs(cells, decimal, ties, table.delimiter)
     result = NumberColumns([], [], [])
     for name in names:
         if name in cells and cells[name].null_count == len(cells[name]):
@@ -117,15 +123,15 @@ def read_numbers(
     return result
 
 
-def readings(columns: Iterable[Numbers], *, key: str = "domain") -> list[str]:
-    """Return a sentence for each way in which cells were read that is not a matter of course, in a section `key`."""
+def readings(columns: Iterable[Numbers], *, remedy: str = "set domain.decimal") -> list[str]:
+    """Return a sentence for each way in which cells were read that is not a matter of course, and the remedy."""
     found: dict[str, list[Numbers]] = {}
     for column in columns:
         if column.reading:
             found.setdefault(column.reading, []).append(column)
     return [
         f"{reading} were read in {plural(len(group), 'column')}: {some(column.name for column in group)} "
-        f"(such as {group[0].example!r}); set {key}.decimal if that is wrong"
+        f"(such as {group[0].example!r}); {remedy} if that is wrong"
         for reading, group in found.items()
     ]
 
@@ -143,13 +149,14 @@ def _is_number(column: Any) -> bool:
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "fiub" and column.ndim <= 2
     kind = column.type
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def _typed(name: str, column: Any) -> list[Numbers]:
     """Return the columns of numbers that a column of a binary file holds, more than one where it is a matrix."""
     values = as_array(column)
-    if values.dtype.kind == "O":  # of truth values, some of them missing
+    if values.dtype.kind == "O":  # decimal numbers, and truth values of which some are missing
         values = np.array([np.nan if value is None else float(value) for value in values])
     if values.ndim == 1:
         return [Numbers(name, values)]
@@ -172,45 +179,57 @@ def _cells(column: Any) -> Any:
     return pc.if_else(pc.is_in(lowered, value_set=pa.array(MISSING)), None, cells)
 
 
+class _Sign(NamedTuple):
+    """The decimal sign of a column of cells, None where they are the same with either, and whether it is a guess."""
+
+    sign: Decimal | None
+    is_guess: bool = False
+
+
 def _decimal_signs(
-    columns: Mapping[str, Any], decimal: Decimal | Literal["auto"], ties: Decimal
-) -> dict[str, Decimal | None]:
+    columns: Mapping[str, Any], decimal: Decimal | Literal["auto"], ties: Decimal | None, delimiter: str
+) -> dict[str, _Sign | None]:
     """Return the decimal sign of each column of cells, None for one of text."""
     if decimal != "auto":
         return {name: _sign_if_numbers(cells, decimal) for name, cells in columns.items()}
     signs = {name: _likely_sign(cells) for name, cells in columns.items()}
-    if "," not in signs.values():
-        return {name: ties if sign == "either" else sign for name, sign in signs.items()}
-    # Other columns of the file have decimal commas: what is a number either way has them too.
-    return {
-        name: "," if sign == "either" or (sign == "." and _is_grouped_by_points(columns[name])) else sign
-        for name, sign in signs.items()
+    agreed = set(signs.values()) & NUMBERS.keys()
+    known = agreed.pop() if len(agreed) == 1 else ties or SIGN_OF_DELIMITER.get(delimiter)
+    other = _Sign(known or ".", is_guess=known is None)
+    by_verdict: dict[str | None, _Sign | None] = {
+        ".": _Sign("."),
+        ",": _Sign(","),
+        "same": _Sign(None),
+        "either": other,
+        None: None,
     }
+    return {name: by_verdict[sign] for name, sign in signs.items()}
 
 
-def _likely_sign(cells: Any) -> Decimal | Literal["either"] | None:
-    if _as_plain(cells) is not None:
-        return "."
-    points, commas = (_matches(cells, sign) for sign in NUMBERS)
-    if max(points, commas) < (len(cells) - cells.null_count) / 2:
+def _likely_sign(cells: Any) -> Decimal | Literal["either", "same"] | None:
+    """Return what the cells of one column say of their decimal sign, None where they are text.
+
+    A sign with which more cells are numbers is theirs. Where both serve equally well, the cells are the same with
+    either, or nothing in this column decides: 1.234 is little more than one, or a thousand.
+    """
+    bare = _without_signs(cells)
+    point, comma = (pc.match_substring_regex(bare, NUMBERS[sign]) for sign in NUMBERS)
+    points, commas, both = (_count(mask) for mask in (point, comma, pc.and_(point, comma)))
+    if _as_plain(cells) is None and 2 * max(points, commas) < len(cells) - cells.null_count:
         return None
-    if points == commas:
-        return "either"
-    return "." if points > commas else ","
+    if points != commas:
+        return "." if points > commas else ","
+    has_sign = pc.and_(pc.and_(point, comma), pc.match_substring_regex(bare, "[.,]"))
+    return "either" if both < points or _count(has_sign) else "same"
 
 
-def _matches(cells: Any, sign: Decimal) -> int:
-    """Return how many cells are numbers with a decimal sign."""
-    return int(pc.sum(pc.match_substring_regex(_without_signs(cells), NUMBERS[sign])).as_py() or 0)
+def _count(mask: Any) -> int:
+    return int(pc.sum(mask).as_py() or 0)
 
 
-def _sign_if_numbers(cells: Any, sign: Decimal) -> Decimal | None:
-    return sign if 2 * _matches(cells, sign) >= len(cells) - cells.null_count else None
-
-
-def _is_grouped_by_points(cells: Any) -> bool:
-    every = pc.all(pc.match_substring_regex(cells, GROUPED_BY_POINTS)).as_py()
-    return bool(every and pc.any(pc.match_substring(cells, ".")).as_py())
+def _sign_if_numbers(cells: Any, sign: Decimal) -> _Sign | None:
+    numbers = _count(pc.match_substring_regex(_without_signs(cells), NUMBERS[sign]))
+    return _Sign(sign) if 2 * numbers >= len(cells) - cells.null_count else None
 
 
 def _as_plain(cells: Any) -> Any:
@@ -228,28 +247,31 @@ def _without_signs(cells: Any) -> Any:
     return pc.replace_substring_regex(cells, "^−", "-")
 
 
-def _read(name: str, cells: Any, sign: Decimal) -> Numbers:
+def _read(name: str, cells: Any, found: _Sign) -> Numbers:
     """Return the numbers in cells of text, and what had to be made of the cells."""
+    sign: Decimal = found.sign or "."
     plain = _as_plain(cells)
-    if plain is not None and sign == ".":
-        return Numbers(name, plain.to_numpy())
+    if plain is not None and sign == "." and not found.is_guess:
+        return Numbers(name, plain.to_numpy(), sign=found.sign)
     bare = _without_signs(cells)
     is_number = pc.match_substring_regex(bare, NUMBERS[sign])
-    ungrouped = pc.replace_substring_regex(bare, _GROUPS % (r"\." if sign == "," else ","), "")
+    ungrouped = pc.replace_substring_regex(bare, _GROUPING[sign], "")
     numbers = pc.if_else(is_number, pc.replace_substring(ungrouped, sign, "."), None)
     unread = pc.drop_null(pc.filter(cells, pc.invert(is_number)))
     return Numbers(
         name,
         pc.cast(numbers, pa.float64()).to_numpy(),
         unread=unread[0].as_py() if len(unread) else "",
-        **_reading(cells, bare, ungrouped, is_number, sign),
+        sign=found.sign,
+        **_reading(cells, bare, ungrouped, is_number, found),
     )
 
 
-def _reading(cells: Any, bare: Any, ungrouped: Any, is_number: Any, sign: Decimal) -> dict[str, str]:
+def _reading(cells: Any, bare: Any, ungrouped: Any, is_number: Any, decimal: _Sign) -> dict[str, str]:
     """Return in words what had to be made of cells that are numbers, and one of them."""
     changes = {
-        DECIMAL_COMMAS: pc.match_substring(ungrouped, ",") if sign == "," else None,
+        DECIMAL_COMMAS: pc.match_substring(ungrouped, ",") if decimal.sign == "," else None,
+        DECIMAL_POINTS: pc.match_substring(ungrouped, ".") if decimal.is_guess else None,
         "thousands separators": pc.not_equal(bare, ungrouped),
         "signs beside the digits": pc.not_equal(cells, bare),
     }

@@ -46,12 +46,18 @@ def read_domain(section: DomainSection, matching: MatchingSection | None = None)
     first = _read_one(section)
     if not section.also:
         return first
-    further = [_read_one(DomainSection(path=path, max_words=section.max_words)) for path in section.also]
+    further = [
+        _read_one(
+            DomainSection(path=path, max_words=section.max_words),
+            remedy=f"write {path} with decimal points and no signs between thousands",
+        )
+        for path in section.also
+    ]
     return side_by_side(first, further, paths=section.also, matching=matching or MatchingSection())
 
 
-def _read_one(section: DomainSection) -> Domain:
-    """Return what one table or vector file says of names."""
+def _read_one(section: DomainSection, *, remedy: str = "set domain.decimal") -> Domain:
+    """Return what one table or vector file says of names; the remedy is for numbers that are misread."""
     if holds_vectors(section.path, section.format):
         domain = renamed(from_vectors(section), section)
         domain = settled(domain, section, key="domain", problems=[])
@@ -62,19 +68,24 @@ def _read_one(section: DomainSection) -> Domain:
     )
     make = from_prices if section.transform == "return_correlation" else _from_features
     domain = settled(
-        renamed(make(section, table, key, problems), section), section, key="domain", problems=problems
+        renamed(make(section, table, key, problems, remedy=remedy), section),
+        section,
+        key="domain",
+        problems=problems,
     )
     features = section.transform == "none"
     standardizes = features if section.standardize is None else section.standardize
     return scaled(domain, standardize=standardizes) if features or standardizes else domain
 
 
-def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
+def _from_features(
+    section: DomainSection, table: Table, key: str, problems: list[str], *, remedy: str
+) -> Domain:
     names = texts_of(table.columns[key])
     label = section.label_column
     labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
     wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
-    return features_of(section, table, names, wanted, problems)._replace(labels=labels)
+    return features_of(section, table, names, wanted, problems, remedy=remedy)._replace(labels=labels)
 
 
 def renamed(domain: Domain, section: DomainSection) -> Domain:

@@ -24,9 +24,18 @@ def key_and_problems(table: Table, section: TableSection, named: Iterable[str]) 
 
 
 def features_of(
-    section: TableSection, table: Table, names: list[str], wanted: Iterable[str], problems: list[str]
+    section: TableSection,
+    table: Table,
+    names: list[str],
+    wanted: Iterable[str],
+    problems: list[str],
+    *,
+    remedy: str,
 ) -> Domain:
-    """Return the columns of numbers side by side; what is wrong with them is added to the problems."""
+    """Return the columns of numbers side by side; what is wrong with them is added to the problems.
+
+    `remedy` says what to do where numbers were misread.
+    """
     wanted = [name for name in wanted if name in table.columns]
     uneven = [name for name in wanted if len(table.columns[name]) != len(names)]
     problems += [
@@ -34,7 +43,11 @@ def features_of(
         for name in uneven
     ]
     read = read_numbers(table, [name for name in wanted if name not in uneven], decimal=section.decimal)
-    notes = [*table.notes, *readings(read.numbers), *_of_other_columns(section, read, problems)]
+    notes = [
+        *table.notes,
+        *readings(read.numbers, remedy=remedy),
+        *_of_other_columns(section, read, problems),
+    ]
     if not read.numbers:
         raise refusal(section.path, [*problems, "has no column of numbers beside its names"])
     dtype = np.result_type(*(column.values.dtype for column in read.numbers), np.float32)
@@ -42,10 +55,9 @@ def features_of(
     matrix[~np.isfinite(matrix)] = np.nan
     columns = [column.name for column in read.numbers]
     unread = {column.name: column.unread for column in read.numbers if column.unread}
-    commas = any(column.has_commas for column in read.numbers)
-    return Domain(
-        names, matrix, columns, [""] * len(names), [], notes, unread, decimal="," if commas else "."
-    )
+    signs = {column.sign for column in read.numbers} - {None}
+    decimal = "," if "," in signs else next(iter(signs), None)
+    return Domain(names, matrix, columns, [""] * len(names), [], notes, unread, decimal=decimal)
 
 
 def _of_other_columns(section: TableSection, read: NumberColumns, problems: list[str]) -> list[str]:

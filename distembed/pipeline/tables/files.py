@@ -9,7 +9,9 @@ import codecs
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime, time
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +22,7 @@ from distembed.corpus.spreadsheets import separated
 from distembed.display import plural
 from distembed.libraries import pa, pacsv
 from distembed.parquet import whole_table
+from distembed.pipeline.tables.binary_columns import columns_of_parquet, decoded_array
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -31,6 +34,10 @@ WORKBOOK_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """First bytes of a zip archive, which .xlsx and .ods files are, and of an older Excel file."""
 COMPRESSIONS = (".xz", ".gz", ".bz2", ".zst")
 DELIMITERS = ",;\t|"
+QUOTED_BY_R = re.compile(rb'"[^"\r\n]*"( "[^"\r\n]*")+\r?\n')
+"""A header as R's write.table writes it."""
+ROW_NAMES = "row_names"
+"""The column without a header that R and others write first."""
 FIRST_LINE_BYTES = 12
 """No line `sep=;` is as long."""
 SNIFFED_LINES = 50
@@ -40,6 +47,7 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+MIDNIGHT = time()
 SHOWN = 3
 """Names shown of a list that is at fault."""
 
@@ -56,11 +64,13 @@ class Table(NamedTuple):
     path : where it lies
     columns : PyArrow chunked arrays, of strings where the file is CSV; NumPy arrays, also matrices, of an npz file
     notes : one sentence each
+    delimiter : between the fields of a text file
     """
 
     path: str
     columns: dict[str, Any]
     notes: list[str]
+    delimiter: str = ""
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
@@ -86,11 +96,11 @@ def read_table(path: str, *, delimiter: str = "auto", encoding: str = "auto") ->
     with opened(path, "rb", compression=None if suffix in (".npz", ".parquet") else "infer") as file:
         if suffix == ".npz":
             with np.load(file) as arrays:
-                return Table(path, {name: arrays[name] for name in arrays.files}, [])
+                return Table(path, {name: decoded_array(arrays[name]) for name in arrays.files}, [])
         if suffix == ".parquet":
-            table = whole_table(file)
-            refuse_twice(path, "column", table.column_names)
-            return Table(path, dict(zip(table.column_names, table.columns, strict=True)), [])
+            found = whole_table(file)
+            refuse_twice(path, "column", found.column_names)
+            return Table(path, columns_of_parquet(found), [])
         data = file.read()
     text, note = _as_utf8(path, data, encoding)
     return _read_csv(path, text, delimiter, [note] if note else [])
@@ -113,6 +123,7 @@ def is_text(path: str) -> bool:
 
 def _suffix(path: str) -> str:
     """Return the end of a file's name that tells its format, without the end of a compression."""
+    path = path.lower()
     for compression in COMPRESSIONS:
         path = path.removesuffix(compression)
     return next((end for end in (".npz", ".parquet", ".tsv") if path.endswith(end)), ".csv")
@@ -164,8 +175,16 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     found = delimiter if delimiter != "auto" else named or _delimiter(path, text)
     if found not in (",", "\t") and delimiter == "auto":
         notes = [*notes, f"{path}: the fields are separated by {found!r}"]
-    rows = csv.reader(io.StringIO(text[: 1 << 20].decode(errors="ignore")), delimiter=found)
-    head = next((row for row in rows if row), [])
+    sample = io.StringIO(text[: 1 << 20].decode(errors="ignore"), newline="")
+    rows = (row for row in csv.reader(sample, delimiter=found) if row)
+    head = next(rows, [])
+    below = list(islice(rows, SNIFFED_LINES))
+    if below and all(len(row) == len(head) + 1 and row[-1] for row in below):
+        text, head = _with_row_names(text, found), [ROW_NAMES, *head]
+        notes = [
+            *notes,
+            f"{path}: the header has a field less than the rows: their first is called {ROW_NAMES!r}",
+        ]
     names = [name.strip() for name in head]
     refuse_twice(path, "column", names)
     uneven: list[Any] = []
@@ -177,7 +196,13 @@ def _read_csv(path: str, text: bytes, delimiter: str, notes: list[str]) -> Table
     table = _parsed(path, text, options, head)
     if uneven:
         raise TableError(_uneven(path, uneven))
-    return Table(path, dict(zip(names, table.columns, strict=True)), notes)
+    return Table(path, dict(zip(names, table.columns, strict=True)), notes, found)
+
+
+def _with_row_names(text: bytes, delimiter: str) -> bytes:
+    """Return a table whose header lacks the first field with one, as R's own reader takes it."""
+    start = len(text) - len(text.lstrip(b"\r\n"))
+    return text[:start] + f"{ROW_NAMES}{delimiter}".encode() + text[start:]
 
 
 def _parsed(path: str, text: bytes, options: Any, head: list[str]) -> pa.Table:
@@ -205,8 +230,10 @@ def _uneven(path: str, rows: list[Any]) -> str:
 
 def _delimiter(path: str, text: bytes) -> str:
     """Return the delimiter of a file: that of its extension, or the best for its first lines."""
-    if path.removesuffix(_compression(path)).endswith(".tsv"):
+    if _suffix(path) == ".tsv":
         return "\t"
+    if QUOTED_BY_R.match(text):
+        return " "
     return best_delimiter(text[: 1 << 20].decode(errors="ignore"))
 
 
@@ -215,17 +242,15 @@ def best_delimiter(sample: str) -> str:
 
     def score(delimiter: str) -> tuple[float, int]:
         rows = [
-            row for row in islice(csv.reader(io.StringIO(sample), delimiter=delimiter), SNIFFED_LINES) if row
+            row
+            for row in islice(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), SNIFFED_LINES)
+            if row
         ]
         width = len(rows[0]) if rows else 0
         even = sum(len(row) == width for row in rows) / max(len(rows), 1)
         return (even if width > 1 else 0.0, width)
 
     return max(DELIMITERS, key=score)
-
-
-def _compression(path: str) -> str:
-    return next((end for end in COMPRESSIONS if path.endswith(end)), "")
 
 
 # ---- columns ----------------------------------------------------------------------------------------------
@@ -242,16 +267,30 @@ def refuse_twice(path: str, kind: str, names: Iterable[str]) -> None:
 
 def texts_of(column: Any) -> list[str]:
     """Return the values of a column as text without blanks at its ends, "" for a missing one."""
-    values = as_array(column).tolist()
-    missing = [value is None or (isinstance(value, float) and math.isnan(value)) for value in values]
-    return ["" if gone else str(value).strip() for value, gone in zip(values, missing, strict=True)]
+    values = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+    return [_text_of(value).strip() for value in values]
+
+
+def _text_of(value: Any) -> str:
+    """Return a value as it is written in a text file: whole numbers without a point, dates without a midnight."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, datetime):
+        return str(value.date() if value.time() == MIDNIGHT else value.replace(tzinfo=None))
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def column_of(table: Table, name: str) -> Any:
-    """Return the column of a name, or refuse a table without it."""
+    """Return the column of a name, or refuse a table without it, or with bytes in it."""
     if name not in table.columns:
         raise TableError(f"{table.path} {no_column(table, name)}")
-    return table.columns[name]
+    column = table.columns[name]
+    if column.dtype.kind == "S" if isinstance(column, np.ndarray) else pa.types.is_binary(column.type):
+        raise TableError(
+            f"{table.path} holds bytes in the column {name!r} that are not UTF-8: write names as text, or take "
+            "another column"
+        )
+    return column
 
 
 def no_column(table: Table, name: str) -> str:
@@ -275,4 +314,5 @@ def key_column(table: Table, name: str | None) -> str:
     plain = [name for name, values in table.columns.items() if getattr(values, "ndim", 1) == 1]
     if not plain:
         raise TableError(f"{table.path} has no column of names; it has {some(table.columns)}")
+    column_of(table, plain[0])
     return plain[0]

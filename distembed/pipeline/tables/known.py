@@ -107,7 +107,7 @@ def known_bytes(section: KnownSection, n_components: int) -> int:
 
 
 def _is_table(section: KnownSection) -> bool:
-    bare = section.path
+    bare = section.path.lower()
     for compression in COMPRESSIONS:
         bare = bare.removesuffix(compression)
     return section.format == "table" or (section.format == "auto" and bare.endswith(TABLE_SUFFIXES))
@@ -123,7 +123,9 @@ def _from_table(section: KnownSection, table: Table) -> Known:
     if section.min_count is not None and section.counts is None:
         not_components.add(section.counts_column)
     wanted = [name for name in cut if name not in not_components]
-    read = features_of(section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems)
+    read = features_of(
+        section, table._replace(columns=cut), texts_of(cut[key]), wanted, problems, remedy="set known.decimal"
+    )
     read = settled(read, section, key="known", problems=problems)
     warning = warn_of_one_component(read)
     return Known(WordVectors(read.names, read.matrix), [*read.notes, *filter(None, [warning])])
@@ -172,11 +174,16 @@ def _counts_of_table(table: Table, section: KnownSection, name_column: str | Non
             "known.counts_column"
         )
     words, values = texts_of(table.columns[key]), read.numbers[0].values
-    wrong = [word for word, value in zip(words, values.tolist(), strict=True) if not value >= 0]
+    wrong = [
+        word
+        for word, value in zip(words, values.tolist(), strict=True)
+        if not (value >= 0 and value % 1 == 0)
+    ]
     if wrong:
         raise TableError(
-            f"{table.path} has no count for {plural(len(wrong), 'name')} ({some(wrong)}) in the column "
-            f"{section.counts_column!r}: write 0 where a name was not seen"
+            f"{table.path} has no whole count for {plural(len(wrong), 'name')} ({some(wrong)}) in the column "
+            f"{section.counts_column!r}: write 0 where a name was not seen, and set known.decimal where 1.234 or 1,234 "
+            "is a thousand"
         )
     return WordCounts(words, values.astype(np.int64), table.path)
 

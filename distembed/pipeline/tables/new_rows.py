@@ -17,7 +17,7 @@ from distembed.pipeline.tables.vector_files import from_vectors, holds_vectors
 
 
 def read_new_rows(
-    section: DomainSection, columns: Sequence[str], scales: Scales, *, decimal: Decimal = "."
+    section: DomainSection, columns: Sequence[str], scales: Scales, *, decimal: Decimal | None = None
 ) -> Domain:
     """Return new rows in the columns of an earlier table and on its scales; other columns are ignored.
 
@@ -31,7 +31,7 @@ def read_new_rows(
         The columns of the earlier table.
     scales : Scales
         Of these columns.
-    decimal : "." or ","
+    decimal : "." or ",", optional
         The decimal sign of the earlier table, for cells such as 1,234 that are numbers with either.
 
     Raises
@@ -71,7 +71,9 @@ def _components(section: DomainSection, columns: Sequence[str]) -> Domain:
     return domain
 
 
-def _cells(section: DomainSection, columns: Sequence[str], decimal: Decimal, problems: list[str]) -> Domain:
+def _cells(
+    section: DomainSection, columns: Sequence[str], decimal: Decimal | None, problems: list[str]
+) -> Domain:
     """Return the columns of a table that the earlier one had; what is wrong with them is added to the problems."""
     table = read_table(section.path, delimiter=section.delimiter, encoding=section.encoding)
     drop = tuple(name for name in section.drop if name in table.columns)

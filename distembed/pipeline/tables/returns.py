@@ -19,6 +19,9 @@ from distembed.pipeline.tables.rows import Domain, LeftOut
 YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")
 """A date whose order as text is its order in time."""
 
+A_BOUND = re.compile(r"\d{4}([-/.]?\d{2}){0,2}(?!\d)")
+"""A year, a month or a day."""
+
 A_PRICE = re.compile(r"[-+]?\d+[.,]\d+")
 """What stands in a column of prices, and in none of dates."""
 
@@ -40,12 +43,14 @@ class Returns(NamedTuple):
     notes: list[str]
 
 
-def from_prices(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
+def from_prices(
+    section: DomainSection, table: Table, key: str, problems: list[str], *, remedy: str
+) -> Domain:
     """Return the correlations of the returns of all columns that have prices enough in the window of dates."""
     dates = np.array(texts_of(table.columns[key]))
     rows, notes = _rows_in_time(section, dates)
     wanted = section.columns or [name for name in table.columns if name not in (key, *section.drop)]
-    series = features_of(section, table, dates.tolist(), wanted, problems)
+    series = features_of(section, table, dates.tolist(), wanted, problems, remedy=remedy)
     found = returns_of(series.matrix[rows], series.columns, max_missing=section.max_missing)
     if len(found.names) < 2:
         raise TableError(_too_few(section, len(found.names)))
@@ -57,7 +62,13 @@ def from_prices(section: DomainSection, table: Table, key: str, problems: list[s
 
 def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDArray[np.int64], list[str]]:
     """Return the rows of the window from the oldest to the newest, and what to say of their order."""
-    chosen = (dates != "") & (dates >= (section.first or "")) & (dates <= (section.last or "\U0010ffff"))
+    for key in ("first", "last"):
+        _refuse_other_dates(key, getattr(section, key))
+    digits = np.array([re.sub(r"\D", "", date) for date in dates.tolist()])
+    first, last = (re.sub(r"\D", "", bound or "") for bound in (section.first, section.last))
+    # A bound takes in all of its day, or month: what is compared has as many digits as the bound.
+    within = [date[: len(first)] >= first and date[: len(last)] <= last for date in digits.tolist()]
+    chosen = (dates != "") & np.array(within, dtype=bool)
     other = [date for date in dates[dates != ""].tolist() if not YEAR_FIRST.match(date)]
     if prices := [date for date in other if A_PRICE.fullmatch(date)]:
         raise TableError(
@@ -75,9 +86,14 @@ def _rows_in_time(section: DomainSection, dates: NDArray[np.str_]) -> tuple[NDAr
         )
     rows = np.flatnonzero(chosen)
     if not other:
-        return rows[np.argsort(dates[chosen], kind="stable")], []
+        return rows[np.argsort(digits[chosen], kind="stable")], []
     note = f"dates such as {other[0]!r} do not begin with the year: the rows count as the oldest first"
     return rows, [note]
+
+
+def _refuse_other_dates(key: str, bound: str | None) -> None:
+    if bound and not A_BOUND.match(bound):
+        raise TableError(f"domain.{key} is {bound!r}: write the year first, such as 2020-01-31")
 
 
 def _too_few(section: DomainSection, n_names: int) -> str:

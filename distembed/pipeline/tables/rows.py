@@ -50,7 +50,7 @@ class Domain(NamedTuple):
     notes : what was done to the table, one sentence each
     unread : by column, a cell that is neither missing nor a number
     holds_vectors : whether rows are vectors of words, which are compared by their directions
-    decimal : "," where columns were read with decimal commas
+    decimal : the decimal sign of the cells, None where none has one; the comma where columns differ
     scales : how the columns came to one scale; None where they are no columns of one table
     """
 
@@ -63,7 +63,7 @@ class Domain(NamedTuple):
     unread: Mapping[str, str] = {}
     holds_vectors: bool = False
     scales: Scales | None = None
-    decimal: Literal[".", ","] = "."
+    decimal: Literal[".", ","] | None = None
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:

@@ -47,7 +47,7 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
     ignored = (
         [f"{plural(len(read.texts), 'column')} of text ignored: {some(read.texts)}"] if read.texts else []
     )
-    notes = [*table.notes, *readings(read.numbers, key=key), *ignored]
+    notes = [*table.notes, *readings(read.numbers, remedy=f"set {key}.decimal"), *ignored]
     found = Domain(
         names,
         matrix,

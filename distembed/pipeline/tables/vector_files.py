@@ -34,7 +34,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
     by_name = vector_format(path)
     if by_name not in (None, "word2vec", "parquet"):
         return True
-    is_table = by_name == "parquet" or without_compression(path).endswith(TABLE_SUFFIXES)
+    is_table = by_name == "parquet" or without_compression(path).lower().endswith(TABLE_SUFFIXES)
     return Workspace.exists(path) or (not is_table and _begins_like_vectors(path))
 
 
