@@ -84,8 +84,9 @@ def count_document_block(
     for rows in token_rows(block.partition, block_memory // 64, storage_options):
         counter.add(rows)
     counts = counter.result()
-    # SciPy gives the places four bytes where they fit.
-    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr)
+    index = np.int32 if len(counts.indices) < 2**31 else np.int64
+    places = counts.indices.astype(index, copy=False), counts.indptr.astype(index)
+    arrays = (counts.values.astype(np.int32), *places)
     return csr_array(arrays, shape=(block.last - block.first, len(vocabulary)))
 
 

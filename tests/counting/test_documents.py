@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus import Tokens
-from distembed.counting import count_document_terms, document_row_blocks
+from distembed.counting import count_document_block, count_document_terms, document_row_blocks
 from tests.counting.partitions import vocabulary_of, write_partition
 from tests.counting.test_cooccurrence import DOCUMENTS, WORDS, documents
 from tests.references import counting as plain
@@ -31,7 +31,10 @@ def test_equals_plain_counting(tmp_path_factory, texts, row_tokens, limit):
 
 def test_blocks_are_parts_cut_at_documents(tmp_path):
     tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
-    assert [(b.first, b.last) for b in document_row_blocks(tokens)] == [(0, 6)]
+    [block] = document_row_blocks(tokens)
+    assert (block.first, block.last) == (0, 6)
+    counts = count_document_block(block, vocabulary_of(WORDS))
+    assert counts.indices.dtype == counts.indptr.dtype == np.int32, "places take four bytes where they fit"
     assert [(b.first, b.last) for b in document_row_blocks(tokens, block_memory=32 * 7)][-1] == (5, 6)
 
 
