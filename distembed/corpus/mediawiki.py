@@ -65,6 +65,10 @@ class Page(NamedTuple):
     redirect: bool
 
 
+LEFT_OUT = Page("", 0, "", redirect=False)
+"""What stands for a page that is a bad record."""
+
+
 class Stripper:
     """Strips wikitext, with the names that a dump's file and category namespaces have."""
 
@@ -167,6 +171,8 @@ def is_inside_markup(data: bytes) -> bool:
 
 def is_wanted(page: Page, partition: Partition, progress: Progress) -> bool:
     """Return whether a page is a document, and count it where it is not."""
+    if page is LEFT_OUT:
+        return False
     if partition.namespaces is not None and page.namespace not in partition.namespaces:
         progress.n_skipped_namespace += 1
         return False
@@ -372,10 +378,13 @@ class PagePiece(NamedTuple):
 
 
 class PageParser:
-    """Finds pages in XML that is fed to it in pieces; at most two pieces of a page's text are held."""
+    """Finds pages in XML that is fed to it in pieces; at most two pieces of a page's text are held.
 
-    def __init__(self, partition: Partition):
-        self.partition = partition
+    With `progress`, which counts bad records, a page with a bad head becomes `LEFT_OUT`; otherwise it is an error.
+    """
+
+    def __init__(self, partition: Partition, progress: Progress | None = None):
+        self.partition, self.progress = partition, progress
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -444,7 +453,11 @@ class PageParser:
         number = self.head.get("ns")
         if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
             reason = f"has the namespace {number[:20]!r}, which is no number; correct the page"
-            raise RecordError(BadRecord(self.partition.url, f"page {self.head.get('id', '')}", reason))
+            error = RecordError(BadRecord(self.partition.url, f"page {self.head.get('id', '')}", reason))
+            if self.progress is None:
+                raise error
+            self.progress.pass_over(self.partition, error)
+            return LEFT_OUT
         return Page(
             title,
             namespace_of(title, self.partition.namespace_names) if number is None else int(number),
@@ -509,7 +522,7 @@ def _pieces_of_page(source: PageSource) -> Iterator[PagePiece]:
 
 def expat_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]:
     """Yield the pages of a whole file in any encoding."""
-    parser = PageParser(partition)
+    parser = PageParser(partition, progress)
     try:
         for piece in pieces_of(partition, progress):
             yield from parser.feed(piece.data)

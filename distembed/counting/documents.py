@@ -88,8 +88,9 @@ def count_document_block(
         for rows in token_rows(block.partition, block_memory // 64, storage_options, documents=documents):
             counter.add(rows, lookup.of(rows.ids))
     counts = counter.result()
-    places = get_index_dtype(maxval=int(counts.indptr[-1]))  # four bytes, unless a document is huge
-    arrays = (counts.values.astype(np.int32), counts.indices, counts.indptr.astype(places))
+    index = get_index_dtype(maxval=int(counts.indptr[-1]))  # four bytes, unless a document is huge
+    places = counts.indices.astype(index, copy=False), counts.indptr.astype(index)
+    arrays = (counts.values.astype(np.int32), *places)
     return csr_array(arrays, shape=(block.last - block.first, len(vocabulary)))
 
 

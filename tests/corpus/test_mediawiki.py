@@ -185,6 +185,17 @@ def test_utf_16_and_declared_encodings(tmp_path, dump):
         assert texts(tmp_path / name) == expected
 
 
+@pytest.mark.parametrize("namespaces", [(0,), None])
+def test_a_page_with_a_bad_head_is_left_out_of_a_file_in_another_encoding(tmp_path, dump, namespaces):
+    (tmp_path / "x.xml").write_bytes(dump.replace("<ns>0</ns>", "<ns>zero</ns>", 1).encode("utf-16"))
+    plain = tmp_path / "plain.xml"
+    plain.write_text(dump, encoding="utf-8")
+    expected = [page for page in texts(plain, namespaces=namespaces) if page[0] != "0"]
+    assert texts(tmp_path / "x.xml", namespaces=namespaces, bad_records="skip") == expected
+    with pytest.raises(CorpusError, match="page 0, has the namespace 'zero', which is no number"):
+        texts(tmp_path / "x.xml")
+
+
 def test_cdata_comments_and_character_references(tmp_path, head):
     page = "<page><title>T</title><ns>0</ns><id>1</id><revision><text>{}</text></revision></page>"
     bodies = [

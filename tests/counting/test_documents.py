@@ -32,7 +32,10 @@ def test_equals_plain_counting(tmp_path_factory, texts, row_tokens, limit):
 
 def test_blocks_are_parts_cut_at_documents(tmp_path):
     tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
-    assert [(b.first, b.last) for b in document_row_blocks(tokens)] == [(0, 6)]
+    [block] = document_row_blocks(tokens)
+    assert (block.first, block.last) == (0, 6)
+    counts = count_document_block(block, vocabulary_of(WORDS))
+    assert counts.indices.dtype == counts.indptr.dtype == np.int32, "places take four bytes where they fit"
     assert [(b.first, b.last) for b in document_row_blocks(tokens, block_memory=32 * 7)][-1] == (5, 6)
 
 
