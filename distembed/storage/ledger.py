@@ -1,8 +1,9 @@
 """The records of one stage: what is committed, what an interrupted run left, and what this run has written.
 
-A stage is committed when its manifest exists and was written for equal parameters and inputs. Until then every
-output is announced before its first block, and every block is recorded when it is on disk, so that a run which was
-interrupted can be continued. `Stage` computes and writes the blocks.
+A stage is committed when its manifest exists and was written for equal parameters and inputs, and what is committed
+of each input has the digest that it had then. Until then every output is announced before its first block, and every
+block is recorded when it is on disk, so that a run which was interrupted can be continued. All of this is read from
+the disk: no process knows more than another. `Stage` computes and writes the blocks.
 """
 
 from __future__ import annotations
