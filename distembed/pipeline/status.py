@@ -89,7 +89,7 @@ def verify_job(job: Job) -> tuple[list[str], str]:
     sentences = [
         f"{p.file}: {p.what} (stage {p.stage}, output {p.output}, block {p.block})"
         for p in workspace.verify()
-        if not (p.what == UNCOMMITTED and p.stage in absent)
+        if p.what != UNCOMMITTED
     ]
     sentences += [f"stage {name} is not committed: it has no manifest" for name in absent]
     if not workspace.writer():

@@ -1,8 +1,9 @@
 """The records of one stage: what is committed, what an interrupted run left, and what this run has written.
 
-A stage is committed when its manifest exists and was written for equal parameters and inputs. Until then every
-output is announced before its first block, and every block is recorded when it is on disk, so that a run which was
-interrupted can be continued. `Stage` computes and writes the blocks.
+A stage is committed when its manifest exists and was written for equal parameters and inputs, and what is committed
+of each input has the digest that it had then. Until then every output is announced before its first block, and every
+block is recorded when it is on disk, so that a run which was interrupted can be continued. All of this is read from
+the disk: no process knows more than another. `Stage` computes and writes the blocks.
 """
 
 from __future__ import annotations
@@ -78,10 +79,7 @@ class Ledger:
     def begun_with(self) -> Mapping[str, str] | None:
         """The versions with which the stage was begun but not finished; None if it has not begun."""
         begun = None if self.manifest is not None else records.read_begun(self.folder, self.name)
-        if begun is None or begun.fingerprint != self.fingerprint:
-            return None
-        is_same_input = begun.input_digests == records.contents(self.folder, self.inputs)
-        return begun.made_with if is_same_input else None
+        return None if begun is None or begun.fingerprint != self.fingerprint else begun.made_with
 
     def committed_outputs(self) -> Mapping[str, OutputRecord]:
         """Return the outputs of the commit by name; none where the stage is not committed."""
@@ -200,7 +198,7 @@ class Ledger:
         outputs = {name: self.record(name) for name in sorted(self._outputs)}
         self._forget_others(set(outputs))
         begun = records.read_begun(self.folder, self.name)
-        if begun is None or self.begun_with != self.made_with:
+        if begun is None:  # it was removed with the commit of an input
             raise ValueError(
                 f"Stage {self.name!r} cannot be committed, because an input of it was replaced since it began: store "
                 "it again."

@@ -319,14 +319,15 @@ def _dependents(known: Mapping[str, StageManifest | Begun], stage: str) -> list[
 def outdated(folder: Folder) -> list[str]:
     """Return every stage that rests on a commit which has been replaced, each before those it depends on.
 
-    Such a stage was computed from something else than what is committed of an input, or depends on such a stage.
+    Such a stage was computed from something else than what is committed of an input, or depends on such a commit.
+    What rests on a stage that is not committed is judged when that is.
     """
     done = committed(folder)
     known = _known(folder, done)
     found: dict[str, None] = {}
     for name, made in known.items():
         if replaced(made, done):
-            found.update(dict.fromkeys([*_dependents(known, name), name]))
+            found.update(dict.fromkeys([*(_dependents(known, name) if name in done else ()), name]))
     return list(found)
 
 

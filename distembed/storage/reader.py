@@ -348,7 +348,7 @@ class WorkspaceReader:
         return digest_of_json({name: done[name].digest for name in done if name in chosen})
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
-        """Return all problems of the committed outputs, by file; an empty list if there are none.
+        """Return all problems by file: of outputs, records, and stages that are not committed; an empty list if none.
 
         Parameters
         ----------

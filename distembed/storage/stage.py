@@ -28,12 +28,12 @@ else:
 class Stage:
     """A stage of a workspace that is being written. It is created by `Workspace.stage`.
 
-    A stage is committed when its manifest exists and was written for equal parameters and inputs; storing to
-    a committed stage computes nothing. An interrupted stage keeps every recorded block whose digest is still
-    right, if it was begun with the same `made_with`; otherwise it starts again, so that a stage never holds
-    blocks of two versions. A stage whose parameters or inputs have changed removes its own old blocks when it
-    begins to write. The stages that depend on it are removed when it is committed; until then they stay
-    unchanged.
+    A stage is committed when its manifest exists and was written for equal parameters and inputs, and each input
+    still has the content that it had then; storing to a committed stage computes nothing. An interrupted stage
+    keeps every recorded block whose digest is still right, if it was begun with the same `made_with`; otherwise
+    it starts again, so that a stage never holds blocks of two versions. A stage whose parameters or inputs have
+    changed removes its own old blocks when it begins to write. The stages that depend on it are removed when it
+    is committed; until then they stay unchanged.
 
     Examples
     --------

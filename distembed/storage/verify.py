@@ -149,9 +149,10 @@ def mend(folder: Folder) -> list[Problem]:
     found = _problems_beside(folder, files, stages, texts)
     for problem in found:
         if problem.file in texts:
-            folder.write(problem.file, texts[problem.file](), durable=True)
+            folder.write(problem.file, texts[problem.file]())
         else:
             folder.remove(problem.file)
+    folder.sync(problem.file for problem in found if problem.file in texts)
     return found
 
 

@@ -162,6 +162,37 @@ def test_what_was_begun_on_other_content_is_begun_again(tmp_path: Path) -> None:
         assert workspace.verify() == []
 
 
+def test_what_rests_on_a_withdrawn_stage_is_judged_when_that_is_committed_again(tmp_path: Path) -> None:
+    """Temporary inputs that were dropped and made again may be packed in other bytes and give the same result."""
+    root = tmp_path / "ws"
+    with Workspace.create(root, owner="test") as workspace:
+
+        def commit_up(scale: int) -> Stage:
+            up = workspace.stage("up", parameters={}, inputs={})
+            up.checkpoint("x", lambda: dense_array() * scale)
+            up.commit()
+            return up
+
+        def commit(name: str, upper: Stage) -> Stage:
+            stage = workspace.stage(name, parameters={}, inputs={upper.name: upper.fingerprint})
+            stage.store(name, dense_array(), **META)
+            stage.commit()
+            return stage
+
+        up = commit_up(1)
+        middle = commit("middle", up)
+        commit("leaf", middle)
+        middle.reopen([])
+        up.reopen([])
+        shutil.rmtree(root / "manifest/up/checkpoints/up/x/blocks")
+        commit_up(2)
+        assert not (root / "manifest/middle").exists()  # it would resume what was computed from other bytes
+        assert sorted(workspace.stages()) == ["leaf", "up"]
+        commit("middle", up)
+        assert sorted(workspace.stages()) == ["leaf", "middle", "up"]
+        assert workspace.verify() == []
+
+
 def test_a_stage_is_not_committed_on_an_input_that_was_replaced_meanwhile(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         up = store_all(workspace)
