@@ -158,7 +158,7 @@ def test_a_protocol_is_opened_when_its_user_allows_it(
 
 READING = {
     name: COMMANDS[name] for name in ("status", "verify", "report", "neighbors", "explain", "export", "infer")
-}
+} | {"verify of a job": ("verify", "{source}/job.toml")}
 """Commands that read a finished workspace, and nothing that its job names."""
 
 OPENED: list[set[str]] = []
@@ -179,7 +179,7 @@ def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(
 ) -> None:
     (tmp_path / "c.txt").write_text("the city and a new gadget of the city\n" * 50)
     recorded: Any = load_job(finished[0] / "job.toml")
-    lru_caches_forget()
+    inputs._known_content.cache_clear()
     names = {"sea": "city", "wind": "state"}
     OPENED.append(set())
     try:
@@ -190,11 +190,6 @@ def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(
     assert done.exit_code == 0, done.output
     assert str(finished[0] / "workspace.json") in opened
     assert not {*recorded.corpus.paths, *recorded.evaluation.sets} & opened
-
-
-def lru_caches_forget() -> None:
-    """Have a file read again that this process has read before."""
-    inputs._known_content.cache_clear()
 
 
 def test_a_workspace_is_run_only_on_what_its_reader_named(tmp_path: Path) -> None:
@@ -234,6 +229,16 @@ def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(
     assert not (tmp_path / "victim").exists()
     assert done.exit_code == 2
     assert "calls the Python function os:system on every document" in done.output
+
+
+def test_a_table_of_names_that_a_workspace_names_is_not_read(tmp_path: Path) -> None:
+    text = '[job]\nsystem = "imputation"\nworkspace = "w"\n[domain]\npath = "a.csv"\nnames = "b.csv"\n'
+    keys = 'names_from = "a"\nnames_to = "b"\n[known]\npath = "v.txt"\n'
+    with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
+        workspace.write_file("job.toml", (text + keys).encode())
+    done = run("infer", tmp_path / "w", tmp_path / "new.csv", "--to", tmp_path / "out.csv")
+    assert done.exit_code == 2
+    assert "b.csv' has to be read, but stands in a workspace, which may be a stranger's" in done.output
 
 
 # --- keys and secrets ------------------------------------------------------------------------------------------
